@@ -1,0 +1,36 @@
+"""The only place that reads a clock.
+
+Two clocks: `now_s` decides (leases, deadlines), `wall_ms` is only shown and stored. A step of the
+wall clock changes no decision.
+"""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What time it is."""
+
+    def now_s(self) -> float:
+        """Seconds on a clock that never steps and also counts while the machine is suspended."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, for payloads and logs."""
+        ...
+
+
+class SystemClock:
+    """CLOCK_BOOTTIME and the wall clock.
+
+    ``loop.time()`` is CLOCK_MONOTONIC, which stands still during a suspend: a lease that is
+    counted on it would outlive its session (reference: metadata-store 5.6).
+    """
+
+    def now_s(self) -> float:
+        """CLOCK_BOOTTIME in seconds."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def wall_ms(self) -> int:
+        """Wall clock in milliseconds since 1970."""
+        return time.time_ns() // 1_000_000

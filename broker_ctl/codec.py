@@ -1,0 +1,41 @@
+"""JSON in and out: the only importer of orjson."""
+
+from typing import Any
+
+import orjson
+
+from broker_ctl.errors import CorruptRecord
+
+
+def encode(value: Any) -> bytes:
+    """Compact UTF-8 JSON of plain values (dict, list, str, int, float, bool, None)."""
+    return orjson.dumps(value)
+
+
+def encode_pretty(value: Any) -> bytes:
+    """Indented UTF-8 JSON for people."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2)
+
+
+def decode(data: bytes | str) -> Any:
+    """Parse JSON.
+
+    Raises:
+        CorruptRecord: not JSON.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise CorruptRecord(f"not JSON: {error}") from error
+
+
+def decode_object(data: bytes | str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Raises:
+        CorruptRecord: not JSON, or JSON of another shape.
+    """
+    value = decode(data)
+    if not isinstance(value, dict):
+        raise CorruptRecord(f"a JSON object was expected, not {type(value).__name__}")
+    return value

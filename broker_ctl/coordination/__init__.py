@@ -1,0 +1,1 @@
+"""Sessions, locks, elections and what brokers say to each other."""

@@ -1,0 +1,1 @@
+"""What to do, never doing it: plain values, policies and machines."""

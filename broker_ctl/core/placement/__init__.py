@@ -1,0 +1,1 @@
+"""Which broker receives a bundle: one strategy per file."""

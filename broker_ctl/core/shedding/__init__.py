@@ -1,0 +1,1 @@
+"""What an overloaded broker gives up: one strategy per file."""

@@ -1,0 +1,1 @@
+"""Where a bundle is cut: one algorithm per file."""

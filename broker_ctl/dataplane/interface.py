@@ -1,0 +1,100 @@
+"""What serves the messages, behind one protocol (design: data plane).
+
+Every call that gives rights carries the fencing token: the czxid of the ownership node, which
+grows over successive owners and is comparable between a parent bundle and its children. A data
+plane refuses a token below the highest that it has seen for any overlapping hash (I1b, I2).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.load import BundleStats, SystemUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """What an unload did.
+
+    Attributes:
+        topics_closed: how many topics were closed.
+        is_confirmed: the data plane serves the bundle no more. Where it is false, the caller
+            fences, and keeps the ownership node if that fails too.
+    """
+
+    topics_closed: int
+    is_confirmed: bool
+
+
+class DataPlane(Protocol):
+    """A broker process, or a simulation of one.
+
+    All methods raise `DataPlaneUnreachable`, `DataPlaneRefused` or `DataPlaneFenced`; each call
+    ends by its deadline.
+    """
+
+    @property
+    def instance_id(self) -> str:
+        """Changes when the broker process starts anew and has forgotten everything (I11)."""
+        ...
+
+    async def start(self) -> None:
+        """Get ready; learn ``instance_id``."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop serving everything and give up all resources."""
+        ...
+
+    async def load(self, bundle: Bundle, token: int) -> None:
+        """Start serving a bundle under a token."""
+        ...
+
+    async def renew(self, bundle: Bundle, token: int) -> None:
+        """Owned again under a higher token: the topics that are still loaded are kept."""
+        ...
+
+    async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
+        """Replace a loaded bundle by its children, each with its token; no topic is closed."""
+        ...
+
+    async def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
+        """Replace two loaded bundles by one; no topic is closed."""
+        ...
+
+    async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
+        """Close the bundle's topics within ``deadline_s`` seconds and stop serving it."""
+        ...
+
+    async def unload_topic(self, topic: str) -> None:
+        """Close one topic; the next client loads it again."""
+        ...
+
+    async def fence(self, bundle: Bundle) -> None:
+        """Stop serving at once, without waiting for anything to close cleanly."""
+        ...
+
+    def grant(self, session_epoch: int, deadline_s: float) -> None:
+        """Authority until ``deadline_s`` on `Clock.now_s`; past it no act may start (I1a).
+
+        Called at every renewal of the lease. A later call replaces the earlier one, also with an
+        earlier deadline; 0 withdraws authority at once.
+        """
+        ...
+
+    async def loaded(self) -> Mapping[Bundle, int]:
+        """What is being served, with the token of each."""
+        ...
+
+    async def topics(self, bundle: Bundle) -> tuple[str, ...]:
+        """Complete names of the bundle's loaded topics."""
+        ...
+
+    async def statistics(self) -> Mapping[Bundle, BundleStats]:
+        """Current traffic of each loaded bundle."""
+        ...
+
+    async def usage(self) -> SystemUsage | None:
+        """The broker's load where the host's is not the broker's; None: ask the host."""
+        ...

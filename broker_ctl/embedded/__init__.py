@@ -1,0 +1,1 @@
+"""A real ZooKeeper from the jars that PySpark ships, for trying and testing."""

@@ -1,0 +1,1 @@
+"""What only the elected broker runs."""

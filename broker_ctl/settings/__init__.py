@@ -1,0 +1,1 @@
+"""Every setting once, by subject."""

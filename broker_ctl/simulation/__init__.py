@@ -1,0 +1,1 @@
+"""Workloads and what comes of policies on them."""

@@ -1,0 +1,1 @@
+"""Metadata store: one protocol, ZooKeeper and memory behind it."""

@@ -1,0 +1,264 @@
+"""The metadata store: what every floor above says to ZooKeeper, or to memory.
+
+Every call ends by its deadline (I10). A write whose reply was lost has been resolved by reading
+before the call returns; `Ambiguous` is raised only where reading cannot tell (I4).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final, Protocol
+
+ANY_VERSION: Final = -1
+CONTAINER_OWNER: Final = -0x8000000000000000
+_TTL_BYTE: Final = 0xFF
+
+
+class CreateMode(Enum):
+    """What kind of node to create."""
+
+    PERSISTENT = "persistent"
+    EPHEMERAL = "ephemeral"
+    SEQUENTIAL = "sequential"
+    EPHEMERAL_SEQUENTIAL = "ephemeral-sequential"
+    CONTAINER = "container"
+    TTL = "ttl"
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether the node ends with the session."""
+        return self in {CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL}
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether the server appends a number to the name."""
+        return self in {CreateMode.SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """A node's metadata. Identity of an ephemeral is ``(czxid, ephemeral_owner)``."""
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    children_count: int
+    pzxid: int
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Owned by a session: not persistent (0), container (0x80...) or TTL (0xff...).
+
+        Session ids may be negative, so the sign says nothing (reference: metadata-store 0.14).
+        """
+        owner = self.ephemeral_owner
+        return owner not in {0, CONTAINER_OWNER} and (owner >> 56) & 0xFF != _TTL_BYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A node as it was read."""
+
+    path: str
+    data: bytes
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a node; fails with NodeExists."""
+
+    path: str
+    data: bytes = b""
+    mode: CreateMode = CreateMode.PERSISTENT
+    ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    """Replace a node's data; fails with NoNode or BadVersion."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a node; fails with NoNode, BadVersion or NotEmpty."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Only in a transaction: the node must exist with this version (-1: just exist)."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+Operation = Create | SetData | Delete | Check
+# One per operation: the node as created (sequential names resolved), the new Stat, or None.
+Result = Versioned | Stat | None
+
+
+class Change(Enum):
+    """What happened to a path."""
+
+    CREATED = 1
+    DELETED = 2
+    MODIFIED = 3
+    CHILDREN_CHANGED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A watch fired. It is a hint to read again; ``zxid`` is -1 where the server is too old."""
+
+    change: Change
+    path: str
+    zxid: int
+
+
+class SessionEvent(StrEnum):
+    """What became of the session, in the order in which it happened.
+
+    CONNECTED      a new session was established: nothing of an earlier one is left to rely on
+    SUSPENDED      the connection is gone, the session may live
+    RECONNECTED    the same session, on a new connection; caches are empty, watches stand again
+    EXPIRED        the server ended the session; the next event is CONNECTED
+    CLOSED         this process closed the store, or the server refused our credentials
+    """
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    RECONNECTED = "reconnected"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+
+# Listeners are plain functions, called in the order of the wire: an event comes before the reply
+# of any read that shows the new state. They must not block and cannot await.
+NotificationListener = Callable[[Notification], None]
+SessionListener = Callable[[SessionEvent], None]
+
+
+class MetadataStore(Protocol):
+    """One metadata store with one session."""
+
+    @property
+    def name(self) -> str:
+        """Label of its metrics: ``metadata-store`` or ``configuration-metadata-store``."""
+        ...
+
+    @property
+    def session_id(self) -> int:
+        """The current session, 0 while there is none."""
+        ...
+
+    @property
+    def session_timeout_s(self) -> float:
+        """As negotiated with the server, 0 while there is no session."""
+        ...
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest zxid that any reply has shown."""
+        ...
+
+    async def get(self, path: str) -> Versioned | None:
+        """The node, or None where it does not exist."""
+        ...
+
+    async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
+        """The nodes in the order of the paths; several requests where one would be too large."""
+        ...
+
+    async def exists(self, path: str) -> Stat | None:
+        """The node's Stat, or None."""
+        ...
+
+    async def children(self, path: str) -> list[str]:
+        """Sorted names of the children; empty where the node does not exist."""
+        ...
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        mode: CreateMode = CreateMode.PERSISTENT,
+        *,
+        ttl_ms: int = 0,
+        make_parents: bool = False,
+    ) -> Versioned:
+        """Create a node. Missing parents are made as containers, as Pulsar does.
+
+        Raises:
+            NodeExists: it is there (for an ephemeral of ours too: read it to find out).
+            NoNode: the parent is missing and ``make_parents`` is false.
+        """
+        ...
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace the data.
+
+        Raises:
+            NoNode, BadVersion: as named.
+        """
+        ...
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node.
+
+        Raises:
+            NoNode, BadVersion, NotEmpty: as named.
+        """
+        ...
+
+    async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        """All operations or none, at one zxid.
+
+        Raises:
+            MultiFailed: the first operation that failed, and why; nothing was done.
+        """
+        ...
+
+    async def sync(self, path: str) -> None:
+        """Wait until the connected server has applied what the leader had committed."""
+        ...
+
+    async def ephemerals(self, prefix: str) -> list[str]:
+        """Paths below ``prefix`` of this session's ephemeral nodes."""
+        ...
+
+    async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
+        """Hear every change at ``root`` and below, now and after each reconnect.
+
+        Changes that happen while disconnected are not replayed: after RECONNECTED and CONNECTED
+        read again. Returns a function that ends the watch.
+        """
+        ...
+
+    def listen(self, listener: SessionListener) -> Callable[[], None]:
+        """Hear every session event. Returns a function that stops it."""
+        ...
+
+    async def wait_connected(self) -> None:
+        """Return once the session is connected.
+
+        Raises:
+            StoreClosed, AuthFailed: it never will be.
+        """
+        ...
+
+    async def close(self, *, end_session: bool = True) -> None:
+        """Close. With ``end_session`` false the session is left to expire, ephemerals and all."""
+        ...

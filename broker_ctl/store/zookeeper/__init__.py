@@ -1,0 +1,1 @@
+"""ZooKeeper: wire, connection, session and the store over them."""

@@ -1,0 +1,33 @@
+"""Waiting for a condition with a deadline, in place of sleeping."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+async def eventually(
+    condition: Callable[[], Awaitable[_T] | _T],
+    deadline_s: float = 15.0,
+    what: str = "",
+    poll_s: float = 0.02,
+) -> _T:
+    """The first truthy answer of ``condition``.
+
+    Raises:
+        AssertionError: there was none within ``deadline_s``; the last answer is in the message.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + deadline_s
+    while True:
+        answer = condition()
+        value: _T = await answer if inspect.isawaitable(answer) else answer
+        if value:
+            return value
+        if loop.time() > end:
+            raise AssertionError(
+                f"not within {deadline_s} s: {what or condition} (last: {value!r})"
+            )
+        await asyncio.sleep(poll_s)
