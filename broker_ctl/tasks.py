@@ -6,7 +6,7 @@ that started it (a reconnect, a revalidation) belongs to a `TaskScope`, which it
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -72,3 +72,19 @@ class TaskScope:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+async def wait_until(
+    condition: Callable[[], Awaitable[bool]],
+    limit_s: float,
+    poll_s: float = 0.1,
+) -> bool:
+    """Ask again and again until it holds; False when it did not within the limit."""
+    try:
+        async with asyncio.timeout(limit_s):
+            while True:
+                if await condition():
+                    return True
+                await asyncio.sleep(poll_s)
+    except TimeoutError:
+        return False

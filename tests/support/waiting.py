@@ -3,13 +3,31 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 _T = TypeVar("_T")
 
 
+@overload
 async def eventually(
-    condition: Callable[[], Awaitable[_T] | _T],
+    condition: Callable[[], Awaitable[_T | None]],
+    deadline_s: float = ...,
+    what: str = ...,
+    poll_s: float = ...,
+) -> _T: ...
+
+
+@overload
+async def eventually(
+    condition: Callable[[], _T | None],
+    deadline_s: float = ...,
+    what: str = ...,
+    poll_s: float = ...,
+) -> _T: ...
+
+
+async def eventually(
+    condition: Callable[[], Awaitable[_T | None] | _T | None],
     deadline_s: float = 15.0,
     what: str = "",
     poll_s: float = 0.02,
@@ -23,7 +41,7 @@ async def eventually(
     end = loop.time() + deadline_s
     while True:
         answer = condition()
-        value: _T = await answer if inspect.isawaitable(answer) else answer
+        value: _T | None = await answer if inspect.isawaitable(answer) else answer
         if value:
             return value
         if loop.time() > end:

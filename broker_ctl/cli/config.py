@@ -1,0 +1,177 @@
+"""``broker-ctl config``: judge a broker.conf, and show what holds."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from broker_ctl.settings.load import Reading
+    from broker_ctl.settings.model import Entry, Problem
+    from broker_ctl.settings.root import Settings
+
+_PIPE_WIDTH: Final = 400
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+# \b keeps click from filling the lines.
+_GROUP_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl config check broker.conf
+  broker-ctl config show broker.conf --explain
+  broker-ctl config show --output conf > broker.conf
+"""
+_CHECK_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl config check broker.conf
+  broker-ctl config check broker.conf --set metadataStoreUrl=zk:localhost:2181
+  broker-ctl config check broker.conf --output json
+"""
+_SHOW_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl config show
+  broker-ctl config show broker.conf --set dryRun=true --explain
+  broker-ctl config show broker.conf --output json
+  broker-ctl config show --output conf > broker.conf
+"""
+_overrides = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting that wins over file and environment; may be given several times.",
+)
+
+
+@click.group(short_help="Check and show settings.", epilog=_GROUP_EXAMPLES)
+def command() -> None:
+    """Check a broker.conf, and show the settings that hold.
+
+    A setting is taken from, the later over the earlier: its default, the file, the environment
+    (BROKER_CTL_ and the key), --set.
+    """
+
+
+@command.command(epilog=_CHECK_EXAMPLES)
+@click.argument("file", type=_FILE)
+@_overrides
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
+    """Judge a broker.conf; exit code 0 only where a daemon would start with it.
+
+    Lists what is wrong with file and line, then the keys that have no effect: Pulsar's that mean
+    nothing here, and those that nobody knows.
+    """
+    from broker_ctl.settings.check import start_refusals
+    from broker_ctl.settings.load import read
+
+    reading = read(file, os.environ, overrides)
+    problems = list(reading.problems) or [
+        refusal.problem(reading.settings) for refusal in start_refusals(reading.settings)
+    ]
+    if output == "json":
+        _echo_json(
+            {
+                "ok": not problems,
+                "problems": [_problem_row(problem) for problem in problems],
+                "unused": [_entry_row(entry) for entry in reading.unused],
+                "unknown": [_entry_row(entry) for entry in reading.unknown],
+            }
+        )
+    else:
+        _print_check(problems, reading)
+    if problems:
+        raise click.exceptions.Exit(1)
+
+
+@command.command(epilog=_SHOW_EXAMPLES)
+@click.argument("file", type=_FILE, required=False)
+@_overrides
+@click.option("--explain", is_flag=True, help="With what each setting does, and what it allows.")
+@click.option(
+    "--output", type=click.Choice(["table", "json", "conf"]), default="table", show_default=True
+)
+def show(file: Path | None, overrides: tuple[str, ...], explain: bool, output: str) -> None:
+    """Show the settings that hold, and where each comes from.
+
+    --output conf writes a broker.conf; with --explain, one that says what each key does.
+    """
+    from broker_ctl.settings.load import load
+    from broker_ctl.settings.render import render, render_plain
+
+    settings = load(file, os.environ, overrides)
+    if output == "json":
+        _echo_json(_setting_rows(settings, explain))
+    elif output == "conf":
+        click.echo(render(settings) if explain else render_plain(settings), nl=False)
+    else:
+        rows = _setting_rows(settings, explain)
+        _print_table("settings", list(rows[0]), [row.values() for row in rows])
+
+
+def _setting_rows(settings: "Settings", explain: bool) -> list[dict[str, str]]:
+    from broker_ctl.settings.root import DECLARATIONS
+
+    rows: list[dict[str, str]] = []
+    for key, declaration in DECLARATIONS.items():
+        row = {"key": key, "value": settings.text(key), "origin": settings.origin(key)}
+        if explain:
+            row |= {
+                "unit": declaration.unit,
+                "allowed": declaration.kind.allowed,
+                "dynamic": "yes" if declaration.setting.is_dynamic else "no",
+                "meaning": declaration.setting.sentence,
+            }
+        rows.append(row)
+    return rows
+
+
+def _problem_row(problem: "Problem") -> dict[str, str]:
+    return {
+        "origin": problem.origin,
+        "key": problem.key,
+        "value": problem.value,
+        "message": problem.message,
+    }
+
+
+def _entry_row(entry: "Entry") -> dict[str, str]:
+    # Without the value: under a key that we do not know, it may be a password.
+    return {"origin": entry.origin, "key": entry.key}
+
+
+def _print_check(problems: list["Problem"], reading: "Reading") -> None:
+    for problem in problems:
+        click.echo(f"error: {problem}")
+    for title, entries in (
+        ("Pulsar's, without effect here", reading.unused),
+        ("unknown, without effect", reading.unknown),
+    ):
+        if entries:
+            rows = [(entry.key, entry.origin) for entry in entries]
+            _print_table(f"{title}: {len(rows)}", ["key", "origin"], rows)
+    click.echo(f"{len(problems)} error(s)" if problems else "ok")
+
+
+def _print_table(title: str, columns: list[str], rows: Iterable[Iterable[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        # Text: a value in brackets is no markup.
+        table.add_row(*(Text(cell) for cell in row))
+    # Into a pipe, a row is a line, so that grep finds a key with its value.
+    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    console.print(table)
+
+
+def _echo_json(value: Any) -> None:
+    from broker_ctl.codec import encode_pretty
+
+    click.echo(encode_pretty(value).decode())

@@ -1,0 +1,99 @@
+"""``broker-ctl dataplane``: tools for people who build a broker."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from broker_ctl import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker_ctl.dataplane.conformance.runner import CheckResult
+
+_MAX_SECRET_BYTES = 4096
+# \b keeps click from joining the lines.
+_EXAMPLE = """\b
+Example:
+  broker-ctl dataplane check http://127.0.0.1:9090 --secret-file dataplane.secret
+"""
+
+
+@click.group(name="dataplane")
+def command() -> None:
+    """Work on the broker process that serves the messages."""
+
+
+@command.command(epilog=_EXAMPLE)
+@click.argument("url")
+@click.option(
+    "--secret-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="File that holds the secret shared with the broker process.",
+)
+@click.option(
+    "--authority-listen",
+    default="127.0.0.1:8080",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where the broker process pulls its authority: the check stands in for the daemon there.",
+)
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def check(url: str, secret_file: Path, authority_listen: str, output: str) -> None:
+    """Check that the broker process at URL keeps the data-plane API.
+
+    Loads, moves and unloads bundles of the tenant broker-ctl-check and of no other. The daemon of
+    this broker must not run meanwhile: the check takes its place, grants authority, withholds it,
+    and looks whether the broker process takes notice. Takes about ten seconds.
+
+    Exit code: 0 if every check passed, 1 if one failed, 2 for a wrong option.
+    """
+    from broker_ctl.clock import SystemClock
+    from broker_ctl.dataplane.conformance.runner import check_broker
+
+    listen = _parse_listen(authority_listen)
+    secret = _read_secret(secret_file)
+    results = asyncio.run(check_broker(url, secret, listen, SystemClock()))
+    print(_as_json(url, results) if output == "json" else _as_table(results))
+    sys.exit(0 if all(result.is_ok for result in results) else 1)
+
+
+def _as_json(url: str, results: "Sequence[CheckResult]") -> str:
+    checks = [
+        {"name": result.name, "ok": result.is_ok, "expected": result.expected, "seen": result.seen}
+        for result in results
+    ]
+    return codec.encode_pretty({"url": url, "checks": checks}).decode()
+
+
+def _as_table(results: "Sequence[CheckResult]") -> str:
+    lines = []
+    for result in results:
+        lines.append(f"{'ok    ' if result.is_ok else 'FAILED'}  {result.name}")
+        if not result.is_ok:
+            lines.append(f"        expected: {result.expected}")
+            lines.append(f"        seen:     {result.seen}")
+    passed = sum(result.is_ok for result in results)
+    return "\n".join([*lines, f"{passed} of {len(results)} checks passed"])
+
+
+def _parse_listen(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"{text!r} is not HOST:PORT", param_hint="--authority-listen")
+    return host.strip("[]"), int(port)
+
+
+def _read_secret(path: Path) -> str:
+    try:
+        with path.open(encoding="ascii") as file:
+            secret = file.read(_MAX_SECRET_BYTES).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--secret-file") from error
+    if not secret or not secret.isprintable():
+        raise click.BadParameter(f"{path} holds no secret", param_hint="--secret-file")
+    return secret

@@ -1,0 +1,60 @@
+"""The command line: its verbs, and how an error ends it."""
+
+import importlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click
+
+from broker_ctl.errors import BrokerCtlError
+
+# Verb -> where its command is. A module is imported when its verb, or a list of verbs, is asked
+# for; it imports the floors below only when its command runs, so that --help stays quick.
+VERBS: Final = {
+    "config": "broker_ctl.cli.config:command",
+    "dataplane": "broker_ctl.cli.dataplane:command",
+    "zookeeper": "broker_ctl.cli.zookeeper:command",
+}
+
+
+class Verbs(click.Group):
+    """One command per verb, loaded when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, in the order of their table."""
+        return [*VERBS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of a verb; None where there is no such verb."""
+        if cmd_name not in VERBS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = VERBS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb; what broker-ctl raises on purpose becomes one message and exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokerCtlError as error:
+            raise click.ClickException(str(error)) from error
+        except ExceptionGroup as group:
+            # A task group wraps what its children raise. A bug among them keeps its traceback.
+            errors = list(_leaves(group))
+            if not all(isinstance(error, BrokerCtlError) for error in errors):
+                raise
+            raise click.ClickException("\n".join(map(str, errors))) from group
+
+
+def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
+    for error in group.exceptions:
+        if isinstance(error, ExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="broker-ctl", prog_name="broker-ctl")
+def main() -> None:
+    """Control plane of a message-broker cluster."""

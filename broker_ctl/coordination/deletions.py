@@ -1,0 +1,78 @@
+"""Nodes that must go and did not yet: the seed's deletion queue.
+
+A delete that failed for want of a connection is tried again until it is done or moot, but only
+against the very node it was meant for: entries carry the czxid (I8).
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import Final
+
+from broker_ctl.errors import BadVersion, NoNode, StoreError
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+_MAX_ENTRIES: Final = 10_000
+_RETRY_S: Final = 0.5
+
+
+class Deletions:
+    """A bounded queue; the oldest entry is given up when it overflows, and counted."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._entries: OrderedDict[str, int] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._tasks = TaskScope("deletions")
+        self.given_up = 0
+
+    def start(self) -> None:
+        """Begin to work the queue off."""
+        self._tasks.start(self._work_off(), "work off")
+
+    async def close(self) -> None:
+        """Stop; what is left ends with the session."""
+        await self._tasks.close()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, path: str, czxid: int) -> None:
+        """The node that was created at ``czxid`` must go."""
+        self._entries[path] = czxid
+        self._entries.move_to_end(path)
+        if len(self._entries) > _MAX_ENTRIES:
+            dropped, _ = self._entries.popitem(last=False)
+            self.given_up += 1
+            log.error("too many deletions wait: gave up on %s", dropped)
+        self._wake.set()
+
+    async def _work_off(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            for path, czxid in list(self._entries.items()):
+                try:
+                    await self._delete(path, czxid)
+                except StoreError as error:
+                    log.info("deleting %s: %s; trying again", path, error)
+                    self._wake.set()
+                    break
+                # While it was deleted a newer node may have been queued on the same path.
+                if self._entries.get(path) == czxid:
+                    del self._entries[path]
+            if self._wake.is_set():
+                await asyncio.sleep(_RETRY_S)
+
+    async def _delete(self, path: str, czxid: int) -> None:
+        stat = await self._store.exists(path)
+        if stat is None or stat.czxid != czxid:
+            return
+        try:
+            await self._store.delete(path, stat.version)
+        except (NoNode, BadVersion):
+            # Gone, or changed between read and delete: look again.
+            await self._delete(path, czxid)

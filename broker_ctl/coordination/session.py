@@ -1,0 +1,263 @@
+"""The session watcher: heartbeats, the authority that they prove, and one scope a session.
+
+`core/session.py` judges, this drives. The deadline is checked whenever authority is used
+(`check`); the timer is only for telling others, since a stalled loop fires it late.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.lease import Lease, LeaseRules
+from broker_ctl.core.session import Action, Event, State, step
+from broker_ctl.errors import AuthorityLost, NoNode, StoreError
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore, SessionEvent
+from broker_ctl.store.records.ours import Lease as Heartbeat
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+# A handshake that was answered was sent at most this much earlier.
+_HANDSHAKE_LIMIT_S: Final = 2.0
+_RETRY_S: Final = 0.1
+# Pulsar's fraction of the timeout after which a silent session counts as lost.
+_PULSAR_FRACTION: Final = 5 / 6
+
+_EVENTS: Final = {
+    SessionEvent.CONNECTED: Event.OPENED,
+    SessionEvent.SUSPENDED: Event.SUSPENDED,
+    SessionEvent.RECONNECTED: Event.RECONNECTED,
+    SessionEvent.EXPIRED: Event.EXPIRED,
+    SessionEvent.CLOSED: Event.CLOSED,
+}
+
+
+class AuthorityMode(StrEnum):
+    """What ends the right to serve (design: authority)."""
+
+    LEASE = "lease"
+    STORAGE = "storage"
+    PULSAR56 = "pulsar56"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Authority of one session until a time on `Clock.now_s`; 0 is none, infinity has no end."""
+
+    epoch: int
+    deadline_s: float
+
+
+class _EpochEndedError(Exception):
+    """Ends the task group of one session."""
+
+
+class SessionWatcher:
+    """Knows whether this broker may act, and since which session."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        clock: Clock,
+        *,
+        broker_id: str,
+        nonce: str,
+        mode: AuthorityMode,
+        tick_s: float,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._path = paths.lease(broker_id)
+        self._nonce = nonce
+        self._mode = mode
+        self._tick_s = tick_s
+        self._state = State.NONE
+        self._epoch = 0
+        self._lease: Lease | None = None
+        self._suspended_s = math.inf
+        self._changed = asyncio.Event()
+        self._listeners: list[Callable[[Action], None]] = []
+        self._grant_listeners: list[Callable[[Grant], None]] = []
+        self._tasks = TaskScope("session watcher")
+        self._stop_listening: Callable[[], None] | None = None
+        self._heartbeats = 0
+        self.error: Exception | None = None
+
+    # State.
+
+    @property
+    def state(self) -> State:
+        """Where the session stands."""
+        return self._state
+
+    @property
+    def epoch(self) -> int:
+        """How many sessions this process has had; rights never pass from one to the next."""
+        return self._epoch
+
+    @property
+    def deadline_s(self) -> float:
+        """Until when an act may start, on `Clock.now_s`; 0: not at all."""
+        if self._state not in {State.CONNECTED, State.SUSPENDED}:
+            return math.inf if self._mode is AuthorityMode.STORAGE and self._epoch else 0.0
+        match self._mode:
+            case AuthorityMode.LEASE:
+                return self._lease.deadline_s if self._lease is not None else 0.0
+            case AuthorityMode.PULSAR56:
+                return self._suspended_s + self._store.session_timeout_s * _PULSAR_FRACTION
+            case AuthorityMode.STORAGE:
+                return math.inf
+
+    def check(self) -> None:
+        """Before each act that needs the session.
+
+        Raises:
+            AuthorityLost: the lease has run out, or there is no session.
+        """
+        if self._clock.now_s() >= self.deadline_s:
+            raise AuthorityLost(f"no authority: the session is {self._state}")
+
+    def check_epoch(self, epoch: int) -> None:
+        """As `check`, and the session must still be the one that ``epoch`` counted."""
+        self.check()
+        if epoch != self._epoch:
+            raise AuthorityLost(f"session {epoch} has ended, this is session {self._epoch}")
+
+    # Use.
+
+    def listen(self, listener: Callable[[Action], None]) -> None:
+        """Hear every action of the machine, in order."""
+        self._listeners.append(listener)
+
+    def listen_grants(self, listener: Callable[[Grant], None]) -> None:
+        """Hear how long authority lasts, at each heartbeat and when it ends."""
+        self._grant_listeners.append(listener)
+
+    def start(self) -> None:
+        """Listen to the store, and beat while there is a session."""
+        self._stop_listening = self._store.listen(lambda event: self._feed(_EVENTS[event]))
+        self._tasks.start(self._beat(), "heartbeats")
+        self._tasks.start(self._watch_deadline(), "deadline")
+
+    async def close(self) -> None:
+        """Stop; withdraws authority."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+        if self._state is not State.CLOSED:
+            self._feed(Event.CLOSED)
+        await self._tasks.close()
+
+    async def wait_authority(self) -> None:
+        """Return once acts are allowed."""
+        while self._clock.now_s() >= self.deadline_s:
+            await self._wait_change()
+
+    async def run_epochs(self, work: Callable[[int], Awaitable[None]]) -> None:
+        """Run ``work(epoch)`` once in each session; cancel it when the session ends.
+
+        Returns when the store is closed. An error of ``work`` ends it too.
+        """
+        done_epoch = 0
+        while self._state is not State.CLOSED:
+            if self._epoch == done_epoch or self._state is State.EXPIRED:
+                await self._wait_change()
+                continue
+            done_epoch = self._epoch
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._raise_at_end(done_epoch), name="end of session")
+                    await work(done_epoch)
+                    await asyncio.get_running_loop().create_future()
+            except* _EpochEndedError:
+                log.info("session %d has ended", done_epoch)
+
+    async def _raise_at_end(self, epoch: int) -> None:
+        while self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}:
+            await self._wait_change()
+        raise _EpochEndedError
+
+    async def _wait_change(self) -> None:
+        await self._changed.wait()
+
+    # The machine.
+
+    def _feed(self, event: Event) -> None:
+        before = self._state
+        self._state, actions = step(before, event)
+        if event is Event.SUSPENDED:
+            self._suspended_s = min(self._suspended_s, self._clock.now_s())
+        elif event is Event.RECONNECTED:
+            self._suspended_s = math.inf
+        for action in actions:
+            self._act(action)
+        if before is not self._state:
+            log.info("session %d: %s -> %s (%s)", self._epoch, before, self._state, event)
+        self._tell_grant()
+        # Whoever waits looks at the state again; nobody can miss a change by being late.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _act(self, action: Action) -> None:
+        if action is Action.BEGIN:
+            self._epoch += 1
+            self._suspended_s = math.inf
+            rules = LeaseRules(self._store.session_timeout_s, self._tick_s)
+            self._lease = Lease(rules, self._clock.now_s() - _HANDSHAKE_LIMIT_S)
+        elif action is Action.END:
+            self._lease = None
+        for listener in tuple(self._listeners):
+            listener(action)
+
+    def _tell_grant(self) -> None:
+        grant = Grant(self._epoch, self.deadline_s)
+        for listener in tuple(self._grant_listeners):
+            listener(grant)
+
+    # Heartbeats.
+
+    async def _beat(self) -> None:
+        while self._state is not State.CLOSED:
+            lease, epoch = self._lease, self._epoch
+            if lease is None:
+                await self._wait_change()
+                continue
+            sent_s = self._clock.now_s()
+            try:
+                await self._commit()
+            except StoreError as error:
+                self.error = error
+                log.debug("heartbeat %d: %s", self._heartbeats, error)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            # While it was on its way the session may have ended, and another begun.
+            if epoch == self._epoch and self._lease is not None:
+                self.error = None
+                self._lease = self._lease.acknowledged(sent_s)
+                # After an outage the first answer proves only the time of the heartbeat before.
+                if self._lease.remaining_s(self._clock.now_s()) > 0:
+                    self._feed(Event.PROVEN)
+            await asyncio.sleep(max(0.0, lease.rules.period_s - (self._clock.now_s() - sent_s)))
+
+    async def _commit(self) -> None:
+        self._heartbeats += 1
+        payload = Heartbeat(self._nonce, self._heartbeats).encode()
+        try:
+            await self._store.set(self._path, payload)
+        except NoNode:
+            await self._store.create(self._path, payload, make_parents=True)
+
+    async def _watch_deadline(self) -> None:
+        while self._state is not State.CLOSED:
+            deadline_s, now_s = self.deadline_s, self._clock.now_s()
+            if self._state not in {State.CONNECTED, State.SUSPENDED} or deadline_s in {0, math.inf}:
+                await self._wait_change()
+            elif now_s >= deadline_s:
+                self._feed(Event.DEADLINE)
+            else:
+                await asyncio.sleep(deadline_s - now_s)

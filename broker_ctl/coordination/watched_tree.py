@@ -1,0 +1,136 @@
+"""A full copy of the children of one node, with their values.
+
+For small sets that are read all the time: live brokers, moves, load reports on the leader. One
+task reads whatever was reported to have changed; since it reads after the event, the copy always
+ends at the newest state, whatever was missed (reference: metadata-store 2.4, 4.5: notifications
+are only hints to read again).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from broker_ctl.errors import CorruptRecord, StoreError
+from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent, Versioned
+from broker_ctl.store.paths import name_below
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RETRY_S = 0.25
+
+
+class WatchedTree(Generic[T]):
+    """Children of ``root`` by name. A child that does not decode is left out, and counted."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        root: str,
+        decode: Callable[[Versioned], T],
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._decode = decode
+        self._values: dict[str, T] = {}
+        self._dirty: set[str] = set()
+        self._is_all_dirty = True
+        self._wake = asyncio.Event()
+        self._synced = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
+        self._stops: list[Callable[[], None]] = []
+        self._tasks = TaskScope(f"copy of {root}")
+        self.corrupt = 0
+
+    async def start(self) -> None:
+        """Watch, then read: nothing that changes in between is missed."""
+        self._stops = [
+            self._store.listen(self._session_changed),
+            await self._store.watch(self._root, self._changed),
+        ]
+        self._wake.set()
+        self._tasks.start(self._keep_up(), "keep up")
+
+    async def close(self) -> None:
+        """Stop watching and reading."""
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        await self._tasks.close()
+
+    @property
+    def values(self) -> Mapping[str, T]:
+        """The copy, by child name. It changes under whoever awaits."""
+        return MappingProxyType(self._values)
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Hear that the copy has changed; returns what stops it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def wait_synced(self) -> None:
+        """Return once all that was reported so far has been read."""
+        await self._synced.wait()
+
+    def _changed(self, notification: Notification) -> None:
+        name = name_below(self._root, notification.path)
+        if name is not None:
+            self._mark(name)
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
+            self._mark(None)
+
+    def _mark(self, name: str | None) -> None:
+        if name is None:
+            self._is_all_dirty = True
+        else:
+            self._dirty.add(name)
+        self._synced.clear()
+        self._wake.set()
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            dirty, is_all_dirty = self._dirty, self._is_all_dirty
+            self._dirty, self._is_all_dirty = set(), False
+            try:
+                is_changed = await self._read(None if is_all_dirty else sorted(dirty))
+            except StoreError as error:
+                # The session may be gone for long; its return marks everything again.
+                log.debug("reading %s: %s", self._root, error)
+                self._dirty |= dirty
+                self._is_all_dirty |= is_all_dirty
+                self._wake.set()
+                await asyncio.sleep(_RETRY_S)
+                continue
+            # While the answers were on their way, more may have been reported.
+            if not self._wake.is_set():
+                self._synced.set()
+            if is_changed:
+                for listener in tuple(self._listeners):
+                    listener()
+
+    async def _read(self, names: list[str] | None) -> bool:
+        """Read these children, or all; say whether the copy is another now."""
+        before = dict(self._values)
+        if names is None:
+            names = await self._store.children(self._root)
+            self._values = {name: v for name, v in self._values.items() if name in set(names)}
+        nodes = await self._store.get_many([f"{self._root}/{name}" for name in names])
+        for name, node in zip(names, nodes, strict=True):
+            if node is None:
+                self._values.pop(name, None)
+                continue
+            try:
+                self._values[name] = self._decode(node)
+            except CorruptRecord as error:
+                self.corrupt += 1
+                self._values.pop(name, None)
+                log.warning("skipped %s/%s: %s", self._root, name, error)
+        return self._values != before

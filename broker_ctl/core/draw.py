@@ -1,0 +1,27 @@
+"""Ties broken by a seed: the same in the daemon, in the simulator and in Spark."""
+
+import zlib
+from collections.abc import Iterable
+from typing import Final
+
+_MASK: Final = (1 << 64) - 1
+
+
+def splitmix64(state: int) -> int:
+    """One 64-bit draw of Steele, Lea and Flood's SplitMix from ``state``."""
+    mixed = (state + 0x9E3779B97F4A7C15) & _MASK
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+    return mixed ^ (mixed >> 31)
+
+
+def draw(seed: int, key: str, options: Iterable[str]) -> str:
+    """One of ``options`` (at least one), whatever their order.
+
+    Rendezvous: each option gets its own number, the lowest wins, so that an option that goes away
+    changes only the draws that it had won.
+    """
+    start = splitmix64((seed & _MASK) ^ zlib.crc32(key.encode()))
+    return min(
+        options, key=lambda option: (splitmix64(start ^ zlib.crc32(option.encode())), option)
+    )

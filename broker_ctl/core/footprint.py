@@ -1,0 +1,63 @@
+"""What a bundle takes of its broker, as one vector that moves with the bundle."""
+
+from dataclasses import dataclass
+from typing import Final
+
+_UNITS: Final = ("B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s")
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Load of one bundle, or the sum over the bundles of a broker.
+
+    Attributes:
+        usage_ratio: part of a broker's capacity, 1.0 is all of it. Brokers are taken for equals:
+            what leaves one arrives whole at the other.
+        throughput_bytes: bytes/s in and out, short-term average.
+        msg_rate: msg/s in and out, long-term average.
+        topics: number of topics.
+    """
+
+    usage_ratio: float = 0.0
+    throughput_bytes: float = 0.0
+    msg_rate: float = 0.0
+    topics: int = 0
+
+    def __add__(self, other: "Footprint") -> "Footprint":
+        return Footprint(
+            self.usage_ratio + other.usage_ratio,
+            self.throughput_bytes + other.throughput_bytes,
+            self.msg_rate + other.msg_rate,
+            self.topics + other.topics,
+        )
+
+    def __sub__(self, other: "Footprint") -> "Footprint":
+        # Rounding must not leave a broker with less than nothing.
+        return Footprint(
+            max(0.0, self.usage_ratio - other.usage_ratio),
+            max(0.0, self.throughput_bytes - other.throughput_bytes),
+            max(0.0, self.msg_rate - other.msg_rate),
+            max(0, self.topics - other.topics),
+        )
+
+    def part(self, ratio: float) -> "Footprint":
+        """The footprint of ``ratio`` of the hashes, as if load were spread evenly over them."""
+        return Footprint(
+            self.usage_ratio * ratio,
+            self.throughput_bytes * ratio,
+            self.msg_rate * ratio,
+            round(self.topics * ratio),
+        )
+
+
+NO_FOOTPRINT: Final = Footprint()
+
+
+def throughput_text(throughput_bytes: float) -> str:
+    """For people: ``12.5 MiB/s``."""
+    value, unit = throughput_bytes, _UNITS[0]
+    for larger in _UNITS[1:]:
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.1f} {unit}"

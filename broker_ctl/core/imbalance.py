@@ -1,0 +1,55 @@
+"""How uneven the cluster is, and whether a move makes it more even: the one objective.
+
+Reference: balancing-and-operations C.1. Imbalance is the largest load over the mean load: 1.0 is
+perfect.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import fsum
+
+from broker_ctl.core.footprint import Footprint
+from broker_ctl.core.view import ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """Max over mean of the brokers' usage and of their bytes/s."""
+
+    usage: float
+    throughput: float
+
+
+def max_over_mean(loads: Iterable[float]) -> float:
+    """1.0 where there is no load at all."""
+    values = list(loads)
+    total = fsum(values)
+    return max(values) * len(values) / total if total > 0 else 1.0
+
+
+def imbalance(view: ClusterView) -> Imbalance:
+    """Of the expected loads of all brokers that are there to carry some."""
+    carrying = [broker.expected for broker in view.brokers.values() if not broker.is_draining]
+    return Imbalance(
+        max_over_mean(load.usage_ratio for load in carrying),
+        max_over_mean(load.throughput_bytes for load in carrying),
+    )
+
+
+def improves(source: Footprint, destination: Footprint, moved: Footprint) -> bool:
+    """Whether the larger load of the pair shrinks when ``moved`` goes from source to destination.
+
+    Judged on usage, or on throughput where nobody reports usage. Each such move makes the sorted
+    loads of the cluster smaller, so that under steady load no sequence of them comes back to where
+    it began: neither a move for nothing nor a ping-pong can be planned.
+    """
+    before, destination_before, gone = _measure(source, destination, moved)
+    return gone > 0 and destination_before + gone < before
+
+
+def _measure(
+    source: Footprint, destination: Footprint, moved: Footprint
+) -> tuple[float, float, float]:
+    if source.usage_ratio > 0 or destination.usage_ratio > 0:
+        return source.usage_ratio, destination.usage_ratio, moved.usage_ratio
+    return source.throughput_bytes, destination.throughput_bytes, moved.throughput_bytes

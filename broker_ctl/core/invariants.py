@@ -1,0 +1,129 @@
+"""What no plan may break, checked on the plan and on the view that would come of it.
+
+The safety of a single move or split is the executor's (it checks versions and epochs as it writes);
+here a plan is refused that would be wrong even if everything went well.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
+from broker_ctl.core.imbalance import improves
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.view import ClusterView
+from broker_ctl.errors import InvariantBroken
+
+
+def check(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> None:
+    """Judge ``decisions``, which were made on ``before`` and lead to ``after``.
+
+    Raises:
+        InvariantBroken: the message lists every sentence that is not true.
+    """
+    faults = list(broken(before, decisions, after))
+    if faults:
+        raise InvariantBroken("; ".join(faults))
+
+
+def broken(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> Iterator[str]:
+    """Every sentence that is not true."""
+    yield from _claims(before, decisions)
+    for decision in decisions:
+        yield from _parties(before, decision)
+    touched = {bundle.namespace for decision in decisions for bundle in decision.bundles}
+    for namespace in sorted(touched):
+        yield from _ring(before, after, namespace)
+    yield from _owners(after)
+
+
+def _claims(before: ClusterView, decisions: Iterable[Decision]) -> Iterator[str]:
+    claims = Counter(bundle for decision in decisions for bundle in decision.bundles)
+    for bundle, count in sorted(claims.items()):
+        if count > 1:
+            yield f"{bundle} is in {count} decisions"
+        if bundle not in before.bundles:
+            yield f"{bundle} is not in the view"
+        if before.is_busy(bundle):
+            yield f"{bundle} is moving or being split already"
+        if not before.is_in_ring(bundle):
+            yield f"{bundle} is no bundle of its namespace"
+
+
+def _parties(before: ClusterView, decision: Decision) -> Iterator[str]:
+    """Whoever gives is the owner, whoever receives can, and the pair gains by it."""
+    match decision:
+        case Assign(bundle, destination):
+            yield from _owned_by(before, bundle, None)
+            yield from _can_receive(before, destination)
+        case Unload(bundle, source):
+            yield from _movable(before, bundle, source)
+        case Transfer(bundle, source, destination):
+            yield from _movable(before, bundle, source)
+            yield from _can_receive(before, destination)
+            if source == destination:
+                yield f"{bundle} would move from {source} to itself"
+            pair = decision.source_before, decision.destination_before
+            if not improves(*pair, decision.footprint):
+                yield f"{bundle} would only carry the load from {source} to {destination}"
+        case Split(bundle, owner):
+            yield from _movable(before, bundle, owner)
+        case Merge(left, right, owner):
+            yield from _movable(before, left, owner)
+            yield from _movable(before, right, owner)
+        case Skip():
+            return
+        case _:
+            assert_never(decision)
+
+
+def _movable(before: ClusterView, bundle: Bundle, owner: str) -> Iterator[str]:
+    if bundle.namespace.is_pinned:
+        yield f"{bundle} belongs to its broker"
+    yield from _owned_by(before, bundle, owner)
+
+
+def _owned_by(before: ClusterView, bundle: Bundle, owner: str | None) -> Iterator[str]:
+    seen = before.bundles.get(bundle)
+    if seen is not None and seen.owner != owner:
+        yield f"{bundle} is owned by {seen.owner or 'nobody'}, not by {owner or 'nobody'}"
+
+
+def _can_receive(before: ClusterView, broker_id: str) -> Iterator[str]:
+    broker = before.brokers.get(broker_id)
+    if broker is None:
+        yield f"{broker_id} is not alive"
+    elif broker.is_draining:
+        yield f"{broker_id} is draining"
+
+
+def _ring(before: ClusterView, after: ClusterView, namespace: Namespace) -> Iterator[str]:
+    """No hash is lost or doubled. Bundles in a ring are disjoint, so membership is enough.
+
+    A bundle that was out of its ring beforehand is a stale owner node, and no fault of the plan.
+    """
+    old, new = before.rings.get(namespace), after.rings.get(namespace)
+    if old is None or new is None:
+        yield f"the ring of {namespace} is unknown"
+        return
+    was = {bundle for bundle in before.bundles if bundle.namespace == namespace and bundle in old}
+    now = {bundle for bundle in after.bundles if bundle.namespace == namespace and bundle in new}
+    if _hashes(was) != _hashes(now):
+        yield f"the bundles of {namespace} would hold {_hashes(now)} hashes, not {_hashes(was)}"
+
+
+def _hashes(bundles: Iterable[Bundle]) -> int:
+    return sum(bundle.range.high - bundle.range.low for bundle in bundles)
+
+
+def _owners(after: ClusterView) -> Iterator[str]:
+    """No bundle has two owners, and none is counted where it is not."""
+    counted = Counter(bundle for broker in after.brokers.values() for bundle in broker.owned)
+    for bundle, count in sorted(counted.items()):
+        if count > 1:
+            yield f"{bundle} would have {count} owners"
+    for broker in after.brokers.values():
+        for bundle in sorted(broker.owned):
+            if bundle not in after.bundles or after.carrier(bundle) != broker.broker_id:
+                yield f"{bundle} would be counted at {broker.broker_id}, which does not own it"

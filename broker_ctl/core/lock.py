@@ -1,0 +1,138 @@
+"""A right that an ephemeral node gives: a machine over what was seen of the node.
+
+Identity is ``(czxid, session)``: a version starts again at 0 with each new node, so it proves
+nothing (reference: metadata-store 0.1, 3.8). The czxid is the fencing token.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Final
+
+from broker_ctl.errors import InvalidTransition
+
+
+class State(StrEnum):
+    """Where one generation of a lock stands; it never comes back from LOST or RELEASED."""
+
+    HELD = "held"
+    SUSPECT = "suspect"
+    VERIFYING = "verifying"
+    RELEASING = "releasing"
+    LOST = "lost"
+    RELEASED = "released"
+
+
+class Event(StrEnum):
+    """What was seen. MINE, GONE and OTHER are the answers of a read of the node."""
+
+    SUSPENDED = "suspended"
+    RECONNECTED = "reconnected"
+    NODE_DELETED = "node deleted"
+    MINE = "mine"
+    GONE = "gone"
+    OTHER = "other"
+    SESSION_ENDED = "session ended"
+    RELEASE = "release"
+    KEEP = "keep"
+
+
+class Action(StrEnum):
+    """What to do. READ answers with MINE, GONE or OTHER; DELETE with GONE, OTHER or KEEP."""
+
+    READ = "read"
+    DELETE = "delete"
+    TELL_LOST = "tell lost"
+
+
+_S, _E, _A = State, Event, Action
+
+TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]]] = {
+    (_S.HELD, _E.SUSPENDED): (_S.SUSPECT, ()),
+    (_S.HELD, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
+    (_S.HELD, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
+    (_S.HELD, _E.MINE): (_S.HELD, ()),
+    (_S.HELD, _E.SESSION_ENDED): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.HELD, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
+    (_S.SUSPECT, _E.SUSPENDED): (_S.SUSPECT, ()),
+    (_S.SUSPECT, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
+    (_S.SUSPECT, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
+    (_S.SUSPECT, _E.SESSION_ENDED): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.SUSPECT, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
+    (_S.VERIFYING, _E.MINE): (_S.HELD, ()),
+    (_S.VERIFYING, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.VERIFYING, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.VERIFYING, _E.SUSPENDED): (_S.SUSPECT, ()),
+    (_S.VERIFYING, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
+    (_S.VERIFYING, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
+    (_S.VERIFYING, _E.SESSION_ENDED): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.VERIFYING, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
+    # A read of SUSPECT times that is answered after the connection went again.
+    (_S.SUSPECT, _E.MINE): (_S.SUSPECT, ()),
+    (_S.SUSPECT, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.SUSPECT, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.HELD, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.HELD, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
+    # While the delete is on its way everything else is news of the same end.
+    (_S.RELEASING, _E.SUSPENDED): (_S.RELEASING, ()),
+    (_S.RELEASING, _E.RECONNECTED): (_S.RELEASING, ()),
+    (_S.RELEASING, _E.NODE_DELETED): (_S.RELEASING, ()),
+    (_S.RELEASING, _E.MINE): (_S.RELEASING, ()),
+    (_S.RELEASING, _E.GONE): (_S.RELEASED, ()),
+    (_S.RELEASING, _E.OTHER): (_S.RELEASED, ()),
+    (_S.RELEASING, _E.SESSION_ENDED): (_S.RELEASED, ()),
+    # The transaction was refused (an old epoch): the node still is ours.
+    (_S.RELEASING, _E.KEEP): (_S.VERIFYING, (_A.READ,)),
+    # A generation that has ended hears nothing any more; late news is of its past.
+    **{
+        (ended, event): (ended, ())
+        for ended in (_S.LOST, _S.RELEASED)
+        for event in _E
+        if event is not _E.RELEASE
+    },
+}
+
+
+def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
+    """The next state and what to do.
+
+    Raises:
+        InvalidTransition: the pair has no row.
+    """
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise InvalidTransition("lock", state, event) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which generation of a node a right rests on."""
+
+    czxid: int
+    session_id: int
+
+
+class Claim(Enum):
+    """Whose a node is that stands where we want to put ours."""
+
+    MINE = auto()
+    MY_EARLIER_SESSION = auto()
+    OTHERS = auto()
+    NOT_EPHEMERAL = auto()
+
+
+def claim_of(
+    *,
+    owner_session: int,
+    is_ephemeral: bool,
+    owner_broker: str | None,
+    session_id: int,
+    broker_id: str,
+) -> Claim:
+    """Classify an existing node: only the session proves that it is ours (CURATOR-696)."""
+    if not is_ephemeral:
+        return Claim.NOT_EPHEMERAL
+    if owner_session == session_id:
+        return Claim.MINE
+    return Claim.MY_EARLIER_SESSION if owner_broker == broker_id else Claim.OTHERS

@@ -1,0 +1,117 @@
+"""Thresholds as values.
+
+Defaults are Pulsar's where Pulsar has them (reference: pulsar-load-management 9), under the
+`broker.conf` key that stands beside each field.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.core.names import Namespace
+
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SheddingRules:
+    """When a broker has too much, and what it may give up.
+
+    Attributes:
+        threshold_points: percentage points around the mean usage that are tolerated
+            (loadBalancerBrokerThresholdShedderPercentage).
+        history_ratio: weight of the past in the moving average
+            (loadBalancerHistoryResourcePercentage).
+        min_throughput_bytes: bytes/s below which unloading is not worth a disturbance
+            (loadBalancerBundleUnloadMinThroughputThreshold, there in MiB).
+        margin_ratio: unload this much more than what is above the threshold.
+        is_lower_boundary_enabled: shed towards an idle broker even where none is overloaded
+            (lowerBoundarySheddingEnabled).
+        lower_boundary_ratio: how much of the threshold is shed towards an idle broker.
+        grace_s: quiet time of a bundle after it was unloaded
+            (loadBalancerSheddingGracePeriodMinutes).
+        excluded_namespaces: never shed (loadBalancerSheddingExcludedNamespaces).
+        report_ttl_s: an older report says nothing (loadBalancerBrokerLoadDataTTLInSeconds).
+    """
+
+    threshold_points: float = 10.0
+    history_ratio: float = 0.9
+    min_throughput_bytes: float = 10.0 * MIB
+    margin_ratio: float = 0.05
+    is_lower_boundary_enabled: bool = False
+    lower_boundary_ratio: float = 0.5
+    grace_s: float = 30 * 60.0
+    excluded_namespaces: frozenset[Namespace] = frozenset()
+    report_ttl_s: float = 30 * 60.0
+
+    @property
+    def threshold_ratio(self) -> float:
+        """The threshold as a fraction of a broker."""
+        return self.threshold_points / 100
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRules:
+    """When a bundle has too much to stay whole; a limit of 0 is none.
+
+    Attributes:
+        algorithm: name in `splitting.catalog` (defaultNamespaceBundleSplitAlgorithm).
+        max_topics: loadBalancerNamespaceBundleMaxTopics.
+        max_sessions: producers and consumers
+            (loadBalancerNamespaceBundleMaxSessions).
+        max_msg_rate: msg/s in and out (loadBalancerNamespaceBundleMaxMsgRate).
+        max_bandwidth_bytes: bytes/s in and out
+            (loadBalancerNamespaceBundleMaxBandwidthMbytes, there in MiB).
+        max_bundles_per_namespace: loadBalancerNamespaceMaximumBundles.
+        min_topics: a bundle of fewer topics gains nothing by a split.
+        max_per_cycle: loadBalancerMaxNumberOfBundlesToSplitPerCycle.
+        cool_down_s: quiet time of a bundle after the split that made it. Pulsar has none and splits
+            again on stale reports; one round of statistics is 60 s there.
+    """
+
+    algorithm: str = "range_equally_divide"
+    max_topics: int = 1000
+    max_sessions: int = 1000
+    max_msg_rate: float = 30_000.0
+    max_bandwidth_bytes: float = 100.0 * MIB
+    max_bundles_per_namespace: int = 128
+    min_topics: int = 2
+    max_per_cycle: int = 10
+    cool_down_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRules:
+    """Who may receive a bundle.
+
+    Attributes:
+        overloaded_ratio: usage above which a broker is the last choice
+            (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
+        max_topics: topics above which a broker is passed over (loadBalancerBrokerMaxTopics).
+        report_ttl_s: as in `SheddingRules`.
+    """
+
+    overloaded_ratio: float = 0.85
+    max_topics: int = 50_000
+    report_ttl_s: float = 30 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How much may be disturbed at once. Pulsar has no such limits.
+
+    Attributes:
+        max_moves_per_broker: moves in flight that a broker takes part in, giving or receiving
+            (loadBalancerMaxMovesInFlightPerBroker).
+        max_moves: moves in flight in the cluster (loadBalancerMaxMovesInFlight).
+        hourly_load_ratio: bytes/s moved within an hour, over bytes/s of the cluster
+            (loadBalancerMaxLoadMovedPerHourPercentage). The first move of an hour is always
+            allowed, or a bundle above the budget could never move.
+        cool_down_s: quiet time of a bundle after a move, whichever policy asks for the next.
+        namespace_ratio: part of a namespace's bundles that may move at once, at least one bundle.
+    """
+
+    max_moves_per_broker: int = 2
+    max_moves: int = 8
+    hourly_load_ratio: float = 1.0
+    cool_down_s: float = 30 * 60.0
+    namespace_ratio: float = 0.25

@@ -1,0 +1,37 @@
+"""What every shedding strategy is: two functions and a memory that is a plain value."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+from broker_ctl.core.decisions import Decision
+from broker_ctl.core.rules import SheddingRules
+from broker_ctl.core.view import ClusterView
+
+
+class Memory(Protocol):
+    """What a strategy keeps from cycle to cycle; frozen."""
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values, for a row of history."""
+        ...
+
+
+MemoryT = TypeVar("MemoryT", bound=Memory)
+
+
+class SheddingPolicy(Protocol[MemoryT]):
+    """Proposes what overloaded brokers give up. The plan says where it goes, and may refuse."""
+
+    def recall(self, row: Mapping[str, Any] | None) -> MemoryT:
+        """The memory that ``to_row`` wrote; an empty one for None."""
+        ...
+
+    def observe(self, memory: MemoryT, view: ClusterView, rules: SheddingRules) -> MemoryT:
+        """Learn from a view: once a cycle, before `shed`."""
+        ...
+
+    def shed(
+        self, view: ClusterView, memory: MemoryT, rules: SheddingRules
+    ) -> tuple[Decision, ...]:
+        """What to give up, and why the rest stays; at least one decision."""
+        ...

@@ -1,0 +1,188 @@
+"""ThresholdShedder: whoever is far above the mean gives up (reference: pulsar-load-management 5.2).
+
+A broker's *level* is its moving average, as in Pulsar, but never above what the broker is expected
+to use now: the average lags by ten cycles and more, and would go on unloading a broker that has
+long been relieved (Pulsar's over-unloading: PIP-217, PIP-364). For a receiver it is the other way
+round: never below what is expected. ``expected`` already has every move that is in flight or not
+yet reported, so nothing else must be remembered, and an aborted move corrects itself.
+
+Kept as they are: the band of percentage points and the minimum of bytes/s, both blind to the size
+of the cluster. [12, 2, 1, 1] % and five brokers at 50 % beside an idle one trigger nothing; with
+the lower boundary the latter does. Left out: the second update of the averages when the lower
+boundary is looked at, a slip in Pulsar.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Any
+
+from broker_ctl.core.decisions import Decision, Reason, Skip, Unload
+from broker_ctl.core.footprint import throughput_text
+from broker_ctl.core.rules import SheddingRules
+from broker_ctl.core.shedding.selection import heaviest
+from broker_ctl.core.view import BrokerView, ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdMemory:
+    """Moving average of each broker's usage, 1.0 is full."""
+
+    history: Mapping[str, float] = field(default_factory=dict)
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"history": dict(self.history)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One broker between its past and what is expected of it."""
+
+    broker: BrokerView
+    history: float
+
+    @property
+    def as_source(self) -> float:
+        return min(self.history, self.broker.expected.usage_ratio)
+
+    @property
+    def as_receiver(self) -> float:
+        return max(self.history, self.broker.expected.usage_ratio)
+
+
+class ThresholdShedder:
+    """Pulsar's default from 2.10 to 4.x."""
+
+    def recall(self, row: Mapping[str, Any] | None) -> ThresholdMemory:
+        """The memory that ``to_row`` wrote; an empty one for None."""
+        history = (row or {}).get("history", {})
+        return ThresholdMemory({str(key): float(value) for key, value in history.items()})
+
+    def observe(
+        self, memory: ThresholdMemory, view: ClusterView, rules: SheddingRules
+    ) -> ThresholdMemory:
+        """Fold one sample a broker; brokers that left are forgotten."""
+        history: dict[str, float] = {}
+        for broker_id, broker in sorted(view.brokers.items()):
+            usage, past = broker.expected.usage_ratio, memory.history.get(broker_id)
+            keep = 0.0 if past is None else rules.history_ratio
+            history[broker_id] = (past or 0.0) * keep + usage * (1 - keep)
+        return ThresholdMemory(history)
+
+    def shed(
+        self, view: ClusterView, memory: ThresholdMemory, rules: SheddingRules
+    ) -> tuple[Decision, ...]:
+        """Unload what is above mean + threshold; else, if enabled, feed whoever is below it."""
+        levels, skipped = _judged(view, memory, rules)
+        if len(levels) < 2:
+            text = f"{len(levels)} of {len(view.brokers)} brokers can give and receive"
+            return (*skipped, Skip("cluster", Reason.TOO_FEW_BROKERS, text))
+        mean = fsum(level.history for level in levels) / len(levels)
+        decisions = _overloaded(view, levels, mean, rules)
+        if rules.is_lower_boundary_enabled and not any(isinstance(d, Unload) for d in decisions):
+            decisions += _lower_boundary(view, levels, mean, rules)
+        return (*skipped, *(decisions or (_balanced(levels, mean, rules),)))
+
+
+def _judged(
+    view: ClusterView, memory: ThresholdMemory, rules: SheddingRules
+) -> tuple[list[_Level], list[Skip]]:
+    """The brokers that count, highest level first; and why the others do not."""
+    levels: list[_Level] = []
+    skipped: list[Skip] = []
+    for broker_id, broker in sorted(view.brokers.items()):
+        if broker.is_draining:
+            text = "it hands everything over by itself"
+            skipped.append(Skip(broker_id, Reason.DRAINING, text))
+        elif broker.age_s > rules.report_ttl_s:
+            text = f"last heard of {broker.age_s:.0f} s ago"
+            skipped.append(Skip(broker_id, Reason.STALE_REPORT, text))
+        else:
+            usage = broker.expected.usage_ratio
+            levels.append(_Level(broker, memory.history.get(broker_id, usage)))
+    levels.sort(key=lambda level: (-level.as_source, level.broker.broker_id))
+    return levels, skipped
+
+
+def _overloaded(
+    view: ClusterView, levels: list[_Level], mean: float, rules: SheddingRules
+) -> tuple[Decision, ...]:
+    limit = mean + rules.threshold_ratio
+    decisions: list[Decision] = []
+    for level in levels:
+        usage = level.as_source
+        # Where nothing is used, nothing is above anything.
+        if usage < limit or mean <= 0:
+            continue
+        excess_ratio = usage - limit + rules.margin_ratio
+        target_bytes = excess_ratio * level.broker.expected.throughput_bytes
+        detail = f"{usage:.1%} is {_points(usage - mean)} above the mean of {mean:.1%}"
+        decisions += _give(
+            view,
+            level.broker,
+            rules,
+            target_bytes=target_bytes,
+            reason=Reason.OVERLOADED,
+            detail=detail,
+        )
+    return tuple(decisions)
+
+
+def _lower_boundary(
+    view: ClusterView, levels: list[_Level], mean: float, rules: SheddingRules
+) -> tuple[Decision, ...]:
+    """Feed idle brokers from the broker with the highest level."""
+    idle = [level for level in levels if level.as_receiver < mean - rules.threshold_ratio]
+    givers = [
+        level
+        for level in levels
+        if level.as_source > mean - rules.threshold_ratio and len(level.broker.owned) > 1
+    ]
+    if not idle or not givers:
+        return ()
+    giver = givers[0].broker
+    coolest = min(idle, key=lambda level: (level.as_receiver, level.broker.broker_id))
+    target_ratio = rules.threshold_ratio * rules.lower_boundary_ratio
+    target_bytes = target_ratio * giver.expected.throughput_bytes
+    detail = (
+        f"{coolest.broker.broker_id} at {coolest.as_receiver:.1%} is "
+        f"{_points(mean - coolest.as_receiver)} below the mean of {mean:.1%}"
+    )
+    return _give(
+        view,
+        giver,
+        rules,
+        target_bytes=target_bytes,
+        reason=Reason.UNDERLOADED_RECEIVER,
+        detail=detail,
+    )
+
+
+def _give(
+    view: ClusterView,
+    source: BrokerView,
+    rules: SheddingRules,
+    *,
+    target_bytes: float,
+    reason: Reason,
+    detail: str,
+) -> tuple[Decision, ...]:
+    if target_bytes < rules.min_throughput_bytes:
+        least = throughput_text(rules.min_throughput_bytes)
+        text = f"{detail}, but only {throughput_text(target_bytes)} should go, less than {least}"
+        return (Skip(source.broker_id, Reason.LOW_THROUGHPUT, text),)
+    return heaviest(view, source, rules, target_bytes=target_bytes, reason=reason, detail=detail)
+
+
+def _balanced(levels: list[_Level], mean: float, rules: SheddingRules) -> Skip:
+    top = levels[0]
+    text = (
+        f"{top.broker.broker_id} is highest at {top.as_source:.1%}, mean {mean:.1%}, "
+        f"threshold {rules.threshold_points:g} points"
+    )
+    return Skip("cluster", Reason.BELOW_THRESHOLD, text)
+
+
+def _points(difference_ratio: float) -> str:
+    return f"{difference_ratio * 100:.1f} points"

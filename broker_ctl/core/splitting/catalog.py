@@ -1,0 +1,18 @@
+"""Split algorithms by the names of supportedNamespaceBundleSplitAlgorithms."""
+
+from typing import Final
+
+from broker_ctl.core.catalog import Catalog
+from broker_ctl.core.splitting.range_equally_divide import range_equally_divide
+from broker_ctl.core.splitting.request import SplitAlgorithm
+from broker_ctl.core.splitting.specified_positions_divide import specified_positions_divide
+from broker_ctl.core.splitting.topic_count_equally_divide import topic_count_equally_divide
+
+SPLITTING: Final[Catalog[SplitAlgorithm]] = Catalog(
+    "bundle split algorithm",
+    {
+        "range_equally_divide": range_equally_divide,
+        "topic_count_equally_divide": topic_count_equally_divide,
+        "specified_positions_divide": specified_positions_divide,
+    },
+)

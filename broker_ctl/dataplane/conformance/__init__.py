@@ -1,0 +1,1 @@
+"""Does a broker process keep the promises of the data-plane API?"""

@@ -1,0 +1,61 @@
+"""The ground that the data-plane API stands on: shapes, errors, the secret."""
+
+from typing import Final
+
+from broker_ctl.dataplane import wire
+from broker_ctl.dataplane.conformance.subject import WHOLE, Subject
+from broker_ctl.http import HttpClient
+
+_MALFORMED: Final = (
+    b"",
+    b"{not json",
+    b"[]",
+    b"{}",
+    b'{"bundle": "%s"}' % str(WHOLE).encode(),
+    b'{"bundle": "%s", "token": "1"}' % str(WHOLE).encode(),
+    b'{"bundle": "%s", "token": -1}' % str(WHOLE).encode(),
+    b'{"bundle": "../../etc", "token": 1}',
+)
+
+
+async def state(subject: Subject) -> None:
+    """The state shows bundles and authority."""
+    await subject.loaded()
+    await subject.authority()
+
+
+async def instance_id(subject: Subject) -> None:
+    """Every reply carries the same ``instance_id``, errors too (`Subject` looks at each)."""
+    for _ in range(2):
+        await subject.call("GET", wire.STATE)
+    await subject.call("GET", f"{wire.PREFIX}/nothing")
+    await subject.call("POST", wire.LOAD, json={})
+
+
+async def unknown_path(subject: Subject) -> None:
+    """What is not in the table is not there."""
+    await subject.expect(404, "GET", f"{wire.PREFIX}/nothing")
+
+
+async def malformed(subject: Subject) -> None:
+    """A body that is no JSON object, or lacks a field, or has a wrong one, is refused."""
+    for content in _MALFORMED:
+        await subject.expect(400, "POST", wire.LOAD, content=content)
+    await subject.expect(400, "GET", f"{wire.TOPICS}?bundle=nonsense")
+    await subject.expect_loaded({})
+
+
+async def too_large(subject: Subject) -> None:
+    """A body beyond the limit is refused, and the process lives on."""
+    content = b'{"bundle": "%s"}' % (b"x" * wire.MAX_REQUEST_BYTES)
+    await subject.expect(413, "POST", wire.LOAD, content=content)
+    await subject.expect_loaded({})
+
+
+async def secret(subject: Subject, strangers: tuple[HttpClient, ...]) -> None:
+    """Who has no secret, or a wrong one, sees nothing and changes nothing."""
+    body = {"bundle": str(WHOLE), "token": subject.next_token()}
+    for stranger in strangers:
+        await subject.expect(401, "GET", wire.STATE, stranger=stranger)
+        await subject.expect(401, "POST", wire.LOAD, json=body, stranger=stranger)
+    await subject.expect_loaded({})

@@ -1,0 +1,122 @@
+"""Runs every check against one broker process, one after the other."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.dataplane import wire
+from broker_ctl.dataplane.conformance import authority_checks, bundle_checks, http_checks
+from broker_ctl.dataplane.conformance.stand_in import AuthorityStandIn
+from broker_ctl.dataplane.conformance.subject import Subject, Unmet
+from broker_ctl.errors import DataPlaneUnreachable, HttpError, StartError
+from broker_ctl.http import HttpClient
+
+_CALL_TIMEOUT_S: Final = 10.0
+_MAX_REPLY_BYTES: Final = 16 << 20
+_GRANT_MS: Final = 10_000
+
+_Check = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What came of one check; ``expected`` and ``seen`` are empty where it passed."""
+
+    name: str
+    is_ok: bool
+    expected: str = ""
+    seen: str = ""
+
+
+async def check_broker(
+    url: str, secret: str, listen: tuple[str, int], clock: Clock
+) -> tuple[CheckResult, ...]:
+    """Check a broker process at ``url``, which must pull its authority from ``listen``.
+
+    Loads bundles of the tenant ``broker-ctl-check`` only, and unloads them again. Tokens begin at
+    the wall clock's milliseconds times 1000, so that a later check is not fenced by this one.
+
+    Raises:
+        StartError: somebody else listens at ``listen``.
+        DataPlaneUnreachable: nobody answers at ``url``.
+    """
+    async with (
+        _client(secret) as http,
+        _client(None) as nobody,
+        _client(f"not-{secret}") as impostor,
+    ):
+        subject = Subject(url, http, clock, clock.wall_ms() * 1000)
+        daemon = AuthorityStandIn(*listen, secret, clock)
+        try:
+            await http.request("GET", url.rstrip("/") + wire.STATE)
+        except HttpError as error:
+            raise DataPlaneUnreachable(str(error)) from error
+        try:
+            await daemon.open()
+        except OSError as error:
+            raise StartError(f"cannot stand in for the daemon: {error}") from error
+        try:
+            checks = _checks(subject, daemon, (nobody, impostor))
+            return tuple([await _run(name, check, subject, daemon) for name, check in checks])
+        finally:
+            await daemon.close()
+
+
+def _client(secret: str | None) -> HttpClient:
+    return HttpClient(token=secret, timeout_s=_CALL_TIMEOUT_S, max_body_bytes=_MAX_REPLY_BYTES)
+
+
+def _checks(
+    subject: Subject, daemon: AuthorityStandIn, strangers: tuple[HttpClient, ...]
+) -> tuple[tuple[str, _Check], ...]:
+    http, bundles, authority = http_checks, bundle_checks, authority_checks
+    return (
+        ("state: bundles and authority", partial(http.state, subject)),
+        ("instance_id: the same in every reply", partial(http.instance_id, subject)),
+        ("unknown path is 404", partial(http.unknown_path, subject)),
+        ("malformed body is 400", partial(http.malformed, subject)),
+        ("too large a body is 413", partial(http.too_large, subject)),
+        ("wrong or no secret is 401", partial(http.secret, subject, strangers)),
+        ("load: and again", partial(bundles.load_and_repeat, subject)),
+        ("load: smaller token is 409", partial(bundles.load_refuses_old_token, subject)),
+        ("load: token covers every overlap", partial(bundles.token_covers_overlap, subject)),
+        ("load: replaces what overlaps", partial(bundles.load_replaces_overlap, subject)),
+        ("renew: raises the token", partial(bundles.renew, subject)),
+        ("renew: not loaded is 404", partial(bundles.renew_needs_loaded, subject)),
+        ("split: and again", partial(bundles.split, subject)),
+        ("split: refusals", partial(bundles.split_refusals, subject)),
+        ("merge: and again", partial(bundles.merge, subject)),
+        ("merge: refusals", partial(bundles.merge_refusals, subject)),
+        ("unload: confirms, and again", partial(bundles.unload, subject)),
+        ("fence: at once, and again", partial(bundles.fence, subject)),
+        ("token outlives unload and fence", partial(bundles.token_outlives_unload, subject)),
+        ("topics: complete names, in the bundle", partial(bundles.topics, subject)),
+        ("statistics and usage", partial(bundles.measurements, subject)),
+        ("authority: pulled with the secret", partial(authority.pulls, subject, daemon)),
+        (
+            "authority: counted from the asking",
+            partial(authority.counted_from_the_asking, subject, daemon),
+        ),
+        ("authority: less replaces more", partial(authority.withdrawn, subject, daemon)),
+        ("authority: expires by itself", partial(authority.expires_by_itself, subject, daemon)),
+    )
+
+
+async def _run(name: str, check: _Check, subject: Subject, daemon: AuthorityStandIn) -> CheckResult:
+    daemon.remaining_ms, daemon.delay_s = _GRANT_MS, 0.0
+    try:
+        await check()
+        await subject.clean_up()
+    except Unmet as promise:
+        result = CheckResult(name, is_ok=False, expected=promise.expected, seen=promise.seen)
+    except (HttpError, ValueError) as error:
+        result = CheckResult(name, is_ok=False, expected="a well-formed answer", seen=str(error))
+    else:
+        return CheckResult(name, is_ok=True)
+    # What cannot be cleaned up makes the next check fail, with the bundles that are left.
+    with suppress(Unmet, HttpError, ValueError):
+        await subject.clean_up()
+    return result

@@ -1,0 +1,87 @@
+"""The highest fencing token seen for every hash (I1b, I2).
+
+A broker process needs nothing but this to be safe against an owner that does not know yet that
+it is one no more. It must outlive unloads: an old owner's load may arrive after them.
+"""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.core.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.names import Namespace
+from broker_ctl.errors import DataPlaneFenced
+
+
+@dataclass(frozen=True, slots=True)
+class RingTokens:
+    """The highest token of every hash of one namespace, as a step function.
+
+    ``tokens[i]`` holds from ``starts[i]`` up to the next start; neighbours differ, so the size
+    is bounded by the number of boundaries that the namespace ever had.
+    """
+
+    starts: tuple[int, ...] = (RING_LOW,)
+    tokens: tuple[int, ...] = (0,)
+
+    def highest(self, span: BundleRange) -> int:
+        """The highest token of any hash in ``span``; 0 where none was seen."""
+        first = bisect_right(self.starts, span.low) - 1
+        return max(self.tokens[first : bisect_left(self.starts, _end(span))])
+
+    def raised(self, span: BundleRange, token: int) -> "RingTokens":
+        """Every hash in ``span`` has seen ``token``; higher ones stay."""
+        low, end = span.low, _end(span)
+        # Cut at both ends of the span, raise what lies between, join equal neighbours.
+        cuts = sorted({*self.starts, low, *((end,) if end <= RING_HIGH else ())})
+        steps = ((start, self._raised_at(start, low, end, token)) for start in cuts)
+        joined = [next(group) for _, group in groupby(steps, key=itemgetter(1))]
+        return RingTokens(tuple(start for start, _ in joined), tuple(seen for _, seen in joined))
+
+    def _raised_at(self, position: int, low: int, end: int, token: int) -> int:
+        seen = self.tokens[bisect_right(self.starts, position) - 1]
+        return max(seen, token) if low <= position < end else seen
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+def _end(span: BundleRange) -> int:
+    """First position after the range; the last range of a ring is closed."""
+    return RING_HIGH + 1 if span.high == RING_HIGH else span.high
+
+
+class TokenMap:
+    """The highest token of every hash, over all namespaces."""
+
+    def __init__(self) -> None:
+        self._rings: dict[Namespace, RingTokens] = {}
+
+    def highest(self, bundle: Bundle) -> int:
+        """The highest token of any hash of the bundle; 0 where none was seen."""
+        return self._rings.get(bundle.namespace, RingTokens()).highest(bundle.range)
+
+    def check(self, bundle: Bundle, token: int) -> None:
+        """Refuse an old token.
+
+        Raises:
+            DataPlaneFenced: a hash of the bundle has seen a higher one.
+        """
+        highest = self.highest(bundle)
+        if token < highest:
+            raise DataPlaneFenced(f"{bundle}: token {token} is below {highest}")
+
+    def admit(self, bundle: Bundle, token: int) -> None:
+        """Check a token and remember it.
+
+        Raises:
+            DataPlaneFenced: a hash of the bundle has seen a higher one; nothing is remembered.
+        """
+        self.check(bundle, token)
+        ring = self._rings.get(bundle.namespace, RingTokens())
+        self._rings[bundle.namespace] = ring.raised(bundle.range, token)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rings.values()))

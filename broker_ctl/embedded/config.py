@@ -1,0 +1,87 @@
+"""What a server is told: its configuration, its logging, its command line.
+
+All paths are relative to the server's directory, in which it runs: Java reads property files as
+Latin-1 with escapes, which a path of the user's choice does not survive.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker_ctl.embedded.ports import LOOPBACK
+
+TICK_MS: Final = 500
+LONGEST_SESSION_MS: Final = 60_000
+DATA: Final = "data"
+ZOO_CFG: Final = "zoo.cfg"
+LOG4J2: Final = "log4j2.properties"
+
+# A follower may be 2 s behind its leader, and has 10 s to join one.
+_SYNC_TICKS: Final = 4
+_INIT_TICKS: Final = 20
+
+# To stdout, which the launcher points at the server's log: what the JVM itself has to say when it
+# cannot start then stands in the same file.
+LOGGING: Final = """\
+status = error
+appender.log.type = Console
+appender.log.name = log
+appender.log.layout.type = PatternLayout
+appender.log.layout.pattern = %d{ISO8601} %-5p %c{1}: %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.log.ref = log
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One server's number and its ports on the loopback address."""
+
+    id: int
+    client_port: int
+    quorum_port: int
+    election_port: int
+
+
+def zoo_cfg(own: Address, ensemble: Sequence[Address], *, fsync: bool) -> str:
+    """The configuration file of one server of ``ensemble`` (reference: metadata-store 6.1, 6.4)."""
+    lines = [
+        f"dataDir=./{DATA}",
+        f"clientPort={own.client_port}",
+        f"clientPortAddress={LOOPBACK}",
+        f"tickTime={TICK_MS}",
+        f"maxSessionTimeout={LONGEST_SESSION_MS}",
+        "maxClientCnxns=0",
+        f"forceSync={'yes' if fsync else 'no'}",
+        "extendedTypesEnabled=true",
+        "4lw.commands.whitelist=srvr,mntr,ruok,stat",
+        "admin.enableServer=false",
+        # Snapshots of past starts would pile up in a directory that is used for long.
+        "autopurge.purgeInterval=1",
+    ]
+    if len(ensemble) > 1:
+        lines += [f"initLimit={_INIT_TICKS}", f"syncLimit={_SYNC_TICKS}"]
+        lines += ["quorumListenOnAllIPs=false"]
+        lines += [
+            f"server.{peer.id}={LOOPBACK}:{peer.quorum_port}:{peer.election_port}"
+            for peer in ensemble
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def command(java: Path, classpath: str, heap_mb: int) -> tuple[str, ...]:
+    """The command line of every server; it is run in the server's directory."""
+    return (
+        str(java),
+        f"-Xmx{heap_mb}m",
+        # One small heap, two cores to share: the collector and the compiler that start fastest.
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
+        f"-Dlog4j2.configurationFile={LOG4J2}",
+        "-cp",
+        classpath,
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+        f"./{ZOO_CFG}",
+    )

@@ -1,0 +1,222 @@
+"""One ZooKeeper server, or three that elect a leader, below one directory."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self
+
+from broker_ctl.embedded.config import Address, command
+from broker_ctl.embedded.jars import classpath
+from broker_ctl.embedded.java import find_java
+from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
+from broker_ctl.embedded.roles import Role
+from broker_ctl.embedded.server import SERVING_DEADLINE_S, Server
+from broker_ctl.errors import EmbeddedError
+from broker_ctl.tasks import TaskScope
+
+SIZES: Final = (1, 3)
+_POLL_S: Final = 0.05
+_LOCK: Final = "lock"
+
+
+class Ensemble:
+    """Servers for trying and testing: all on this machine, so none of them is a spare.
+
+    A scope: ``async with Ensemble.of(directory, servers=3) as ensemble``. What was written is still
+    there when an ensemble of the same size starts on the same directory.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        size: int,
+        first_port: int | None,
+        heap_mb: int,
+        environ: Mapping[str, str],
+        *,
+        fsync: bool,
+    ) -> None:
+        self._directory = directory
+        self._size = size
+        self._first_port = first_port
+        self._heap_mb = heap_mb
+        self._environ = environ
+        self._fsync = fsync
+        self._held = ExitStack()
+        self._servers: tuple[Server, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        directory: Path,
+        servers: int = 1,
+        *,
+        first_port: int | None = None,
+        heap_mb: int = 256,
+        fsync: bool = False,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
+        """An ensemble that is yet to be started.
+
+        Args:
+            directory: holds the data, configuration and logs; made where absent.
+            servers: 1 or 3.
+            first_port: client port of server 1, the others follow; free ones where None.
+            heap_mb: largest Java heap of each server, in MiB.
+            fsync: whether a write waits for the disk. Without it a crash of the machine (not of a
+                server) can lose what was acknowledged.
+            environ: where JAVA_HOME and PATH are looked up; this process's where None.
+
+        Raises:
+            EmbeddedError: no ensemble of that size can be had.
+        """
+        if servers not in SIZES:
+            raise EmbeddedError(f"an ensemble has {SIZES[0]} or {SIZES[1]} servers, not {servers}")
+        return cls(
+            directory.absolute(),
+            servers,
+            first_port,
+            heap_mb,
+            os.environ if environ is None else environ,
+            fsync=fsync,
+        )
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """Its servers by number; none before `start`."""
+        return self._servers
+
+    @property
+    def connect_string(self) -> str:
+        """``host:port`` of every server, joined by commas, as clients take it."""
+        return ",".join(f"{LOOPBACK}:{server.client_port}" for server in self._servers)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self, deadline_s: float = SERVING_DEADLINE_S) -> None:
+        """Start all servers at once and wait until each serves.
+
+        Raises:
+            EmbeddedError: no Java, no jars, a taken port, a directory in use, or a server that
+                died or was not up by the deadline. Nothing is left running then.
+        """
+        if self._servers:
+            raise EmbeddedError(f"the ensemble in {self._directory} runs already")
+        launch = command(await find_java(self._environ), classpath(), self._heap_mb)
+        try:
+            self._lock_directory()
+            addresses = self._reserve_ports()
+            self._servers = tuple(
+                Server(self._server_directory(own.id), own, addresses, launch, fsync=self._fsync)
+                for own in addresses
+            )
+            for server in self._servers:
+                await server.start()
+            await self._wait_serving(deadline_s)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop all servers and let their ports and their directory go."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for server in self._servers:
+                    group.create_task(server.stop(), name=f"stop ZooKeeper server {server.id}")
+        finally:
+            # Cut short, each server has been sent a SIGKILL.
+            self._servers = ()
+            self._held.close()
+
+    async def leader(self) -> Server:
+        """The server that leads now, or serves alone.
+
+        Raises:
+            EmbeddedError: at the moment there is none.
+        """
+        for server in self._servers:
+            if await server.role() in (Role.LEADER, Role.STANDALONE):
+                return server
+        raise EmbeddedError("no server leads")
+
+    async def followers(self) -> tuple[Server, ...]:
+        """The servers that follow now."""
+        return tuple([server for server in self._servers if await server.role() is Role.FOLLOWER])
+
+    async def wait_for_failure(self) -> None:
+        """Wait for a server to die unasked; return once all were stopped or killed on purpose.
+
+        Raises:
+            EmbeddedError: what it died of.
+        """
+        async with TaskScope("embedded ZooKeeper") as scope:
+            deaths = {
+                scope.start(server.wait_death(), f"death of server {server.id}")
+                for server in self._servers
+            }
+            while deaths:
+                done, deaths = await asyncio.wait(deaths, return_when=asyncio.FIRST_COMPLETED)
+                for death in done:
+                    if (error := death.result()) is not None:
+                        raise error
+
+    async def _wait_serving(self, deadline_s: float) -> None:
+        try:
+            async with asyncio.timeout(deadline_s):
+                while True:
+                    # All are asked in each round: one that died is seen while another boots.
+                    if all([await server.is_serving() for server in self._servers]):
+                        return
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError as error:
+            for server in self._servers:
+                if await server.role() is None:
+                    raise server.complaint(f"does not serve within {deadline_s:g} s") from error
+            raise EmbeddedError(f"not all servers serve within {deadline_s:g} s") from error
+
+    def _server_directory(self, server_id: int) -> Path:
+        return self._directory / f"server-{server_id}"
+
+    def _lock_directory(self) -> None:
+        """Take the directory for this process: two servers on one log would destroy it."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            lock: IO[bytes] = self._held.enter_context((self._directory / _LOCK).open("ab"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise EmbeddedError(f"another ensemble runs in {self._directory}") from error
+        except OSError as error:
+            raise EmbeddedError(f"{self._directory} cannot be used: {error}") from error
+        size = sum(1 for _ in self._directory.glob("server-*"))
+        # A quorum of empty servers would outvote the one that holds the data.
+        if size not in (0, self._size):
+            raise EmbeddedError(
+                f"{self._directory} holds the data of {size} server(s), not of {self._size}"
+            )
+
+    def _reserve_ports(self) -> tuple[Address, ...]:
+        def reserve(port: int = 0) -> int:
+            return port_of(self._held.enter_context(reserve_port(port)))
+
+        # The named ports first, so that no free one is taken from among them.
+        offsets = range(self._size)
+        first = self._first_port
+        clients = [reserve() if first is None else reserve(first + offset) for offset in offsets]
+        return tuple(
+            Address(number, client, reserve(), reserve())
+            for number, client in enumerate(clients, start=1)
+        )

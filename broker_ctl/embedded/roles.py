@@ -1,0 +1,35 @@
+"""What part a server plays, by its own word."""
+
+import asyncio
+from enum import StrEnum
+from typing import Final
+
+from broker_ctl.embedded.ports import LOOPBACK
+
+_DEADLINE_S: Final = 1.0
+_MODE: Final = b"Mode: "
+
+
+class Role(StrEnum):
+    """What ``srvr`` calls the mode of a server that serves."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    STANDALONE = "standalone"
+
+
+async def ask_role(client_port: int) -> Role | None:
+    """The role of the server on ``client_port``; None while it does not serve or answer."""
+    try:
+        async with asyncio.timeout(_DEADLINE_S):
+            reader, writer = await asyncio.open_connection(LOOPBACK, client_port)
+            try:
+                writer.write(b"srvr")
+                async for line in reader:
+                    if line.startswith(_MODE):
+                        return Role(line.removeprefix(_MODE).decode().strip())
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        pass
+    return None

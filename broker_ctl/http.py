@@ -1,0 +1,140 @@
+"""HTTP to others: the one aiohttp client, with deadline, bound, authentication and TLS."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ssl import SSLContext
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from broker_ctl import codec
+from broker_ctl.errors import CorruptRecord, HttpError
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """A whole reply; any status is a reply, also 500. Header names ignore case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """The body as JSON.
+
+        Raises:
+            HttpError: it is none.
+        """
+        try:
+            return codec.decode(self.body)
+        except CorruptRecord as error:
+            raise HttpError(f"the reply with status {self.status} is {error}") from error
+
+
+class HttpClient:
+    """One pool of connections and one secret.
+
+    Args:
+        token: bearer secret, sent with every request and never shown.
+        timeout_s: deadline of a whole exchange, from the first byte out to the last one in.
+        max_body_bytes: a longer reply is an error.
+        ssl: how to verify and to authenticate; None: the system's certificates.
+
+    Proxies of the environment are ignored: peers and broker processes are reached directly.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: str | bytes | None = None,
+        timeout_s: float,
+        max_body_bytes: int,
+        ssl: SSLContext | None = None,
+    ) -> None:
+        self._token = token.decode() if isinstance(token, bytes) else token
+        self._timeout_s = timeout_s
+        self._max_body_bytes = max_body_bytes
+        self._ssl = ssl
+        self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        timeout_s: float | None = None,
+        allow_redirects: bool = False,
+    ) -> HttpReply:
+        """One exchange; the body is ``json``, or ``content`` as it is, or empty.
+
+        A request that failed may have been executed: only the caller knows whether it may be
+        repeated. On a redirect to another origin the secret is left behind.
+
+        Raises:
+            HttpError: unreachable, not answered in time, or too large; says what and why.
+        """
+        data = codec.encode(json) if json is not None else content
+        headers = {} if data is None else {"Content-Type": "application/json"}
+        deadline_s = self._timeout_s if timeout_s is None else timeout_s
+        try:
+            async with (
+                asyncio.timeout(deadline_s),
+                self._open_session().request(
+                    method, url, data=data, headers=headers, allow_redirects=allow_redirects
+                ) as reply,
+            ):
+                body = await self._bounded_body(reply)
+                return HttpReply(reply.status, reply.headers, body)
+        except HttpError as error:
+            raise HttpError(f"{method} {url}: {error}") from error
+        except TimeoutError as error:
+            raise HttpError(f"{method} {url}: no answer within {deadline_s:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            reason = str(error) or type(error).__name__
+            raise HttpError(f"{method} {url}: {reason}") from error
+
+    async def close(self) -> None:
+        """Close all connections; a closed client takes no request any more."""
+        self._is_closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise HttpError("the client is closed")
+        # A session belongs to the loop that it was made in, so the first request makes it.
+        if self._session is None:
+            authentication = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=self._ssl or True),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=authentication,
+                # The deadline around the whole exchange replaces aiohttp's own five minutes.
+                timeout=aiohttp.ClientTimeout(),
+            )
+        return self._session
+
+    async def _bounded_body(self, reply: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for chunk in reply.content.iter_any():
+            body += chunk
+            if len(body) > self._max_body_bytes:
+                # Leaving the block without reading on closes the connection.
+                raise HttpError(f"the reply is longer than {self._max_body_bytes} bytes")
+        return bytes(body)

@@ -1,0 +1,168 @@
+"""Addresses as settings spell them: host and port, store URL, advertised listener, HTTP URL."""
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final, Self
+
+DEFAULT_ZOOKEEPER_PORT: Final = 2181
+# Letters, digits, dots and dashes; an IPv6 address stands in brackets where a port may follow.
+HOST: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+"
+_HOST = re.compile(HOST)
+_HOST_PORT = re.compile(
+    r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[^:]*))?", re.DOTALL
+)
+_FOREIGN_STORES: Final = ("etcd:", "rocksdb:", "memory:", "oxia:")
+_LISTENER_SCHEMES: Final = ("pulsar", "pulsar+ssl", "http", "https")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a listener that is bound to ``host``."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """``host:port``, an IPv6 host in brackets."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str, default_port: int | None = None) -> Self:
+        """Read ``host:port``, or ``host`` where a default port is given.
+
+        Raises:
+            ValueError: no host, a malformed one, or no port from 1 to 65535.
+        """
+        match = _HOST_PORT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no host:port")
+        host = match["name"] if match["v6"] is None else match["v6"]
+        if not host:
+            raise ValueError(f"no host in {text!r}")
+        if not _HOST.fullmatch(host) or (match["v6"] is not None and not _is_v6(host)):
+            raise ValueError(f"{host!r} is no host")
+        if match["port"] is None and default_port is not None:
+            return cls(host, default_port)
+        return cls(host, _port(match["port"] or "", text))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _is_v6(host: str) -> bool:
+    try:
+        return ip_address(host).version == 6
+    except ValueError:
+        return False
+
+
+def _port(text: str, whole: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65_535:
+        raise ValueError(f"port {text!r} in {whole!r} is not 1 to 65535")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """A ZooKeeper ensemble: ``zk:host:port,host:port/chroot``.
+
+    Attributes:
+        chroot: absolute path that all znode paths hang below; empty for the root.
+    """
+
+    servers: tuple[Address, ...]
+    chroot: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read Pulsar's ``zk:h1:2181,h2:2181/chroot``; ``zk:`` and the ports may be left out.
+
+        Raises:
+            ValueError: another kind of store, no host, a bad port, or a chroot that is no
+                absolute path.
+        """
+        if text.startswith(_FOREIGN_STORES):
+            raise ValueError("ZooKeeper is the only metadata store")
+        hosts, slash, rest = text.removeprefix("zk:").partition("/")
+        if not hosts.strip():
+            raise ValueError("no host")
+        servers = tuple(
+            Address.parse(host.strip(), DEFAULT_ZOOKEEPER_PORT) for host in hosts.split(",")
+        )
+        return cls(servers, _chroot(slash + rest))
+
+    def __str__(self) -> str:
+        return f"zk:{','.join(map(str, self.servers))}{self.chroot}"
+
+
+def _chroot(path: str) -> str:
+    if path in {"", "/"}:
+        return ""
+    if any(part in {"", ".", ".."} or "," in part for part in path[1:].split("/")):
+        raise ValueError(f"chroot {path!r} is no absolute path")
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """An advertised listener: ``name:scheme://host:port``."""
+
+    name: str
+    scheme: str
+    address: Address
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read Pulsar's ``name:pulsar://host:port``.
+
+        Raises:
+            ValueError: no name, an unknown scheme, or no host and port.
+        """
+        name, _, url = text.partition(":")
+        scheme, separator, address = url.partition("://")
+        if not re.fullmatch(r"[\w.-]+", name, re.ASCII) or not separator:
+            raise ValueError(f"{text!r} is no name:scheme://host:port")
+        if scheme not in _LISTENER_SCHEMES:
+            raise ValueError(f"scheme {scheme!r} is none of {', '.join(_LISTENER_SCHEMES)}")
+        return cls(name, scheme, Address.parse(address))
+
+    @property
+    def url(self) -> str:
+        """Without the name."""
+        return f"{self.scheme}://{self.address}"
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.url}"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpUrl:
+    """``http://host:port/path`` or ``https``; secrets stand in files, never in it."""
+
+    scheme: str
+    address: Address
+    path: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read an absolute URL; the port may be left out, a closing slash is dropped.
+
+        Raises:
+            ValueError: another scheme, no host, a user, a query or a fragment.
+        """
+        scheme, separator, rest = text.partition("://")
+        if not separator or scheme not in {"http", "https"}:
+            raise ValueError("no http:// or https:// URL")
+        host, slash, path = rest.partition("/")
+        if re.search(r"[?#@\s]", rest):
+            raise ValueError("no user, query or fragment may stand in the URL")
+        address = Address.parse(host, 80 if scheme == "http" else 443)
+        return cls(scheme, address, (slash + path).rstrip("/"))
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.address}{self.path}"

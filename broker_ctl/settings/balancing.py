@@ -1,0 +1,60 @@
+"""The leader's cycle as a whole, and its budgets."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from broker_ctl.settings.model import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class BalancingSettings:
+    """Balancing: the leader's cycle and its budgets."""
+
+    enabled: Annotated[
+        bool,
+        Setting("loadBalancerEnabled", "Report load, and shed and split bundles when leading."),
+    ] = True
+    dry_run: Annotated[
+        bool,
+        Setting("dryRun", "Decide and record, but move and split nothing.", is_dynamic=True),
+    ] = False
+    max_moves_in_flight_per_broker: Annotated[
+        int,
+        Setting(
+            "loadBalancerMaxMovesInFlightPerBroker",
+            "Bundles on their way from or to one broker at a time.",
+            at_least=1,
+            is_dynamic=True,
+        ),
+    ] = 2
+    max_moves_in_flight: Annotated[
+        int,
+        Setting(
+            "loadBalancerMaxMovesInFlight",
+            "Bundles on their way in the cluster at a time.",
+            at_least=1,
+            is_dynamic=True,
+        ),
+    ] = 8
+    max_load_moved_per_hour_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerMaxLoadMovedPerHourPercentage",
+            "Share of the cluster's throughput that may be moved in an hour.",
+            at_least=1,
+            is_dynamic=True,
+        ),
+    ] = 100
+    quota_interval_minutes: Annotated[
+        float,
+        Setting(
+            "loadBalancerResourceQuotaUpdateIntervalMinutes",
+            "How often the leader writes the averages of bundles and brokers.",
+            at_least=0.001,
+        ),
+    ] = 15.0
+
+    @property
+    def quota_interval_s(self) -> float:
+        """In seconds."""
+        return self.quota_interval_minutes * 60

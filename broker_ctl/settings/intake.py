@@ -1,0 +1,73 @@
+"""From entries to values: what is ours, what is Pulsar's, what is a slip."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+from broker_ctl.settings.declarations import Declaration
+from broker_ctl.settings.deprecated import OLD_KEYS, translate
+from broker_ctl.settings.model import Entry, Problem
+from broker_ctl.settings.pulsar_keys import is_pulsar_key
+
+# One letter lost, doubled or swapped in a key of ten still lies above it; two keys that only
+# share their first words lie below.
+_CLOSE: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """The entries of one source, sorted.
+
+    Attributes:
+        values: by our key.
+        origins: where each value was given.
+        resets: keys with an empty text, which gives the default back.
+        unused: keys that are Pulsar's and mean nothing here.
+        unknown: keys that nobody knows.
+    """
+
+    values: dict[str, object] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    resets: set[str] = field(default_factory=set)
+    unused: list[Entry] = field(default_factory=list)
+    unknown: list[Entry] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def take_in(entries: Iterable[Entry], known: Mapping[str, Declaration]) -> Intake:
+    """Sort and read the entries of one source; of two with one key, the later counts."""
+    intake = Intake()
+    ours: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.key in known or entry.key in OLD_KEYS:
+            ours[entry.key] = entry
+        elif is_pulsar_key(entry.key):
+            intake.unused.append(entry)
+        elif meant := _closest(entry.key, known):
+            # The value is not shown: under an unknown key, it could be a secret.
+            message = f"unknown key; {meant} is meant"
+            intake.problems.append(Problem(entry.origin, entry.key, "", message))
+        else:
+            intake.unknown.append(entry)
+    for key, entry in translate(ours).items():
+        _read(intake, known[key], entry)
+    return intake
+
+
+def _read(intake: Intake, declaration: Declaration, entry: Entry) -> None:
+    if not entry.value:
+        intake.resets.add(declaration.key)
+        return
+    try:
+        intake.values[declaration.key] = declaration.parse(entry.value)
+    except ValueError as error:
+        intake.problems.append(Problem.of(entry, str(error)))
+    else:
+        intake.origins[declaration.key] = entry.origin
+
+
+def _closest(key: str, known: Mapping[str, Declaration]) -> str | None:
+    spellings = {known.lower(): known for known in (*known, *OLD_KEYS)}
+    found = get_close_matches(key.lower(), spellings, n=1, cutoff=_CLOSE)
+    return spellings[found[0]] if found else None

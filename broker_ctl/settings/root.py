@@ -1,0 +1,114 @@
+"""All settings as one frozen value: ``settings.metadata.session_timeout_ms``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, get_type_hints
+
+from broker_ctl.settings.balancing import BalancingSettings
+from broker_ctl.settings.broker import BrokerSettings
+from broker_ctl.settings.check import contradictions
+from broker_ctl.settings.dataplane import DataPlaneSettings
+from broker_ctl.settings.declarations import Declaration, declared
+from broker_ctl.settings.history import HistorySettings
+from broker_ctl.settings.intake import take_in
+from broker_ctl.settings.load_report import LoadReportSettings
+from broker_ctl.settings.log import LogSettings
+from broker_ctl.settings.metadata import MetadataSettings
+from broker_ctl.settings.model import DEFAULT_ORIGIN, DYNAMIC_ORIGIN, Entry, Problem
+from broker_ctl.settings.placement import PlacementSettings
+from broker_ctl.settings.security import SecuritySettings
+from broker_ctl.settings.session import SessionSettings
+from broker_ctl.settings.shedding import SheddingSettings
+from broker_ctl.settings.splitting import SplittingSettings
+from broker_ctl.settings.surface import SurfaceSettings
+from broker_ctl.settings.values import write
+from broker_ctl.settings.zookeeper import ZooKeeperSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting, by subject; without arguments, the defaults.
+
+    Attributes:
+        origins: by key, where a value was given; a key that is missing has its default. Two
+            settings are equal whatever their origins.
+    """
+
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    surface: SurfaceSettings = field(default_factory=SurfaceSettings)
+    metadata: MetadataSettings = field(default_factory=MetadataSettings)
+    zookeeper: ZooKeeperSettings = field(default_factory=ZooKeeperSettings)
+    session: SessionSettings = field(default_factory=SessionSettings)
+    dataplane: DataPlaneSettings = field(default_factory=DataPlaneSettings)
+    load_report: LoadReportSettings = field(default_factory=LoadReportSettings)
+    balancing: BalancingSettings = field(default_factory=BalancingSettings)
+    shedding: SheddingSettings = field(default_factory=SheddingSettings)
+    placement: PlacementSettings = field(default_factory=PlacementSettings)
+    splitting: SplittingSettings = field(default_factory=SplittingSettings)
+    history: HistorySettings = field(default_factory=HistorySettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def value(self, key: str) -> object:
+        """The value of a key; KeyError for one that is not ours."""
+        declaration = DECLARATIONS[key]
+        value: object = getattr(getattr(self, declaration.subject), declaration.name)
+        return value
+
+    def text(self, key: str) -> str:
+        """The value of a key as broker.conf spells it; empty where it is unset."""
+        return write(self.value(key))
+
+    def origin(self, key: str) -> str:
+        """``default``, ``file:line``, ``environment``, ``--set`` or ``dynamic``."""
+        return self.origins.get(key, DEFAULT_ORIGIN)
+
+    def with_values(self, values: Mapping[str, object], origins: Mapping[str, str]) -> "Settings":
+        """These settings with other values for some keys; they are not judged here."""
+        by_subject: dict[str, dict[str, Any]] = {}
+        for key, value in values.items():
+            declaration = DECLARATIONS[key]
+            by_subject.setdefault(declaration.subject, {})[declaration.name] = value
+        changed: dict[str, Any] = {
+            subject: replace(getattr(self, subject), **fields)
+            for subject, fields in by_subject.items()
+        }
+        return replace(self, **changed, origins={**self.origins, **origins})
+
+    def with_dynamic(self, texts: Mapping[str, str]) -> tuple["Settings", tuple[Problem, ...]]:
+        """These settings under the overrides of ``/admin/configuration``.
+
+        Call it on the settings of the start, with all overrides: one that was deleted has no
+        effect any more. A bad override is left out and told; the others hold.
+        """
+        entries = [Entry(key, text, DYNAMIC_ORIGIN) for key, text in texts.items()]
+        intake = take_in(entries, DECLARATIONS)
+        fixed = [key for key in intake.values if not DECLARATIONS[key].setting.is_dynamic]
+        strange = [entry.key for entry in intake.unused + intake.unknown]
+        problems = [
+            *intake.problems,
+            *(Problem(DYNAMIC_ORIGIN, key, "", "not dynamic, only read at start") for key in fixed),
+            *(Problem(DYNAMIC_ORIGIN, key, "", "no setting of ours") for key in strange),
+        ]
+        values = {key: value for key, value in intake.values.items() if key not in fixed}
+        settings = self._overlaid(values)
+        # Whatever takes part in a contradiction is left out, until none is caused by an override.
+        while found := next(
+            (c for c in contradictions(settings) if not values.keys().isdisjoint(c.keys)), None
+        ):
+            problems.append(found.problem(settings))
+            values = {key: value for key, value in values.items() if key not in found.keys}
+            settings = self._overlaid(values)
+        return settings, tuple(problems)
+
+    def _overlaid(self, values: Mapping[str, object]) -> "Settings":
+        return self.with_values(values, dict.fromkeys(values, DYNAMIC_ORIGIN))
+
+
+SUBJECTS: Final[Mapping[str, type[Any]]] = {
+    name: kind for name, kind in get_type_hints(Settings).items() if name != "origins"
+}
+DECLARATIONS: Final[Mapping[str, Declaration]] = {
+    declaration.key: declaration for declaration in declared(SUBJECTS)
+}

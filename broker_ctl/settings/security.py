@@ -1,0 +1,34 @@
+"""Who may do what over HTTP."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from broker_ctl.settings.model import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class SecuritySettings:
+    """Security: who may do what over HTTP."""
+
+    authentication_enabled: Annotated[
+        bool, Setting("authenticationEnabled", "Ask every client and broker for a bearer token.")
+    ] = False
+    secret_file: Annotated[
+        Path | None,
+        Setting(
+            "tokenSecretKeyFile",
+            "File with the secret behind the bearer tokens, the same on all brokers.",
+        ),
+    ] = None
+    super_user_roles: Annotated[
+        tuple[str, ...],
+        Setting("superUserRoles", "Roles that may do every admin operation."),
+    ] = ()
+    allow_insecure_listener: Annotated[
+        bool,
+        Setting(
+            "allowInsecureListener",
+            "Start although the HTTP server listens off loopback without authentication.",
+        ),
+    ] = False

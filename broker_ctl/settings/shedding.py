@@ -1,0 +1,107 @@
+"""What an overloaded broker gives up (reference: pulsar-load-management 4.3, 5.2)."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.shedding.catalog import SHEDDING
+from broker_ctl.settings.model import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class SheddingSettings:
+    """Shedding: what an overloaded broker gives up."""
+
+    enabled: Annotated[
+        bool,
+        Setting("loadBalancerSheddingEnabled", "Shed bundles when leading.", is_dynamic=True),
+    ] = True
+    strategy: Annotated[
+        str,
+        Setting(
+            "loadBalancerLoadSheddingStrategy",
+            "Policy that sheds; Pulsar's class name may stand with its package.",
+            catalog=SHEDDING,
+            is_dynamic=True,
+        ),
+    ] = "ThresholdShedder"
+    interval_minutes: Annotated[
+        float,
+        Setting(
+            "loadBalancerSheddingIntervalMinutes",
+            "Pause from the end of one cycle to the start of the next.",
+            at_least=0.001,
+            is_dynamic=True,
+        ),
+    ] = 1.0
+    grace_period_minutes: Annotated[
+        float,
+        Setting(
+            "loadBalancerSheddingGracePeriodMinutes",
+            "How long a bundle that was shed is left in peace.",
+            is_dynamic=True,
+        ),
+    ] = 30.0
+    threshold_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBrokerThresholdShedderPercentage",
+            "Percentage points above the mean usage at which a broker sheds.",
+            at_most=100,
+            is_dynamic=True,
+        ),
+    ] = 10
+    history_ratio: Annotated[
+        float,
+        Setting(
+            "loadBalancerHistoryResourcePercentage",
+            "Weight of the former average in a broker's moving average of usage.",
+            at_least=0,
+            below=1,
+            is_dynamic=True,
+        ),
+    ] = 0.9
+    min_throughput_mib_per_s: Annotated[
+        float,
+        Setting(
+            "loadBalancerBundleUnloadMinThroughputThreshold",
+            "Excess below which a broker sheds nothing.",
+            is_dynamic=True,
+        ),
+    ] = 10.0
+    lower_boundary_enabled: Annotated[
+        bool,
+        Setting(
+            "lowerBoundarySheddingEnabled",
+            "Also shed towards a broker that is far below the mean.",
+        ),
+    ] = False
+    excluded_namespaces: Annotated[
+        tuple[Namespace, ...],
+        Setting(
+            "loadBalancerSheddingExcludedNamespaces",
+            "Namespaces whose bundles are never shed.",
+            allowed="tenant/namespace",
+            is_dynamic=True,
+        ),
+    ] = ()
+
+    @property
+    def interval_s(self) -> float:
+        """In seconds."""
+        return self.interval_minutes * 60
+
+    @property
+    def grace_period_s(self) -> float:
+        """In seconds."""
+        return self.grace_period_minutes * 60
+
+    @property
+    def threshold_ratio(self) -> float:
+        """As a fraction of full usage."""
+        return self.threshold_percent / 100
+
+    @property
+    def min_throughput_bytes_per_s(self) -> float:
+        """In bytes a second."""
+        return self.min_throughput_mib_per_s * 1024 * 1024

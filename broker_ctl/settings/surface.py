@@ -1,0 +1,35 @@
+"""Bounds of the HTTP server."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from broker_ctl.settings.model import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceSettings:
+    """HTTP: bounds of the server."""
+
+    max_concurrent_lookups: Annotated[
+        int,
+        Setting(
+            "maxConcurrentLookupRequest",
+            "Lookups in progress at a time; one more is refused, to be repeated.",
+            at_least=1,
+            is_dynamic=True,
+        ),
+    ] = 50_000
+    max_requests_in_flight: Annotated[
+        int,
+        Setting(
+            "maxConcurrentHttpRequests",
+            "HTTP requests in progress at a time; one more is refused, to be repeated.",
+            at_least=1,
+        ),
+    ] = 1024
+    max_body_bytes: Annotated[
+        int,
+        Setting(
+            "httpMaxRequestBodyBytes", "Longest body of a request that is read.", at_least=1024
+        ),
+    ] = 1024 * 1024

@@ -1,0 +1,178 @@
+"""Text to value and back, by the type of the field."""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, Protocol, Self, get_args, get_origin, runtime_checkable
+
+from broker_ctl.core.catalog import Catalog
+from broker_ctl.errors import InvalidName, SettingsError
+from broker_ctl.settings.model import Setting
+
+# Pulsar reads integers into Java's int.
+_HIGHEST_INTEGER: Final = 2**31 - 1
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_SWITCH: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one setting's text is read.
+
+    Attributes:
+        allowed: in words, what ``parse`` takes.
+        parse: raises ValueError, with a detail or without.
+    """
+
+    allowed: str
+    parse: Callable[[str], object]
+
+
+@runtime_checkable
+class Parsed(Protocol):
+    """A type that reads itself, and writes itself as ``str``."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError or InvalidName, saying what is wrong."""
+        ...
+
+
+def kind_of(hint: object, setting: Setting) -> Kind:
+    """How the text of a field with this annotation is read.
+
+    Raises:
+        TypeError: no setting can have such a type.
+    """
+    if isinstance(hint, UnionType):
+        # An optional setting is unset by an empty text, which never comes here.
+        return kind_of(next(item for item in get_args(hint) if item is not NoneType), setting)
+    if get_origin(hint) is tuple:
+        return _list_of(kind_of(get_args(hint)[0], setting))
+    if not isinstance(hint, type):
+        raise TypeError(f"{setting.key}: no way to read {hint}")
+    return _single(hint, setting)
+
+
+def _single(hint: type, setting: Setting) -> Kind:
+    if setting.catalog is not None:
+        return _named(setting.catalog)
+    if hint is bool:
+        return Kind("true or false", _parse_switch)
+    if hint in {int, float}:
+        return _number(setting, is_integer=hint is int)
+    if issubclass(hint, StrEnum):
+        return Kind(one_of(hint), partial(_parse_choice, hint))
+    if issubclass(hint, str | Path):
+        return _text(hint, setting)
+    if issubclass(hint, Parsed):
+        return _parsed(hint, setting)
+    raise TypeError(f"{setting.key}: no way to read {hint}")
+
+
+def write(value: object) -> str:
+    """The text that reads as ``value``; empty for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    if isinstance(value, tuple):
+        return ",".join(write(item) for item in value)
+    return str(value)
+
+
+def one_of(choices: Iterable[str]) -> str:
+    """The choices in words: ``a, b or c``."""
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _parse_switch(text: str) -> bool:
+    try:
+        return _SWITCH[text.lower()]
+    except KeyError:
+        raise ValueError from None
+
+
+def _parse_choice(choices: type[StrEnum], text: str) -> StrEnum:
+    for choice in choices:
+        if choice.value.casefold() == text.casefold():
+            return choice
+    raise ValueError
+
+
+def _number(setting: Setting, *, is_integer: bool) -> Kind:
+    above, below, at_most = setting.above, setting.below, setting.at_most
+    at_least = 0.0 if setting.at_least is None and above is None else setting.at_least
+
+    def parse(text: str) -> object:
+        if not (_INTEGER if is_integer else _NUMBER).fullmatch(text):
+            raise ValueError
+        value = int(text) if is_integer else float(text)
+        if is_integer and value > _HIGHEST_INTEGER:
+            raise ValueError(f"above {_HIGHEST_INTEGER}")
+        is_inside = (
+            math.isfinite(value)
+            and (at_least is None or value >= at_least)
+            and (at_most is None or value <= at_most)
+            and (above is None or value > above)
+            and (below is None or value < below)
+        )
+        if not is_inside:
+            raise ValueError
+        return value
+
+    noun = "an integer" if is_integer else "a number"
+    if at_least is not None and at_most is not None:
+        return Kind(f"{noun} from {at_least:.10g} to {at_most:.10g}", parse)
+    low = f"of at least {at_least:.10g}" if at_least is not None else f"above {above:.10g}"
+    ends = [
+        *([f"at most {at_most:.10g}"] if at_most is not None else []),
+        *([f"below {below:.10g}"] if below is not None else []),
+    ]
+    return Kind(" and ".join([f"{noun} {low}", *ends]), parse)
+
+
+def _named(catalog: Catalog[Any]) -> Kind:
+    def parse(text: str) -> object:
+        try:
+            catalog.find(text)
+        except SettingsError:
+            raise ValueError from None
+        return text.rpartition(".")[2]
+
+    return Kind(one_of(catalog.entries), parse)
+
+
+def _text(kind: type[str | Path], setting: Setting) -> Kind:
+    def parse(text: str) -> object:
+        if setting.matches and not re.fullmatch(setting.matches, text, re.ASCII):
+            raise ValueError
+        return kind(text)
+
+    return Kind(setting.allowed or ("a path" if kind is Path else "any printable text"), parse)
+
+
+def _parsed(kind: type[Parsed], setting: Setting) -> Kind:
+    def parse(text: str) -> object:
+        try:
+            return kind.parse(text)
+        except InvalidName as error:
+            raise ValueError(str(error)) from error
+
+    return Kind(setting.allowed, parse)
+
+
+def _list_of(item: Kind) -> Kind:
+    def parse(text: str) -> object:
+        return tuple(item.parse(part.strip()) for part in text.split(",") if part.strip())
+
+    return Kind(f"a comma-separated list; each {item.allowed}", parse)

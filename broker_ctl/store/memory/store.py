@@ -1,0 +1,235 @@
+"""The metadata store over a session with a `MemoryEnsemble`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from broker_ctl.errors import MultiFailed, NodeExists, NoNode, TooLarge
+from broker_ctl.store.interface import (
+    ANY_VERSION,
+    Create,
+    CreateMode,
+    Delete,
+    NotificationListener,
+    Operation,
+    Result,
+    SessionListener,
+    SetData,
+    Stat,
+    Versioned,
+)
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.link import Request, Transit
+from broker_ctl.store.memory.session import MemorySession
+from broker_ctl.store.path_rules import ancestors_of, is_at_or_below, validate
+
+# jute.maxbuffer, as servers have it by default.
+_MOST_BYTES: Final = 0xFFFFF
+
+
+async def _one_turn() -> None:
+    await asyncio.sleep(0)
+
+
+class MemoryStore:
+    """`MetadataStore` in memory; several on one ensemble are several clients of it.
+
+    ``transit`` is awaited twice for each request and each handshake, on the way there and on the
+    way back: whatever it waits for is the time that the network takes. ``session_id`` takes up
+    the session of an earlier store.
+    """
+
+    def __init__(
+        self,
+        ensemble: MemoryEnsemble,
+        name: str = "metadata-store",
+        *,
+        session_timeout_s: float = 30.0,
+        operation_timeout_s: float = 30.0,
+        transit: Transit = _one_turn,
+        session_id: int = 0,
+    ) -> None:
+        self._ensemble = ensemble
+        self._name = name
+        self._operation_timeout_s = operation_timeout_s
+        self._session = MemorySession(ensemble, transit, session_timeout_s, session_id)
+
+    # Session.
+
+    @property
+    def name(self) -> str:
+        """Label of the metrics."""
+        return self._name
+
+    @property
+    def session_id(self) -> int:
+        """0 while there is none."""
+        return self._session.session_id
+
+    @property
+    def session_timeout_s(self) -> float:
+        """As asked for, 0 while there is no session."""
+        return self._session.timeout_s
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest zxid that any reply has shown."""
+        return self._session.line.last_zxid
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests go out at once."""
+        return self._session.is_connected
+
+    async def start(self) -> None:
+        """Connect in the background; `wait_connected` waits for it."""
+        self._session.start()
+
+    def listen(self, listener: SessionListener) -> Callable[[], None]:
+        """See `MetadataStore.listen`."""
+        return self._session.listen(listener)
+
+    async def wait_connected(self) -> None:
+        """See `MetadataStore.wait_connected`."""
+        await self._session.wait_connected()
+
+    async def close(self, *, end_session: bool = True) -> None:
+        """See `MetadataStore.close`."""
+        await self._session.close(end_session=end_session)
+
+    def disconnect(self) -> None:
+        """Cut the connection, and let none come about until `reconnect`."""
+        self._session.disconnect()
+
+    def reconnect(self) -> None:
+        """Let connections come about again."""
+        self._session.reconnect()
+
+    # Reads.
+
+    async def get(self, path: str) -> Versioned | None:
+        """See `MetadataStore.get`."""
+        validate(path)
+        node: Versioned | None = await self._read(
+            f"get {path}", lambda _: self._ensemble.tree.find(path)
+        )
+        return node
+
+    async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
+        """See `MetadataStore.get_many`."""
+        wanted = tuple(paths)
+        for path in wanted:
+            validate(path)
+        nodes: list[Versioned | None] = await self._read(
+            "getMany", lambda _: [self._ensemble.tree.find(path) for path in wanted]
+        )
+        return nodes
+
+    async def exists(self, path: str) -> Stat | None:
+        """See `MetadataStore.exists`."""
+        node = await self.get(path)
+        return None if node is None else node.stat
+
+    async def children(self, path: str) -> list[str]:
+        """See `MetadataStore.children`."""
+        validate(path)
+        names: list[str] = await self._read(
+            f"children {path}", lambda _: self._ensemble.tree.children(path)
+        )
+        return names
+
+    async def sync(self, path: str) -> None:
+        """See `MetadataStore.sync`; the one server is never behind."""
+        validate(path)
+        await self._read(f"sync {path}", lambda _: None)
+
+    async def ephemerals(self, prefix: str) -> list[str]:
+        """See `MetadataStore.ephemerals`."""
+        validate(prefix)
+        paths: list[str] = await self._read("ephemerals", self._ensemble.tree.ephemerals)
+        return [path for path in paths if is_at_or_below(prefix, path)]
+
+    async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
+        """See `MetadataStore.watch`."""
+        validate(root)
+        return await self._session.watch(root, listener, self._deadline_s())
+
+    # Writes.
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        mode: CreateMode = CreateMode.PERSISTENT,
+        *,
+        ttl_ms: int = 0,
+        make_parents: bool = False,
+    ) -> Versioned:
+        """See `MetadataStore.create`."""
+        operation, deadline_s = Create(path, data, mode, ttl_ms), self._deadline_s()
+        while True:
+            try:
+                created = await self._write(operation, deadline_s)
+            except NoNode:
+                if not make_parents:
+                    raise
+                # An empty container may be reaped before the next attempt, hence the loop.
+                await self._make_containers(path, deadline_s)
+            else:
+                assert isinstance(created, Versioned)
+                return created
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """See `MetadataStore.set`."""
+        stat = await self._write(SetData(path, data, version), self._deadline_s())
+        assert isinstance(stat, Stat)
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """See `MetadataStore.delete`."""
+        await self._write(Delete(path, version), self._deadline_s())
+
+    async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        """See `MetadataStore.multi`."""
+        return await self._commit(tuple(operations), self._deadline_s()) if operations else ()
+
+    # Inside.
+
+    def _deadline_s(self) -> float:
+        return asyncio.get_running_loop().time() + self._operation_timeout_s
+
+    async def _read(self, what: str, perform: Callable[[int], Any]) -> Any:
+        return await self._session.line.call(Request(what, perform), self._deadline_s())
+
+    async def _write(self, operation: Operation, deadline_s: float) -> Result:
+        try:
+            (result,) = await self._commit((operation,), deadline_s)
+        except MultiFailed as error:
+            raise error.cause from None
+        return result
+
+    async def _commit(
+        self, operations: tuple[Operation, ...], deadline_s: float
+    ) -> tuple[Result, ...]:
+        size = 0
+        for operation in operations:
+            # The number that the server appends is part of the name that must be usable.
+            is_numbered = isinstance(operation, Create) and operation.mode.is_sequential
+            validate(operation.path + "0" if is_numbered else operation.path)
+            size += len(operation.path)
+            size += len(operation.data) if isinstance(operation, Create | SetData) else 0
+        if size > _MOST_BYTES:
+            raise TooLarge(f"{operations[0].path}: {size} bytes are beyond jute.maxbuffer")
+        first = operations[0]
+        what = f"{type(first).__name__} {first.path}" if len(operations) == 1 else "multi"
+        request = Request(what, lambda sid: self._ensemble.write(sid, operations), operations)
+        results: tuple[Result, ...] = await self._session.line.call(request, deadline_s)
+        return results
+
+    async def _make_containers(self, path: str, deadline_s: float) -> None:
+        """Make what is missing above ``path``; the ensemble reaps it when it empties."""
+        for ancestor in ancestors_of(path):
+            try:
+                await self._write(Create(ancestor, mode=CreateMode.CONTAINER), deadline_s)
+            except (NodeExists, NoNode):
+                continue  # there already, or reaped in between: the next attempt starts anew

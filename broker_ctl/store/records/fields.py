@@ -1,0 +1,121 @@
+"""Reading a JSON payload that somebody else wrote.
+
+Whatever does not fit ends as `CorruptRecord`, which names the node and the field. Unknown fields
+are nobody's business, and null is the same as absent: both as Jackson does it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from broker_ctl.codec import decode_object
+from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
+
+_T = TypeVar("_T")
+
+FORMAT_VERSION: Final = 1
+_VERSION_FIELD: Final = "version"
+
+
+class Fields:
+    """One JSON object of a payload, and where it stands."""
+
+    def __init__(self, path: str, values: Mapping[str, Any], prefix: str = "") -> None:
+        self.path = path
+        self.values = values
+        self._prefix = prefix
+
+    @classmethod
+    def of(cls, path: str, data: bytes) -> "Fields":
+        """The fields of a node's payload.
+
+        Raises:
+            CorruptRecord: not a JSON object.
+        """
+        try:
+            return cls(path, decode_object(data))
+        except CorruptRecord as error:
+            raise CorruptRecord(f"{path}: {error}") from error
+
+    @classmethod
+    def of_ours(cls, path: str, data: bytes) -> "Fields":
+        """The fields of a node under /broker-ctl.
+
+        Raises:
+            CorruptRecord: not a JSON object, or without a version.
+            NewerVersion: a newer release wrote it; guessing at it could break what it relies on.
+        """
+        fields = cls.of(path, data)
+        version = fields.integer(_VERSION_FIELD)
+        if version > FORMAT_VERSION:
+            raise NewerVersion(
+                f"{path}: written in format {version} by a newer broker-ctl; "
+                f"this one knows format {FORMAT_VERSION}",
+            )
+        return fields
+
+    def corrupt(self, name: str, complaint: str) -> CorruptRecord:
+        """The error that says what is wrong with a field."""
+        return CorruptRecord(f"{self.path}: {self._prefix}{name}: {complaint}")
+
+    def _value(self, name: str, kind: type[_T] | tuple[type[_T], ...], default: _T | None) -> _T:
+        value = self.values.get(name)
+        if value is None:
+            if default is None:
+                raise self.corrupt(name, "missing")
+            return default
+        # A bool is an int to Python, but to nobody else.
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise self.corrupt(name, f"cannot be a {type(value).__name__}")
+        return value
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A string; required where there is no default."""
+        return self._value(name, str, default)
+
+    def optional_text(self, name: str) -> str | None:
+        """A string, or None."""
+        return self._value(name, str, "") if self.values.get(name) is not None else None
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """A whole number; required where there is no default."""
+        return self._value(name, int, default)
+
+    def number(self, name: str) -> float:
+        """A number, 0 where it is absent."""
+        return float(self._value(name, (int, float), 0.0))
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A boolean."""
+        return self._value(name, bool, default)
+
+    def child(self, name: str) -> "Fields":
+        """An object within, empty where it is absent."""
+        return Fields(self.path, self._value(name, dict, {}), f"{self._prefix}{name}.")
+
+    def children(self) -> dict[str, "Fields"]:
+        """All values, each of which must be an object."""
+        return {name: self.child(name) for name in self.values}
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of strings, empty where it is absent."""
+        items = self._value(name, list, [])
+        if not all(isinstance(item, str) for item in items):
+            raise self.corrupt(name, "must be a list of strings")
+        return tuple(items)
+
+    def parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
+        """A required string, read by ``parse``, which raises `InvalidName`."""
+        try:
+            return parse(self.text(name))
+        except InvalidName as error:
+            raise self.corrupt(name, str(error)) from error
+
+
+def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written: Pulsar leaves null fields out."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def versioned(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A payload of ours: with the format's version, without nulls."""
+    return {_VERSION_FIELD: FORMAT_VERSION, **without_nulls(values)}

@@ -1,0 +1,106 @@
+"""A namespace's policies: where the ring is kept (reference: pulsar-load-management 1.4)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, Self
+
+from broker_ctl.codec import encode
+from broker_ctl.core.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
+from broker_ctl.store.records.fields import Fields, without_nulls
+
+_ONE_BUNDLE: Final = (RING_LOW, RING_HIGH)
+
+
+def _decode_boundaries(fields: Fields) -> tuple[int, ...] | None:
+    if fields.values.get("bundles") is None:
+        return None
+    bundles = fields.child("bundles")
+    try:
+        points = tuple(int(text, 16) for text in bundles.texts("boundaries"))
+    except ValueError as error:
+        raise bundles.corrupt("boundaries", "must be hexadecimal numbers") from error
+    grows = all(low < high for low, high in pairwise(points))
+    if len(points) < 2 or (points[0], points[-1]) != _ONE_BUNDLE or not grows:
+        raise bundles.corrupt("boundaries", "must grow from 0x00000000 to 0xffffffff")
+    return points
+
+
+def _encode_boundaries(boundaries: tuple[int, ...]) -> Mapping[str, Any]:
+    return {
+        "boundaries": [f"0x{point:08x}" for point in boundaries],
+        "numBundles": len(boundaries) - 1,
+    }
+
+
+def _other_fields(fields: Fields, known: frozenset[str]) -> Mapping[str, Any]:
+    return {name: value for name, value in fields.values.items() if name not in known}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPolicies:
+    """The ring of a namespace, and what else is local to the cluster.
+
+    ``others`` is what belongs to somebody else (``bookieAffinityGroup``, ``migrated``, fields of
+    newer releases): a rewrite hands it on untouched.
+    """
+
+    boundaries: tuple[int, ...] = _ONE_BUNDLE
+    anti_affinity_group: str | None = None
+    others: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload; without ``bundles`` it is one full bundle.
+
+        Raises:
+            CorruptRecord: it does not fit.
+        """
+        fields = Fields.of(path, data)
+        known = frozenset({"bundles", "namespaceAntiAffinityGroup"})
+        return cls(
+            _decode_boundaries(fields) or _ONE_BUNDLE,
+            fields.optional_text("namespaceAntiAffinityGroup"),
+            _other_fields(fields, known),
+        )
+
+    def encode(self) -> bytes:
+        """The payload."""
+        ours = {
+            "bundles": _encode_boundaries(self.boundaries),
+            "namespaceAntiAffinityGroup": self.anti_affinity_group,
+        }
+        return encode({**without_nulls(ours), **self.others})
+
+    def ring(self, namespace: Namespace, version: int) -> Ring:
+        """The ring; ``version`` is the data version of the node that was read."""
+        return Ring(namespace, self.boundaries, version)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """A namespace's policies, of which only the ring is ours.
+
+    ``boundaries`` is None where the payload has no ``bundles``; ``others`` is handed on untouched.
+    """
+
+    boundaries: tuple[int, ...] | None = None
+    others: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord: it does not fit.
+        """
+        fields = Fields.of(path, data)
+        return cls(_decode_boundaries(fields), _other_fields(fields, frozenset({"bundles"})))
+
+    def encode(self) -> bytes:
+        """The payload."""
+        if self.boundaries is None:
+            return encode(self.others)
+        return encode({"bundles": _encode_boundaries(self.boundaries), **self.others})

@@ -1,0 +1,62 @@
+"""Which server to try next, and when."""
+
+import logging
+import random
+from collections.abc import Sequence
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+_FIRST_DELAY_S: Final = 0.05
+# A short cap while the session may still live: the servers of an ensemble that elects a leader
+# refuse everybody, and the first one that serves again should find us within this time.
+_LIVE_DELAY_S: Final = 0.25
+_MIN_LIMIT_S: Final = 0.2
+_MAX_LIMIT_S: Final = 2.0
+_MAX_DOUBLINGS: Final = 16
+
+
+class Dialer:
+    """Walks through shuffled hosts; pauses grow, with full jitter, after each whole round.
+
+    Reference: metadata-store 5.7.
+    """
+
+    def __init__(self, hosts: Sequence[tuple[str, int]], draws: random.Random) -> None:
+        self._hosts = list(hosts)
+        self._draws = draws
+        draws.shuffle(self._hosts)
+        self._next = 0
+        self._failures = 0
+
+    def next_host(self) -> tuple[str, int]:
+        """The server after the one that was tried last."""
+        host = self._hosts[self._next % len(self._hosts)]
+        self._next += 1
+        return host
+
+    def limit_s(self, timeout_s: float) -> float:
+        """How long one attempt may take."""
+        return max(_MIN_LIMIT_S, min(timeout_s / (3 * len(self._hosts)), _MAX_LIMIT_S))
+
+    def succeeded(self) -> None:
+        """The next outage starts with an attempt at once."""
+        self._failures = 0
+
+    def failed(self, host: tuple[str, int], why: str) -> None:
+        """Count a failure; the powers of two are warned of, so a long outage has a short log."""
+        self._failures += 1
+        is_power = self._failures & (self._failures - 1) == 0
+        level = logging.WARNING if is_power else logging.DEBUG
+        log.log(level, "no session from %s:%d (%d): %s", *host, self._failures, why)
+
+    def delay_s(self, timeout_s: float, outage_s: float) -> float:
+        """Pause before the next attempt; none until every server has been tried once."""
+        doublings = self._failures - len(self._hosts)
+        if doublings < 0:
+            return 0.0
+        cap_s = timeout_s / 10
+        if outage_s < timeout_s:
+            cap_s = min(cap_s, _LIVE_DELAY_S)
+        ceiling_s = min(cap_s, _FIRST_DELAY_S * 2 ** min(doublings, _MAX_DOUBLINGS))
+        return self._draws.uniform(0, ceiling_s)

@@ -1,0 +1,373 @@
+"""One ZooKeeper client: a session that outlives its connections, and a new one when it expires.
+
+It reacts to a closed socket at once, returns to another server with the same session, keeps the
+newest zxid for its whole life (the only guard against older state after a reconnect), and compares
+session ids on every reconnect: a server that hands out another id has lost the session.
+Reference: metadata-store 5.7, 6.1, 10.
+
+    state        event                     next         told to listeners
+    new          handshake                 connected    CONNECTED
+    connected    connection lost           suspended    SUSPENDED
+    suspended    handshake, same id        connected    RECONNECTED
+    suspended    id 0 or another id        new          EXPIRED
+    connected    session expired or moved  new          SUSPENDED, EXPIRED
+    any          close, bad credentials    closed       CLOSED
+"""
+
+import asyncio
+import logging
+import random
+import ssl
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from broker_ctl import errors
+from broker_ctl.store.interface import NotificationListener, SessionEvent, SessionListener
+from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.connection import Connection
+from broker_ctl.store.zookeeper.dialer import Dialer
+from broker_ctl.store.zookeeper.watches import WatchTable
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CLOSE_LIMIT_S: Final = 2.0
+_NO_PASSWORD: Final = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How to reach the ensemble.
+
+    Attributes:
+        hosts: ``(host, port)`` pairs.
+        timeout_s: session timeout asked for; the server clamps it to 2 to 20 ticks.
+        max_in_flight: bound on requests that are queued or unanswered.
+        max_frame_bytes: jute.maxbuffer of the servers.
+        digest: ``user:password`` for digest authentication.
+        session_id, password: a session of an earlier process to take up again, or 0.
+    """
+
+    hosts: Sequence[tuple[str, int]]
+    timeout_s: float = 30.0
+    max_in_flight: int = 1000
+    max_frame_bytes: int = 0xFFFFF
+    digest: bytes = field(default=b"", repr=False)
+    tls: ssl.SSLContext | None = None
+    session_id: int = 0
+    password: bytes = field(default=b"", repr=False)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A request and whether a connection has taken it."""
+
+    call: wire.Call[Any]
+    future: "asyncio.Future[Any]"
+    is_sent: bool = False
+
+
+class Session:
+    """Requests in the order in which they were made, over whatever connection there is."""
+
+    def __init__(self, options: SessionOptions, draws: random.Random) -> None:
+        self._options = options
+        self._dialer = Dialer(options.hosts, draws)
+        self._connection: Connection | None = None
+        self._session_id = options.session_id
+        self._password = options.password or _NO_PASSWORD
+        self._timeout_s = 0.0  # as negotiated
+        self._last_zxid = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._slots = asyncio.Semaphore(options.max_in_flight)
+        self._listeners: list[SessionListener] = []
+        self._watches = WatchTable()
+        self._connected = asyncio.Event()
+        self._closed_by: errors.StoreError | None = None
+        self._is_moved = False
+        self._tasks = TaskScope("zookeeper session")
+        self.reconnects = 0
+
+    # State.
+
+    @property
+    def session_id(self) -> int:
+        """0 while there is none."""
+        return self._session_id
+
+    @property
+    def password(self) -> bytes:
+        """With the id it is all that is needed to take the session up again."""
+        return self._password
+
+    @property
+    def timeout_s(self) -> float:
+        """As negotiated."""
+        return self._timeout_s
+
+    @property
+    def last_zxid(self) -> int:
+        """Newest zxid seen on any connection."""
+        return self._last_zxid
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests go out at once."""
+        return self._connected.is_set() and self._closed_by is None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are queued or unanswered."""
+        sent = self._connection.in_flight if self._connection is not None else 0
+        return sent + len(self._waiting)
+
+    # Use.
+
+    def start(self) -> None:
+        """Begin to connect, and never stop until `close`."""
+        self._tasks.start(self._run(), "connect")
+
+    def listen(self, listener: SessionListener) -> Callable[[], None]:
+        """Hear session events, after the listeners that came earlier."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def wait_connected(self) -> None:
+        """Return while connected; raise when that will never be again."""
+        while not self._connected.is_set():
+            self._check_open()
+            await self._connected.wait()
+        self._check_open()
+
+    async def call(self, call: wire.Call[T], timeout_s: float) -> T:
+        """Send one request and wait for its reply.
+
+        While there is no connection the request waits in line, and goes to the next connection
+        of the same session in order.
+
+        Raises:
+            Ambiguous: a write that was sent and whose reply did not come.
+            ConnectionLoss: not sent, or a read without a reply.
+            OperationTimeout: a read that was not answered in time.
+            SessionExpired: the session ended before the request was sent.
+        """
+        self._check_open()
+        waiting = _Waiting(call, asyncio.get_running_loop().create_future())
+        try:
+            async with asyncio.timeout(timeout_s), self._slots:
+                self._check_open()
+                self._submit(waiting)
+                answer: T = await waiting.future
+                return answer
+        except TimeoutError:
+            raise self._timed_out(waiting, timeout_s) from None
+        except errors.SessionMoved:
+            self._is_moved = True
+            self.abort_connection("another connection took the session over")
+            raise
+        finally:
+            if not waiting.is_sent and waiting in self._waiting:
+                self._waiting.remove(waiting)
+
+    def _submit(self, waiting: _Waiting) -> None:
+        connection = self._connection
+        # A connection is closed a moment before its end is seen here: wait for the next one.
+        if connection is None or connection.is_closed or not self._connected.is_set():
+            self._waiting.append(waiting)
+        elif not waiting.future.done():
+            waiting.is_sent = True
+            connection.send(waiting.call, waiting.future)
+
+    @staticmethod
+    def _timed_out(waiting: _Waiting, timeout_s: float) -> errors.StoreError:
+        what = f"{waiting.call}: no answer in {timeout_s:.1f} s"
+        if not waiting.is_sent:
+            return errors.ConnectionLoss(f"{what}; it was not sent")
+        return errors.Ambiguous(what) if waiting.call.is_write else errors.OperationTimeout(what)
+
+    async def watch(
+        self,
+        root: str,
+        listener: NotificationListener,
+        timeout_s: float,
+    ) -> Callable[[], None]:
+        """A persistent recursive watch, set again on every connection."""
+        stop = self._watches.add(root, listener)
+        try:
+            await self.call(wire.add_watch(root), timeout_s)
+        except errors.ConnectionLoss:
+            # The next connection sets it with all others: the root is in the table already.
+            log.debug("the watch on %s waits for the next connection", root)
+        except BaseException:
+            stop()
+            raise
+        return stop
+
+    async def close(self, *, end_session: bool) -> None:
+        """Close for good. Without ``end_session`` the server keeps the session until it expires."""
+        if self._closed_by is not None:
+            return
+        if end_session and self.is_connected:
+            try:
+                await self.call(wire.close_session(), min(_CLOSE_LIMIT_S, self._timeout_s))
+            except errors.StoreError as error:
+                log.warning("closing the session: %s; the server will expire it", error)
+        self._end(errors.StoreClosed("the store is closed"))
+        await self._tasks.close()
+
+    def abort_connection(self, why: str = "aborted") -> None:
+        """Drop the TCP connection; the session comes back by itself."""
+        if self._connection is not None:
+            self._connection.abort(why)
+
+    # Connecting.
+
+    async def _run(self) -> None:
+        while (connection := await self._connect()) is not None:
+            self._tasks.start(self._keep_alive(connection), "keep alive")
+            why = await connection.wait_closed()
+            if self._closed_by is not None:
+                return
+            self._connected.clear()
+            log.info("connection to ZooKeeper lost: %s", why)
+            self._tell(SessionEvent.SUSPENDED)
+
+    async def _connect(self) -> Connection | None:
+        """Try server after server until one takes us; None once closed."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        if self._is_moved:
+            # To take it back would start a fight that neither side can win (ZOOKEEPER-2886).
+            self._expire("another connection took the session over")
+        while self._closed_by is None:
+            timeout_s = self._timeout_s or self._options.timeout_s
+            host = self._dialer.next_host()
+            try:
+                async with asyncio.timeout(self._dialer.limit_s(timeout_s)):
+                    connection = await self._try_server(*host)
+            except errors.AuthFailed as error:
+                self._end(error)
+            except (errors.StoreError, TimeoutError) as error:
+                self._dialer.failed(host, str(error) or "timed out")
+                await asyncio.sleep(self._dialer.delay_s(timeout_s, loop.time() - began_s))
+            else:
+                self._dialer.succeeded()
+                if connection is not None:
+                    return connection
+        return None
+
+    async def _try_server(self, host: str, port: int) -> Connection | None:
+        """One attempt; None when the server answered that the session is gone."""
+        options = self._options
+        connection, handshake = await Connection.open(
+            host,
+            port,
+            wire.connect(
+                round(options.timeout_s * 1000),
+                self._session_id,
+                self._password,
+                self._last_zxid,
+            ),
+            on_event=self._watches.notify,
+            on_zxid=self._saw,
+            max_frame_bytes=options.max_frame_bytes,
+            tls=options.tls,
+        )
+        try:
+            if not handshake.session_id:
+                if not self._session_id:
+                    raise errors.ConnectionLoss(f"{host}:{port} refused to open a session")
+                self._expire("the server does not know it any more")
+                connection.abort("the session is gone")
+                return None
+            if self._session_id not in {0, handshake.session_id}:
+                # Some servers replace an expired session silently (reference 0.2).
+                self._expire("the server replaced it")
+            await self._prepare(connection)
+        except BaseException:
+            connection.abort("not ready")
+            raise
+        self._adopt(connection, handshake)
+        return connection
+
+    async def _prepare(self, connection: Connection) -> None:
+        """Credentials and watches, before anything else goes over the connection."""
+        if self._options.digest:
+            auth = wire.auth_digest(self._options.digest)
+            await connection.send_special(wire.XID_AUTH, auth)
+        for roots in self._watches.chunks():
+            watches = wire.set_watches(self._last_zxid, roots)
+            await connection.send_special(wire.XID_SET_WATCHES, watches)
+
+    def _adopt(self, connection: Connection, handshake: wire.Handshake) -> None:
+        is_same = self._session_id == handshake.session_id
+        self._session_id = handshake.session_id
+        self._password = handshake.password
+        self._timeout_s = handshake.timeout_ms / 1000
+        self._connection = connection
+        self.reconnects += is_same
+        log.info(
+            "%s session 0x%x, timeout %.1f s",
+            "resumed" if is_same else "opened",
+            self._session_id & 0xFFFFFFFFFFFFFFFF,
+            self._timeout_s,
+        )
+        self._connected.set()
+        # Listeners first: caches are empty before a request that waited is answered.
+        self._tell(SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED)
+        waiting, self._waiting = self._waiting, deque()
+        for request in waiting:
+            self._submit(request)
+
+    async def _keep_alive(self, connection: Connection) -> None:
+        period_s, limit_s = self._timeout_s / 12, self._timeout_s / 3
+        while not connection.is_closed:
+            await asyncio.sleep(period_s)
+            if connection.unanswered_s > limit_s:
+                # After a stall of this loop the answer may lie in the socket: let it be read.
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                if (silent_s := connection.unanswered_s) > limit_s:
+                    connection.abort(f"no answer for {silent_s:.1f} s")
+            elif connection.idle_s >= period_s:
+                connection.send_ping()
+
+    # Ends.
+
+    def _expire(self, why: str) -> None:
+        log.warning("session 0x%x is lost: %s", self._session_id & 0xFFFFFFFFFFFFFFFF, why)
+        self._session_id, self._password, self._is_moved = 0, _NO_PASSWORD, False
+        # What was asked for under the old session must not be done under the new one.
+        self._fail_waiting(errors.SessionExpired(f"the session is lost: {why}"))
+        self._tell(SessionEvent.EXPIRED)
+
+    def _end(self, error: errors.StoreError) -> None:
+        self._closed_by = error
+        self._fail_waiting(error)
+        if self._connection is not None:
+            self._connection.abort(str(error))
+        self._connected.set()  # whoever waits for a connection learns that none will come
+        self._tell(SessionEvent.CLOSED)
+
+    def _fail_waiting(self, error: errors.StoreError) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for request in waiting:
+            if not request.future.done():
+                request.future.set_exception(type(error)(str(error)))
+
+    def _check_open(self) -> None:
+        if self._closed_by is not None:
+            raise type(self._closed_by)(str(self._closed_by))
+
+    # What is heard.
+
+    def _saw(self, zxid: int) -> None:
+        self._last_zxid = max(self._last_zxid, zxid)
+
+    def _tell(self, event: SessionEvent) -> None:
+        for listener in tuple(self._listeners):
+            listener(event)

@@ -1,0 +1,269 @@
+"""The metadata store over one ZooKeeper session: chroot, deadlines, lost replies resolved."""
+
+import random
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from aiozk import protocol
+
+from broker_ctl import errors
+from broker_ctl.store.interface import (
+    ANY_VERSION,
+    Create,
+    CreateMode,
+    Delete,
+    Notification,
+    NotificationListener,
+    Operation,
+    Result,
+    SessionListener,
+    SetData,
+    Stat,
+    Versioned,
+)
+from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.requests import Requests
+from broker_ctl.store.zookeeper.session import Session, SessionOptions
+
+_DEFAULT_PORT: Final = 2181
+# Replies of multiRead must stay below jute.maxbuffer; nodes of ours are small.
+_READ_MANY: Final = 128
+
+
+def parse_hosts(text: str) -> list[tuple[str, int]]:
+    """``host:port,host`` as pairs.
+
+    Raises:
+        StoreError: nothing there, or a port that is no number.
+    """
+    hosts: list[tuple[str, int]] = []
+    for part in text.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if not host:
+            host, port = port, str(_DEFAULT_PORT)
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise errors.StoreError(f"{text!r}: hosts are host:port,host:port")
+        hosts.append((host.strip("[]"), int(port)))
+    return hosts
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How a store reaches its ensemble.
+
+    Attributes:
+        hosts: ``host:port,host:port``.
+        chroot: prefix of every path, ``/x``, or empty; it must exist or be creatable.
+        session_timeout_s: asked for; the server clamps it.
+        operation_timeout_s: every call ends by then.
+        session_id, password: a session of an earlier process to take up again.
+    """
+
+    hosts: str
+    chroot: str = ""
+    name: str = "metadata-store"
+    session_timeout_s: float = 30.0
+    operation_timeout_s: float = 30.0
+    max_in_flight: int = 1000
+    max_frame_bytes: int = 0xFFFFF
+    digest: bytes = field(default=b"", repr=False)
+    tls: ssl.SSLContext | None = None
+    session_id: int = 0
+    password: bytes = field(default=b"", repr=False)
+
+
+class ZooKeeperStore:
+    """`MetadataStore` on a real ensemble."""
+
+    def __init__(self, options: StoreOptions, draws: random.Random | None = None) -> None:
+        self._options = options
+        self._chroot = options.chroot.rstrip("/")
+        self._session = Session(
+            SessionOptions(
+                hosts=parse_hosts(options.hosts),
+                timeout_s=options.session_timeout_s,
+                max_in_flight=options.max_in_flight,
+                max_frame_bytes=options.max_frame_bytes,
+                digest=options.digest,
+                tls=options.tls,
+                session_id=options.session_id,
+                password=options.password,
+            ),
+            draws or random.SystemRandom(),
+        )
+        # With credentials the nodes belong to whoever holds them; without, to everybody.
+        acl = protocol.AUTHED_UNRESTRICTED if options.digest else protocol.UNRESTRICTED_ACCESS
+        self._requests = Requests(self._session, options.operation_timeout_s, [acl])
+
+    # Session.
+
+    @property
+    def name(self) -> str:
+        """Label of the metrics."""
+        return self._options.name
+
+    @property
+    def session_id(self) -> int:
+        """0 while there is none."""
+        return self._session.session_id
+
+    @property
+    def session_password(self) -> bytes:
+        """What, with the id, takes the session up again."""
+        return self._session.password
+
+    @property
+    def session_timeout_s(self) -> float:
+        """As negotiated."""
+        return self._session.timeout_s
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest zxid that any reply has shown."""
+        return self._session.last_zxid
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests go out at once."""
+        return self._session.is_connected
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are queued or unanswered."""
+        return self._session.in_flight
+
+    def listen(self, listener: SessionListener) -> Callable[[], None]:
+        """See `MetadataStore.listen`."""
+        return self._session.listen(listener)
+
+    async def start(self) -> None:
+        """Connect in the background; `wait_connected` waits for it."""
+        self._session.start()
+
+    async def wait_connected(self) -> None:
+        """See `MetadataStore.wait_connected`."""
+        await self._session.wait_connected()
+
+    async def close(self, *, end_session: bool = True) -> None:
+        """See `MetadataStore.close`."""
+        await self._session.close(end_session=end_session)
+
+    def abort_connection(self) -> None:
+        """Drop the TCP connection, as a network would."""
+        self._session.abort_connection()
+
+    # Reads.
+
+    async def get(self, path: str) -> Versioned | None:
+        """See `MetadataStore.get`."""
+        try:
+            return self._own(await self._requests.read(wire.get(self._full(path))))
+        except errors.NoNode:
+            return None
+
+    async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
+        """See `MetadataStore.get_many`."""
+        found: list[Versioned | None] = []
+        for start in range(0, len(paths), _READ_MANY):
+            part = [self._full(path) for path in paths[start : start + _READ_MANY]]
+            nodes = await self._requests.read(wire.multi_read(part))
+            found += nodes
+        return [node and self._own(node) for node in found]
+
+    async def exists(self, path: str) -> Stat | None:
+        """See `MetadataStore.exists`."""
+        try:
+            return await self._requests.read(wire.exists(self._full(path)))
+        except errors.NoNode:
+            return None
+
+    async def children(self, path: str) -> list[str]:
+        """See `MetadataStore.children`."""
+        try:
+            names = await self._requests.read(wire.children(self._full(path)))
+        except errors.NoNode:
+            return []
+        return sorted(names)
+
+    async def sync(self, path: str) -> None:
+        """See `MetadataStore.sync`."""
+        await self._requests.read(wire.sync(self._full(path)))
+
+    async def ephemerals(self, prefix: str) -> list[str]:
+        """See `MetadataStore.ephemerals`."""
+        paths = await self._requests.read(wire.ephemerals(self._full(prefix)))
+        return sorted(path[len(self._chroot) :] for path in paths)
+
+    async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
+        """See `MetadataStore.watch`."""
+
+        def told(notification: Notification) -> None:
+            listener(replace(notification, path=notification.path[len(self._chroot) :] or "/"))
+
+        limit_s = self._options.operation_timeout_s
+        return await self._session.watch(self._full(root), told, limit_s)
+
+    # Writes.
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        mode: CreateMode = CreateMode.PERSISTENT,
+        *,
+        ttl_ms: int = 0,
+        make_parents: bool = False,
+    ) -> Versioned:
+        """See `MetadataStore.create`."""
+        operation = Create(self._full(path), data, mode, ttl_ms)
+        while True:
+            try:
+                created = await self._requests.write(operation)
+            except errors.NoNode:
+                if not make_parents:
+                    raise
+                # An empty container may be reaped before the next attempt, hence the loop.
+                await self._make_containers(operation.path.rpartition("/")[0])
+            else:
+                assert isinstance(created, Versioned)
+                return self._own(created)
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """See `MetadataStore.set`."""
+        stat = await self._requests.write(SetData(self._full(path), data, version))
+        assert isinstance(stat, Stat)
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """See `MetadataStore.delete`."""
+        await self._requests.write(Delete(self._full(path), version))
+
+    async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        """See `MetadataStore.multi`."""
+        if not operations:
+            return ()
+        rooted = [replace(operation, path=self._full(operation.path)) for operation in operations]
+        results = await self._requests.multi(rooted)
+        return tuple(self._own(r) if isinstance(r, Versioned) else r for r in results)
+
+    # Inside.
+
+    async def _make_containers(self, path: str) -> None:
+        """Make ``path`` and what is missing above it; the server reaps them when they empty."""
+        if not path:
+            return
+        try:
+            await self._requests.write(Create(path, mode=CreateMode.CONTAINER))
+        except errors.NoNode:
+            await self._make_containers(path.rpartition("/")[0])
+            await self._make_containers(path)
+        except errors.NodeExists:
+            return
+
+    def _full(self, path: str) -> str:
+        return self._chroot + path if path != "/" else self._chroot or "/"
+
+    def _own(self, node: Versioned) -> Versioned:
+        return replace(node, path=node.path[len(self._chroot) :] or "/")

@@ -1,0 +1,163 @@
+"""broker-ctl config, as somebody types it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from broker_ctl.cli.main import main
+from broker_ctl.settings.load import load
+from broker_ctl.settings.render import render, render_plain
+from broker_ctl.settings.root import DECLARATIONS, Settings
+
+Write = Callable[[str], Path]
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def run(*arguments: str | Path, **environment: str) -> Result:
+        return CliRunner(env=environment).invoke(main, ["config", *map(str, arguments)])
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(text: str) -> Path:
+        file = tmp_path / "broker.conf"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    return write
+
+
+GOOD = "metadataStoreUrl=zk:localhost:2181\n"
+
+
+def test_a_good_file_is_ok(run: Run, write: Write) -> None:
+    result = run("check", write(GOOD))
+    assert (result.exit_code, result.output) == (0, "ok\n")
+
+
+def test_check_tells_every_problem_with_its_line(run: Run, write: Write) -> None:
+    file = write("webServicePort=http\nlogLevl=info\n")
+    result = run("check", file)
+    assert result.exit_code == 1
+    assert result.output.splitlines() == [
+        f"error: {file}:1: webServicePort=http: allowed: an integer from 1 to 65535",
+        f"error: {file}:2: logLevl: unknown key; logLevel is meant",
+        "2 error(s)",
+    ]
+
+
+def test_check_tells_what_would_keep_a_daemon_from_starting(run: Run, write: Write) -> None:
+    file = write("bindAddress=0.0.0.0\n")
+    result = run("check", file)
+    assert result.exit_code == 1
+    assert "metadataStoreUrl: not set" in result.output
+    assert f"{file}:1: bindAddress=0.0.0.0: anybody could command" in result.output
+    healed = run("check", file, "--set", "allowInsecureListener=true", "--set", GOOD.strip())
+    assert healed.exit_code == 0
+
+
+def test_check_lists_keys_without_effect_and_never_their_values(run: Run, write: Write) -> None:
+    file = write(GOOD + "tlsKeyStorePassword=hunter2\nfrobnicate=hunter3\n")
+    result = run("check", file)
+    assert result.exit_code == 0
+    assert "Pulsar's, without effect here: 1" in result.output
+    assert f"tlsKeyStorePassword   {file}:2" in result.output
+    assert "unknown, without effect: 1" in result.output
+    assert f"frobnicate   {file}:3" in result.output
+    assert "hunter" not in result.output
+
+
+def test_check_speaks_json(run: Run, write: Write) -> None:
+    file = write(GOOD + "tlsEnabled=true\nfrobnicate=1\nstopMode=drop\n")
+    result = run("check", file, "--output", "json")
+    assert result.exit_code == 1
+    assert json.loads(result.output) == {
+        "ok": False,
+        "problems": [
+            {
+                "origin": f"{file}:4",
+                "key": "stopMode",
+                "value": "drop",
+                "message": "allowed: handover or keep",
+            }
+        ],
+        "unused": [{"origin": f"{file}:2", "key": "tlsEnabled"}],
+        "unknown": [{"origin": f"{file}:3", "key": "frobnicate"}],
+    }
+
+
+def test_check_takes_the_environment_into_account(run: Run, write: Write) -> None:
+    assert run("check", write(""), BROKER_CTL_metadataStoreUrl="zk:h").exit_code == 0
+
+
+def test_a_missing_file_is_an_error(run: Run, tmp_path: Path) -> None:
+    for verb in ("check", "show"):
+        result = run(verb, tmp_path / "none.conf")
+        assert result.exit_code == 1
+        assert "none.conf: cannot be read: No such file or directory" in result.output
+
+
+def test_show_names_every_key_with_value_and_origin(run: Run, write: Write) -> None:
+    file = write("clusterName=x\n")
+    result = run("show", file, "--set", "dryRun=true", BROKER_CTL_logLevel="debug")
+    assert result.exit_code == 0
+    rows = {
+        line.split()[0]: line.split()[1:] for line in result.output.splitlines() if line.split()
+    }
+    assert rows["clusterName"] == ["x", f"{file}:1"]
+    assert rows["dryRun"] == ["true", "--set"]
+    assert rows["logLevel"] == ["debug", "environment"]
+    assert rows["webServicePort"] == ["8080", "default"]
+    assert rows.keys() >= DECLARATIONS.keys()
+
+
+def test_show_explains(run: Run) -> None:
+    result = run("show", "--explain", "--output", "json")
+    row = next(
+        row
+        for row in json.loads(result.output)
+        if row["key"] == "loadBalancerSheddingIntervalMinutes"
+    )
+    assert row == {
+        "key": "loadBalancerSheddingIntervalMinutes",
+        "value": "1",
+        "origin": "default",
+        "unit": "minutes",
+        "allowed": "a number of at least 0.001",
+        "dynamic": "yes",
+        "meaning": "Pause from the end of one cycle to the start of the next.",
+    }
+
+
+def test_brackets_in_a_value_are_no_markup(run: Run) -> None:
+    assert "[red]trace" in run("show", "--set", "simulatedWorkload=[red]trace").output
+
+
+def test_show_writes_a_file_that_means_the_same(run: Run, tmp_path: Path) -> None:
+    arguments = ("--set", "loadBalancerSheddingIntervalMinutes=0.1", "--output", "conf")
+    expected = load(None, {}, ["loadBalancerSheddingIntervalMinutes=0.1"])
+    assert run("show", *arguments).output == render_plain(expected)
+    assert run("show", *arguments, "--explain").output == render(expected)
+    file = tmp_path / "shown.conf"
+    file.write_text(run("show", *arguments).output, encoding="utf-8")
+    assert load(file, {}, []) == expected != Settings()
+
+
+def test_show_refuses_bad_settings(run: Run) -> None:
+    result = run("show", "--set", "dryRun=perhaps")
+    assert result.exit_code == 1
+    assert "--set: dryRun=perhaps: allowed: true or false" in result.output
+
+
+@pytest.mark.parametrize("verb", [[], ["check"], ["show"]])
+def test_help_has_examples(run: Run, verb: list[str]) -> None:
+    result = run(*verb, "--help")
+    assert result.exit_code == 0
+    assert "Examples:\n    broker-ctl config" in result.output

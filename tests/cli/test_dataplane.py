@@ -1,0 +1,116 @@
+"""``broker-ctl dataplane check`` as a process, against the reference broker as a process."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from broker_ctl.dataplane import wire
+from tests.support.waiting import eventually
+from tests.support.web_server import free_port
+
+MAIN = "from broker_ctl.cli.main import main; main()"
+
+
+@pytest.fixture
+def secret_file(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("shared-by-both\n")
+    return path
+
+
+async def run(*arguments: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", MAIN, "dataplane", "check", *arguments, stdout=PIPE, stderr=PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+@asynccontextmanager
+async def reference_broker(port: int, secret_file: Path, daemon: str) -> AsyncIterator[Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "tests.support.reference_broker", "--port", str(port)),
+        *("--secret-file", str(secret_file)),
+        *("--authority-url", f"http://{daemon}{wire.AUTHORITY}"),
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        await eventually(lambda: is_listening(port))
+        yield process
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def is_listening(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def test_an_honest_broker_process_passes(secret_file: Path) -> None:
+    port, daemon = free_port(), f"127.0.0.1:{free_port()}"
+    async with reference_broker(port, secret_file, daemon):
+        code, out, err = await run(
+            f"http://127.0.0.1:{port}",
+            *("--secret-file", str(secret_file), "--authority-listen", daemon),
+        )
+    assert (code, err) == (0, "")
+    *lines, summary = out.splitlines()
+    assert all(line.startswith("ok ") for line in lines)
+    assert summary == f"{len(lines)} of {len(lines)} checks passed"
+
+
+async def test_a_broker_process_that_asks_elsewhere_fails_as_json(secret_file: Path) -> None:
+    port, daemon = free_port(), f"127.0.0.1:{free_port()}"
+    async with reference_broker(port, secret_file, "127.0.0.1:1"):
+        code, out, _ = await run(
+            f"http://127.0.0.1:{port}",
+            *("--secret-file", str(secret_file), "--authority-listen", daemon),
+            *("--output", "json"),
+        )
+    assert code == 1
+    failed = [check for check in json.loads(out)["checks"] if not check["ok"]]
+    assert {check["name"].partition(":")[0] for check in failed} == {"authority"}
+    assert all(check["expected"] and check["seen"] for check in failed)
+
+
+async def test_nobody_there_is_one_line(secret_file: Path) -> None:
+    code, out, err = await run("http://127.0.0.1:1", "--secret-file", str(secret_file))
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: GET http://127.0.0.1:1/dataplane/v1/state: ")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("listen", ["8080", "host:", "host:99999", ":1"])
+async def test_a_useless_address_is_a_wrong_option(secret_file: Path, listen: str) -> None:
+    code, _, err = await run(
+        "http://127.0.0.1:1", "--secret-file", str(secret_file), "--authority-listen", listen
+    )
+    assert code == 2
+    assert "is not HOST:PORT" in err
+
+
+async def test_an_empty_secret_is_a_wrong_option(tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.write_text("\n")
+    code, _, err = await run("http://127.0.0.1:1", "--secret-file", str(path))
+    assert code == 2
+    assert "holds no secret" in err
+
+
+async def test_help_shows_an_example() -> None:
+    code, out, _ = await run("--help")
+    assert code == 0
+    assert "broker-ctl dataplane check http://" in out

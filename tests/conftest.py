@@ -1,0 +1,35 @@
+"""Fixtures that the whole suite shares."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.ensemble import SharedEnsemble, fresh_chroot, shared_ensemble
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedEnsemble]:
+    """One real server for the whole session; leave it running, and stay below your `chroot`."""
+    with shared_ensemble(tmp_path_factory.mktemp("zookeeper"), 1) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def chroot(zookeeper: SharedEnsemble) -> Iterator[str]:
+    """A node of this test's own on `zookeeper`, removed after it."""
+    with fresh_chroot(zookeeper.connect_string) as path:
+        yield path
+
+
+@pytest.fixture(scope="module")
+def servers3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedEnsemble]:
+    """Three real servers for one module; ask for `ensemble3`."""
+    with shared_ensemble(tmp_path_factory.mktemp("ensemble"), 3) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def ensemble3(servers3: SharedEnsemble) -> Iterator[SharedEnsemble]:
+    """Three real servers; a test may stop, kill and pause them, they are healed after it."""
+    yield servers3
+    servers3.heal()

@@ -1,0 +1,157 @@
+from dataclasses import replace
+
+from typing import Unpack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.core.decisions import Reason, Skip, Split
+from broker_ctl.core.load import BundleStats
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
+from broker_ctl.core.rules import MIB, SplitRules
+from broker_ctl.core.splitting.candidates import candidates
+from broker_ctl.core.view import ClusterView, InFlight
+from tests.support.views import BUNDLES, Facts, NAMESPACE, NOW_S, RING, broker, cluster, stats
+
+RULES = SplitRules()
+A, B, C, D = BUNDLES[:4]
+HOT = stats(150)
+
+
+def seen(line: BundleStats, **facts: Unpack[Facts]) -> ClusterView:
+    reports = [broker("b1", 0.5, {A: line}), broker("b2", 0.0)]
+    return cluster(reports, **facts)
+
+
+def only(view: ClusterView, rules: SplitRules = RULES) -> Split | Skip:
+    (decision,) = candidates(view, rules)
+    return decision
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (BundleStats(topics=1001), Reason.TOPICS),
+        (BundleStats(topics=2, producers=500, consumers=501), Reason.SESSIONS),
+        (BundleStats(15_000, 15_001, topics=2), Reason.MSG_RATE),
+        (BundleStats(0, 0, 50 * MIB, 50 * MIB + 1, topics=2), Reason.BANDWIDTH),
+        (BundleStats(9e9, 9e9, 9e9, 9e9, 5000, 5000, 5000), Reason.TOPICS),
+        (BundleStats(9e9, 9e9, 9e9, 9e9, 5, 5000, 5000), Reason.SESSIONS),
+        (BundleStats(9e9, 9e9, 9e9, 9e9, 5), Reason.MSG_RATE),
+    ],
+)
+def test_a_bundle_above_a_limit_is_split_for_the_first_reason_in_order(
+    line: BundleStats, reason: Reason
+) -> None:
+    decision = only(seen(line))
+    assert isinstance(decision, Split)
+    assert (decision.bundle, decision.owner, decision.reason) == (A, "b1", reason)
+    assert decision.boundaries == (A.range.high // 2,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        BundleStats(topics=1000, producers=500, consumers=500),
+        BundleStats(15_000, 15_000, 50 * MIB, 50 * MIB, 2),
+    ],
+)
+def test_a_bundle_at_its_limits_is_left_alone_without_a_word(line: BundleStats) -> None:
+    assert candidates(seen(line), RULES) == ()
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_of_nothing_is_no_limit(limit: int) -> None:
+    line = BundleStats(topics=2, producers=9000)
+    assert candidates(seen(line), replace(RULES, max_sessions=limit)) == ()
+
+
+def test_the_sentence_says_what_and_why() -> None:
+    assert only(seen(HOT)).sentence == (
+        f"split {A} of b1 at 0x08000000: bandwidth: 150.0 MiB/s, more than 100.0 MiB/s"
+    )
+
+
+def test_only_the_owner_can_cut_by_topics() -> None:
+    decision = only(seen(HOT), replace(RULES, algorithm="topic_count_equally_divide"))
+    assert isinstance(decision, Split)
+    assert (decision.algorithm, decision.boundaries) == ("topic_count_equally_divide", ())
+
+
+def skipped(view: ClusterView, rules: SplitRules = RULES) -> Reason:
+    decision = only(view, rules)
+    assert isinstance(decision, Skip)
+    return decision.reason
+
+
+def test_a_bundle_of_one_topic_is_not_split_for_ever() -> None:
+    assert skipped(seen(stats(150, topics=1))) is Reason.TOO_FEW_TOPICS
+
+
+def test_a_range_that_left_the_ring_is_not_split() -> None:
+    assert skipped(seen(HOT, rings=[Ring.even(NAMESPACE, 3)])) is Reason.GONE
+    assert skipped(seen(HOT, rings=[])) is Reason.GONE
+
+
+def test_a_bundle_that_moves_or_is_being_split_is_not_split() -> None:
+    assert skipped(seen(HOT, moves=[InFlight(A, "b1", "b2")])) is Reason.MOVING
+    assert skipped(seen(HOT, splitting=[A])) is Reason.MOVING
+
+
+def test_a_child_is_not_split_again_before_it_has_cooled_down() -> None:
+    assert skipped(seen(HOT, split_s={A: NOW_S - 59})) is Reason.COOLING_DOWN
+    assert isinstance(only(seen(HOT, split_s={A: NOW_S - 60})), Split)
+
+
+def test_a_single_hash_cannot_be_split() -> None:
+    tiny = Bundle(NAMESPACE, BundleRange(0, 1))
+    ring = Ring(NAMESPACE, (0, 1, 0xFFFFFFFF), 0)
+    assert skipped(cluster([broker("b1", 0.5, {tiny: HOT})], rings=[ring])) is Reason.INDIVISIBLE
+
+
+def test_a_heartbeat_bundle_is_not_split() -> None:
+    ring = Ring.even(Namespace("pulsar", "b1:8080"), 1)
+    view = cluster([broker("b1", 0.5, {ring.bundles[0]: HOT})], rings=[ring])
+    assert skipped(view) is Reason.PINNED
+
+
+def test_a_bundle_whose_new_owner_has_not_reported_it_is_not_judged() -> None:
+    assert candidates(seen(HOT, owners={A: "b2"}), RULES) == ()
+
+
+def test_bundles_of_a_namespace_are_limited_and_splits_under_way_count() -> None:
+    lines = {A: HOT, B: stats(140)}
+    view = cluster([broker("b1", 0.5, lines)], splitting=[C])
+    first, second = candidates(view, replace(RULES, max_bundles_per_namespace=18))
+    assert isinstance(first, Split)
+    assert (second.reason, second.detail) == (
+        Reason.MAX_BUNDLES,
+        "tenant/ns has 18 bundles of at most 18; it has 140.0 MiB/s, more than 100.0 MiB/s",
+    )
+
+
+def test_a_cycle_splits_the_worst_bundles_first_and_only_so_many() -> None:
+    lines = {A: stats(110), B: stats(120, topics=9000), C: stats(500), D: stats(130)}
+    decisions = candidates(cluster([broker("b1", 0.5, lines)]), replace(RULES, max_per_cycle=2))
+    assert [d.bundle for d in decisions if isinstance(d, Split)] == [B, C]
+    assert [d.reason for d in decisions if isinstance(d, Skip)] == [Reason.CYCLE_LIMIT] * 2
+
+
+@given(st.lists(st.floats(0, 400), min_size=16, max_size=16), st.integers(10, 30))
+def test_splits_never_exceed_a_limit_and_always_fit_the_ring(
+    mib: list[float], max_bundles: int
+) -> None:
+    lines = {bundle: stats(load) for bundle, load in zip(BUNDLES, mib, strict=True)}
+    rules = replace(RULES, max_bundles_per_namespace=max_bundles)
+    decisions = candidates(cluster([broker("b1", 0.5, lines)]), rules)
+    splits = [decision for decision in decisions if isinstance(decision, Split)]
+    assert len(splits) <= rules.max_per_cycle
+    ring = RING
+    for split in splits:
+        ring = ring.split(split.bundle, split.boundaries)
+    assert len(ring.bundles) <= max(max_bundles, len(RING.bundles))
+    reversed_lines = dict(reversed(lines.items()))
+    assert candidates(cluster([broker("b1", 0.5, reversed_lines)]), rules) == decisions

@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_ctl.core.footprint import Footprint, throughput_text
+from broker_ctl.core.imbalance import imbalance, improves, max_over_mean
+from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
+
+load = st.builds(Footprint, st.floats(0, 1), st.floats(0, 1e9))
+
+
+@pytest.mark.parametrize(
+    ("loads", "expected"),
+    [([], 1.0), ([0, 0], 1.0), ([3, 3, 3], 1.0), ([4, 0], 2.0), ([2, 1, 0], 2.0)],
+)
+def test_imbalance_is_the_largest_load_over_the_mean(loads: list[float], expected: float) -> None:
+    assert max_over_mean(loads) == pytest.approx(expected)
+
+
+def test_usage_and_throughput_are_judged_apart_and_draining_brokers_not_at_all() -> None:
+    view = cluster(
+        [
+            broker("b1", 0.6, {BUNDLES[0]: stats(10)}),
+            broker("b2", 0.2, {BUNDLES[1]: stats(30)}),
+            broker("b3", 0.0, is_draining=True),
+        ]
+    )
+    assert imbalance(view).usage == pytest.approx(1.5)
+    assert imbalance(view).throughput == pytest.approx(1.5)
+    assert imbalance(even_cluster({"b1": 0.9, "b2": 0.1})).usage == pytest.approx(1.8)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "moved", "expected"),
+    [
+        (0.9, 0.1, 0.4, True),
+        (0.9, 0.1, 0.7, True),
+        (0.9, 0.1, 0.8, False),
+        (0.5, 0.5, 0.1, False),
+        (0.9, 0.1, 0.0, False),
+    ],
+)
+def test_the_receiver_must_end_below_what_the_giver_was(
+    source: float, destination: float, moved: float, expected: bool
+) -> None:
+    assert improves(Footprint(source), Footprint(destination), Footprint(moved)) is expected
+
+
+def test_where_nobody_reports_usage_bytes_decide() -> None:
+    assert improves(Footprint(0, 100), Footprint(0, 10), Footprint(0, 50))
+    assert not improves(Footprint(0, 100), Footprint(0, 60), Footprint(0, 50))
+
+
+@given(load, load, load)
+def test_a_move_that_improved_is_never_improved_by_going_back(
+    source: Footprint, destination: Footprint, moved: Footprint
+) -> None:
+    if improves(source, destination, moved):
+        assert not improves(destination + moved, source - moved, moved) or (
+            # Rounding may take a little off the way back, never more.
+            (source - moved + moved).usage_ratio < source.usage_ratio
+            or (source - moved + moved).throughput_bytes < source.throughput_bytes
+        )
+
+
+@pytest.mark.parametrize(
+    ("bytes_s", "text"),
+    [
+        (0, "0.0 B/s"),
+        (1023, "1023.0 B/s"),
+        (1536, "1.5 KiB/s"),
+        (2**30, "1.0 GiB/s"),
+        (2**60, "1048576.0 TiB/s"),
+    ],
+)
+def test_throughput_is_told_in_round_units(bytes_s: float, text: str) -> None:
+    assert throughput_text(bytes_s) == text

@@ -1,0 +1,122 @@
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_ctl.core.rules import MIB
+from broker_ctl.core.view import ClusterView, InFlight
+from tests.support.views import BUNDLES, RING, broker, cluster, stats
+
+A, B, C = BUNDLES[:3]
+
+
+def usages(view: ClusterView) -> Mapping[str, float]:
+    return {broker_id: b.expected.usage_ratio for broker_id, b in view.brokers.items()}
+
+
+def test_without_moves_a_broker_is_what_it_reported() -> None:
+    view = cluster([broker("b1", 0.6, {A: stats(40), B: stats(20)}), broker("b2", 0.1)])
+    assert usages(view) == pytest.approx({"b1": 0.6, "b2": 0.1})
+    assert view.brokers["b1"].owned == {A, B}
+    assert view.brokers["b1"].expected.throughput_bytes == pytest.approx(60 * MIB)
+    assert view.brokers["b1"].expected.msg_rate == pytest.approx(6000)
+    assert view.brokers["b1"].expected.topics == 20
+
+
+def test_usage_is_divided_among_bundles_by_their_bytes() -> None:
+    view = cluster([broker("b1", 0.6, {A: stats(40), B: stats(20)})])
+    assert view.bundles[A].footprint.usage_ratio == pytest.approx(0.4)
+    assert view.bundles[B].footprint.usage_ratio == pytest.approx(0.2)
+
+
+def test_a_move_in_flight_counts_as_arrived() -> None:
+    view = cluster(
+        [broker("b1", 0.6, {A: stats(40), B: stats(20)}), broker("b2", 0.1, {C: stats(10)})],
+        moves=[InFlight(A, "b1", "b2")],
+    )
+    assert usages(view) == pytest.approx({"b1": 0.2, "b2": 0.5})
+    assert view.brokers["b2"].owned == {A, C}
+    assert view.bundles[A].owner == "b1"
+
+
+def test_a_move_that_no_report_shows_yet_counts_as_arrived() -> None:
+    reports = [broker("b1", 0.6, {A: stats(40), B: stats(20)}), broker("b2", 0.1)]
+    view = cluster(reports, owners={A: "b2"})
+    assert usages(view) == pytest.approx({"b1": 0.2, "b2": 0.5})
+    assert view.bundles[A].current is None
+
+
+def test_a_move_that_only_the_receiver_reports_is_not_counted_twice() -> None:
+    reports = [
+        broker("b1", 0.6, {A: stats(40), B: stats(20)}, age_s=60),
+        broker("b2", 0.5, {C: stats(10), A: stats(40)}),
+    ]
+    view = cluster(reports, owners={A: "b2"})
+    assert usages(view) == pytest.approx({"b1": 0.2, "b2": 0.5})
+    assert view.bundles[A].current == stats(40)
+
+
+def test_a_move_that_both_report_needs_no_correction() -> None:
+    reports = [broker("b1", 0.2, {B: stats(20)}), broker("b2", 0.5, {C: stats(10), A: stats(40)})]
+    assert usages(cluster(reports)) == pytest.approx({"b1": 0.2, "b2": 0.5})
+
+
+def test_a_released_bundle_is_counted_nowhere() -> None:
+    view = cluster([broker("b1", 0.6, {A: stats(40), B: stats(20)})], owners={A: None})
+    assert usages(view) == pytest.approx({"b1": 0.2})
+    assert view.bundles[A].footprint.usage_ratio == pytest.approx(0.4)
+
+
+def test_an_unreported_bundle_costs_what_a_byte_costs_on_average() -> None:
+    view = cluster([broker("b1", 0.5, {A: stats(50)}), broker("b2", 0.0)], owners={B: "b2"})
+    default_bytes = 100_000
+    assert usages(view)["b2"] == pytest.approx(0.5 * default_bytes / (50 * MIB))
+
+
+def test_the_parent_of_a_split_is_taken_off_and_its_children_are_counted() -> None:
+    parent = BUNDLES[0]
+    middle = parent.range.low + (parent.range.high - parent.range.low) // 2
+    left, right = parent.cut((middle,))
+    view = cluster(
+        [broker("b1", 0.6, {parent: stats(60)})],
+        owners={parent: None, left: "b1", right: "b1"},
+        rings=[RING.split(parent, (middle,))],
+    )
+    assert view.brokers["b1"].owned == {left, right}
+    assert 0 < usages(view)["b1"] < 0.01
+
+
+def test_an_owner_that_is_not_alive_is_no_broker_of_the_view() -> None:
+    view = cluster([broker("b1", 0.2, {A: stats(20)})], owners={B: "ghost"})
+    assert set(view.brokers) == {"b1"}
+    assert view.bundles[B].owner == "ghost"
+
+
+def test_a_broker_without_traffic_has_no_share_to_give() -> None:
+    view = cluster([broker("b1", 0.3, {A: stats(0)})], owners={A: None})
+    assert usages(view) == {"b1": pytest.approx(0.3)}
+
+
+owners = st.lists(st.sampled_from(["b1", "b2", "b3"]), min_size=16, max_size=16)
+traffic = st.lists(st.floats(1, 500), min_size=16, max_size=16)
+
+
+@given(traffic, owners, owners)
+def test_the_load_of_the_cluster_is_kept_wherever_bundles_went_since(
+    mib: list[float], reported_by: list[str], owned_by: list[str]
+) -> None:
+    told = list(zip(BUNDLES, reported_by, mib, strict=True))
+    lines = {
+        broker_id: {bundle: load for bundle, reporter, load in told if reporter == broker_id}
+        for broker_id in ("b1", "b2", "b3")
+    }
+    reports = [
+        broker(broker_id, sum(loads.values()) / 1000, {b: stats(x) for b, x in loads.items()})
+        for broker_id, loads in lines.items()
+    ]
+    view = cluster(reports, owners=dict(zip(BUNDLES, owned_by, strict=True)))
+    for broker_id, b in view.brokers.items():
+        now = [x for owner, x in zip(owned_by, mib, strict=True) if owner == broker_id]
+        assert b.expected.usage_ratio == pytest.approx(sum(now) / 1000, abs=1e-9)
+    assert cluster(reversed(reports), owners=dict(zip(BUNDLES, owned_by, strict=True))) == view

@@ -1,0 +1,27 @@
+"""The names and URLs that follow from addresses and ports."""
+
+import socket
+
+from broker_ctl.settings.broker import BrokerSettings
+
+
+def test_on_loopback_a_broker_is_known_as_127_0_0_1() -> None:
+    broker = BrokerSettings(bind_address="localhost", web_service_port=8081)
+    assert broker.broker_id == "127.0.0.1:8081"
+    assert broker.web_service_url == "http://127.0.0.1:8081"
+    assert broker.broker_service_url == "pulsar://127.0.0.1:6650"
+    assert broker.web_service_url_tls is None
+    assert broker.broker_service_url_tls is None
+
+
+def test_off_loopback_a_broker_is_known_by_its_host_name() -> None:
+    assert BrokerSettings(bind_address="0.0.0.0").advertised_host == socket.gethostname()
+
+
+def test_an_advertised_address_wins() -> None:
+    broker = BrokerSettings(
+        advertised_address="2001:db8::1", web_service_port_tls=8443, broker_service_port_tls=6651
+    )
+    assert broker.broker_id == "[2001:db8::1]:8080"
+    assert broker.web_service_url_tls == "https://[2001:db8::1]:8443"
+    assert broker.broker_service_url_tls == "pulsar+ssl://[2001:db8::1]:6651"

@@ -1,0 +1,168 @@
+"""What two settings together must not say, and what a daemon needs to start."""
+
+import pytest
+
+from broker_ctl.errors import SettingsError, StartError
+from broker_ctl.settings.check import require_startable
+from broker_ctl.settings.load import load
+from broker_ctl.settings.root import Settings
+
+T = "metadataStoreSessionTimeoutMillis"
+LISTENER = "advertisedListeners=a:pulsar://h:1"
+RANGE, TOPICS = "range_equally_divide", "topic_count_equally_divide"
+SUPPORTED = "supportedNamespaceBundleSplitAlgorithms"
+
+
+def by_set(*overrides: str) -> Settings:
+    return load(None, {}, overrides)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            [f"{T}=11249"],
+            (
+                f"--set: {T}=11249: a lease needs at least 11250 ms, five heartbeats of a tick and "
+                "250 ms; see zookeeperTickTimeMillis=2000 (default), ownershipAuthority=lease "
+                "(default)"
+            ),
+        ),
+        (
+            ["webServicePort=6650"],
+            (
+                "default: brokerServicePort=6650: each port serves one purpose; see "
+                "webServicePort=6650 (--set)"
+            ),
+        ),
+        (
+            ["brokerServicePortTls=9", "webServicePortTls=9"],
+            (
+                "--set: brokerServicePortTls=9: each port serves one purpose; see "
+                "webServicePortTls=9 (--set)"
+            ),
+        ),
+        (
+            ["authenticationEnabled=true"],
+            (
+                "--set: authenticationEnabled=true: authentication needs a secret; see "
+                "tokenSecretKeyFile= (default)"
+            ),
+        ),
+        (
+            ["dataPlane=webhook", "dataPlaneSecretFile=s"],
+            "--set: dataPlane=webhook: a webhook needs a URL; see dataPlaneUrl= (default)",
+        ),
+        (
+            ["dataPlane=webhook", "dataPlaneUrl=http://h"],
+            (
+                "--set: dataPlane=webhook: a webhook needs a secret; see dataPlaneSecretFile= "
+                "(default)"
+            ),
+        ),
+        (
+            ["zookeeperTlsEnabled=true", "zookeeperTlsCertFile=c"],
+            (
+                "--set: zookeeperTlsCertFile=c: a certificate and its key go together; see "
+                "zookeeperTlsKeyFile= (default)"
+            ),
+        ),
+        (
+            ["zookeeperTlsCaFile=c"],
+            (
+                "--set: zookeeperTlsCaFile=c: has no effect without TLS; see "
+                "zookeeperTlsEnabled=false (default)"
+            ),
+        ),
+        (
+            ["stopMode=keep"],
+            "--set: stopMode=keep: keep needs a directory; see sessionDirectory= (default)",
+        ),
+        (
+            ["internalListenerName=b", LISTENER],
+            f"--set: internalListenerName=b: no listener of that name; see {LISTENER} (--set)",
+        ),
+        (
+            [f"{SUPPORTED}={TOPICS}"],
+            (
+                f"default: defaultNamespaceBundleSplitAlgorithm={RANGE}: the default must be "
+                f"supported; see {SUPPORTED}={TOPICS} (--set)"
+            ),
+        ),
+        (
+            ["loadBalancerReportUpdateMaxIntervalMinutes=0.01"],
+            (
+                "default: loadBalancerReportUpdateMinIntervalMillis=5000: the least interval is "
+                "above the greatest; see loadBalancerReportUpdateMaxIntervalMinutes=0.01 (--set)"
+            ),
+        ),
+        (
+            ["zookeeperJuteMaxBufferBytes=100000"],
+            (
+                "default: metadataStoreBatchingMaxSizeKb=128: a server would refuse such a batch; "
+                "see zookeeperJuteMaxBufferBytes=100000 (--set)"
+            ),
+        ),
+        (
+            ["dataPlaneFailureTimeoutMillis=4999"],
+            (
+                "default: dataPlaneRequestTimeoutMillis=5000: one slow request would count as a "
+                "failure; see dataPlaneFailureTimeoutMillis=4999 (--set)"
+            ),
+        ),
+    ],
+)
+def test_a_contradiction_names_all_settings_that_take_part(
+    overrides: list[str], message: str
+) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        by_set(*overrides)
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [f"{T}=11250"],
+        [f"{T}=3750", "zookeeperTickTimeMillis=500"],
+        [f"{T}=4000", "ownershipAuthority=storage"],
+        [f"{T}=4000", "ownershipAuthority=pulsar56"],
+        ["authenticationEnabled=true", "tokenSecretKeyFile=s"],
+        ["dataPlane=webhook", "dataPlaneUrl=http://h", "dataPlaneSecretFile=s"],
+        ["stopMode=keep", "sessionDirectory=d"],
+        ["internalListenerName=a", LISTENER],
+        ["zookeeperTlsEnabled=true", "zookeeperTlsCertFile=c", "zookeeperTlsKeyFile=k"],
+        [f"{SUPPORTED}={TOPICS}", f"defaultNamespaceBundleSplitAlgorithm={TOPICS}"],
+    ],
+)
+def test_what_goes_together_is_taken(overrides: list[str]) -> None:
+    by_set(*overrides)
+
+
+def test_contradictions_are_not_looked_for_among_bad_values() -> None:
+    with pytest.raises(SettingsError) as refusal:
+        by_set("stopMode=keep", "logLevel=loud")
+    assert "keep" not in str(refusal.value)
+
+
+def test_a_daemon_needs_a_store() -> None:
+    with pytest.raises(StartError, match=r"^default: metadataStoreUrl: not set"):
+        require_startable(Settings())
+    require_startable(by_set("metadataStoreUrl=h"))
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "10.0.0.7", "broker-1"])
+def test_a_listener_off_loopback_wants_authentication(bind: str) -> None:
+    store, address = "metadataStoreUrl=h", f"bindAddress={bind}"
+    with pytest.raises(StartError, match="anybody could command this broker"):
+        require_startable(by_set(store, address))
+    require_startable(by_set(store, address, "allowInsecureListener=true"))
+    require_startable(
+        by_set(store, address, "authenticationEnabled=true", "tokenSecretKeyFile=secret")
+    )
+
+
+def test_all_reasons_not_to_start_are_told_at_once() -> None:
+    with pytest.raises(StartError) as refusal:
+        require_startable(by_set("bindAddress=0.0.0.0"))
+    assert len(str(refusal.value).splitlines()) == 2

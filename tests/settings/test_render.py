@@ -1,0 +1,125 @@
+"""The files in config/, and the way from settings to text and back."""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_ctl.core.names import Namespace
+from broker_ctl.settings import properties
+from broker_ctl.settings.addresses import Address, HttpUrl, Listener, StoreUrl
+from broker_ctl.settings.check import require_startable
+from broker_ctl.settings.intake import take_in
+from broker_ctl.settings.load import read
+from broker_ctl.settings.model import Setting
+from broker_ctl.settings.render import render, render_plain
+from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+NAMES = st.from_regex(re.compile(r"[a-z][a-z0-9-]{0,6}[a-z0-9]", re.ASCII), fullmatch=True)
+PORTS = st.integers(1, 65_535)
+HOSTS = st.one_of(NAMES, st.ip_addresses(v=4).map(str), st.ip_addresses(v=6).map(str))
+ADDRESSES = st.builds(Address, HOSTS, PORTS)
+PATHS = st.sampled_from(["", "/a", "/a/b.c-d", "/\u00e4"])
+TEXTS = st.text(min_size=1).filter(
+    lambda text: text.isprintable() and text == text.strip() and "," not in text
+)
+STRATEGIES: dict[object, st.SearchStrategy[Any]] = {
+    bool: st.booleans(),
+    str: TEXTS,
+    Path: TEXTS.map(Path).filter(lambda path: str(path) == str(path).strip()),
+    StoreUrl: st.builds(StoreUrl, st.lists(ADDRESSES, min_size=1).map(tuple), PATHS),
+    Listener: st.builds(Listener, NAMES, st.sampled_from(["pulsar", "https"]), ADDRESSES),
+    HttpUrl: st.builds(HttpUrl, st.sampled_from(["http", "https"]), ADDRESSES, PATHS),
+    Namespace: st.builds(Namespace, NAMES, NAMES),
+}
+
+
+def values(hint: Any, setting: Setting) -> st.SearchStrategy[Any]:
+    if isinstance(hint, UnionType):
+        inner = next(item for item in get_args(hint) if item is not NoneType)
+        return st.none() | values(inner, setting)
+    if get_origin(hint) is tuple:
+        return st.lists(values(get_args(hint)[0], setting), min_size=1, max_size=3).map(tuple)
+    if setting.catalog:
+        return st.sampled_from(list(setting.catalog.entries))
+    if setting.matches:
+        return st.from_regex(re.compile(setting.matches, re.ASCII), fullmatch=True)
+    return numbers(hint, setting) if hint in {int, float} else others(hint)
+
+
+def numbers(hint: type, setting: Setting) -> st.SearchStrategy[float]:
+    low = setting.at_least or setting.above or 0
+    if hint is int:
+        return st.integers(int(low), int(setting.at_most or 2**31 - 1))
+    return st.floats(
+        low,
+        setting.at_most or setting.below,
+        exclude_min=setting.above is not None,
+        exclude_max=setting.below is not None,
+        allow_infinity=False,
+        allow_nan=False,
+    )
+
+
+def others(hint: type) -> st.SearchStrategy[Any]:
+    return st.sampled_from(list(hint)) if issubclass(hint, StrEnum) else STRATEGIES[hint]
+
+
+def all_values() -> st.SearchStrategy[dict[str, Any]]:
+    hints = {name: get_type_hints(kind, include_extras=True) for name, kind in SUBJECTS.items()}
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            key: values(*get_args(hints[declaration.subject][declaration.name]))
+            for key, declaration in DECLARATIONS.items()
+        },
+    )
+
+
+@given(all_values())
+def test_what_is_rendered_is_read_as_the_same_settings(values: dict[str, Any]) -> None:
+    settings = Settings().with_values(values, {})
+    for text in (render(settings), render_plain(settings)):
+        entries, problems = properties.parse(text, "a.conf")
+        intake = take_in(entries, DECLARATIONS)
+        assert problems + intake.problems + intake.unused + intake.unknown == []
+        assert Settings().with_values(intake.values, {}) == settings
+
+
+def test_broker_conf_holds_every_key_with_its_default() -> None:
+    text = (CONFIG / "broker.conf").read_text(encoding="utf-8")
+    assert text == render(Settings()), "run: python -m broker_ctl.settings.render"
+    assert re.findall(r"^(\w+)=", text, re.MULTILINE) == list(DECLARATIONS)
+
+
+def test_the_minimal_file_starts_a_broker() -> None:
+    reading = read(CONFIG / "broker-minimal.conf", {}, [])
+    assert (reading.problems, reading.unused, reading.unknown) == ((), (), ())
+    require_startable(reading.settings)
+
+
+def test_the_examples_in_the_minimal_file_are_settings_too(tmp_path: Path) -> None:
+    text = (CONFIG / "broker-minimal.conf").read_text(encoding="utf-8")
+    examples = dict(re.findall(r"^#   (\w+)=(.*)$", text, re.MULTILINE))
+    assert len(examples) == 8
+    reading = read(
+        CONFIG / "broker-minimal.conf", {}, [f"{key}={value}" for key, value in examples.items()]
+    )
+    assert (reading.problems, reading.unused, reading.unknown) == ((), (), ())
+    require_startable(reading.settings)
+
+
+def test_a_comment_gives_sentence_unit_range_default_and_whether_it_is_dynamic() -> None:
+    block = (
+        "# Pause from the end of one cycle to the start of the next.\n"
+        "# in minutes; a number of at least 0.001; default 1; dynamic\n"
+        "loadBalancerSheddingIntervalMinutes=0.1\n"
+    )
+    settings = Settings().with_values({"loadBalancerSheddingIntervalMinutes": 0.1}, {})
+    assert block in render(settings)

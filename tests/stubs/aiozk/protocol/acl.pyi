@@ -1,0 +1,3 @@
+from aiozk.protocol.request import Part
+
+class ACL(Part): ...

@@ -1,0 +1,16 @@
+from typing import Any
+
+class Int: ...
+class Long: ...
+
+class UString:
+    @classmethod
+    def parse(cls, buff: bytes, offset: int) -> tuple[str, int]: ...
+
+class Vector:
+    @classmethod
+    def of(cls, part_class: type[Any]) -> type[VectorOf]: ...
+
+class VectorOf:
+    @classmethod
+    def parse(cls, buff: bytes, offset: int) -> tuple[list[Any], int]: ...

@@ -1,0 +1,208 @@
+"""The smallest honest broker process behind the data-plane API: read this before you build one.
+
+    python -m tests.support.reference_broker --port 9090 --secret-file F --authority-url U
+
+It keeps no message. ``POST /publish {topic}`` stands for all that a broker does with a topic, and
+is refused (404) where this process may not act. What is asked of a broker is in
+`broker_ctl.dataplane.wire`; the rules about tokens are those of `BundleTable`.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import hmac
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from broker_ctl import codec
+from broker_ctl.clock import SystemClock
+from broker_ctl.core.load import BundleStats
+from broker_ctl.core.names import Topic
+from broker_ctl.dataplane import wire
+from broker_ctl.dataplane.authority import Authority
+from broker_ctl.dataplane.bundle_table import BundleTable, LoadedBundle
+from broker_ctl.errors import (
+    CorruptRecord,
+    DataPlaneFenced,
+    DataPlaneRefused,
+    HttpError,
+    InvalidName,
+)
+from broker_ctl.http import HttpClient
+from broker_ctl.tasks import TaskScope
+
+Fields = dict[str, Any]
+
+_Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ReferenceBroker:
+    """The state of one process: what is loaded (with all tokens seen), and until when to act."""
+
+    def __init__(self, secret: str, authority_url: str | None, pull_s: float = 0.5) -> None:
+        self.instance_id = secrets.token_hex(8)  # new at each start
+        self.table = BundleTable()  # promises 1 to 3
+        self.authority = Authority()  # promise 4: none at the start
+        self.clock = SystemClock()  # CLOCK_BOOTTIME: counts while the machine sleeps
+        self._secret = secret
+        self._authority_url = authority_url
+        self._pull_s = pull_s
+
+    def app(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard], client_max_size=wire.MAX_REQUEST_BYTES)
+        app.cleanup_ctx.append(self._pulling)
+        for path, answer in {
+            wire.STATE: self.state,
+            wire.TOPICS: self.topics,
+            wire.STATISTICS: self.statistics,
+            wire.USAGE: self.usage,
+        }.items():
+            app.router.add_get(path, partial(self._get, answer))
+        for path, act in {
+            wire.LOAD: self.load,
+            wire.RENEW: self.renew,
+            wire.SPLIT: self.split,
+            wire.MERGE: self.merge,
+            wire.UNLOAD: self.unload,
+            wire.FENCE: self.fence,
+            wire.UNLOAD_TOPIC: self.unload_topic,
+            "/publish": self.publish,
+        }.items():
+            app.router.add_post(path, partial(self._post, act))
+        return app
+
+    def state(self, _: Mapping[str, str]) -> Fields:
+        held = {entry.bundle: entry.token for entry in self.table}
+        left_ms = self.authority.remaining_ms(self.clock.now_s())
+        authority = wire.authority_json(self.authority.session_epoch, left_ms)
+        return {"bundles": wire.tokens_json(held), "authority": authority}
+
+    def topics(self, query: Mapping[str, str]) -> Fields:
+        return {"topics": sorted(self.table.get(wire.bundle(query.get("bundle"))).open)}
+
+    def statistics(self, _: Mapping[str, str]) -> Fields:
+        stats = {entry.bundle: BundleStats(topics=len(entry.open)) for entry in self.table}
+        return wire.statistics_json(stats)
+
+    def usage(self, _: Mapping[str, str]) -> Fields:
+        return wire.usage_json(None)
+
+    def load(self, body: Fields) -> Fields:
+        self.table.load(wire.bundle(body.get("bundle")), wire.count(body, "token"))
+        return {}
+
+    def renew(self, body: Fields) -> Fields:
+        self.table.renew(wire.bundle(body.get("bundle")), wire.count(body, "token"))
+        return {}
+
+    def split(self, body: Fields) -> Fields:
+        self.table.split(wire.bundle(body.get("parent")), wire.tokens(body, "children"))
+        return {}
+
+    def merge(self, body: Fields) -> Fields:
+        left, right = map(wire.bundle, wire.field(body, "children", list))
+        self.table.merge((left, right), wire.bundle(body.get("parent")), wire.count(body, "token"))
+        return {}
+
+    def unload(self, body: Fields) -> Fields:
+        bundle = wire.bundle(body.get("bundle"))
+        wire.count(body, "deadline_ms")  # closing takes this broker no time
+        closed = sum(len(entry.open) for entry in self.table.overlapping(bundle))
+        self.table.drop(bundle)
+        return {"topics_closed": closed, "is_confirmed": True}
+
+    def fence(self, body: Fields) -> Fields:
+        self.table.drop(wire.bundle(body.get("bundle")))
+        return {}
+
+    def unload_topic(self, body: Fields) -> Fields:
+        topic = Topic.parse(wire.field(body, "topic", str))
+        self._entry(topic).open.discard(str(topic))
+        return {}
+
+    def publish(self, body: Fields) -> Fields:
+        """An act: bundle and deadline are looked at in the moment in which it starts."""
+        topic = Topic.parse(wire.field(body, "topic", str))
+        entry = self._entry(topic)
+        if not self.authority.is_valid(self.clock.now_s()):
+            raise DataPlaneRefused("no authority")
+        entry.open.add(str(topic))
+        return {"token": entry.token}
+
+    def _entry(self, topic: Topic) -> LoadedBundle:
+        for entry in self.table:
+            bundle = entry.bundle
+            if bundle.namespace == topic.namespace and topic.ring_hash in bundle.range:
+                return entry
+        raise DataPlaneRefused(f"{topic} is not loaded")
+
+    async def pull_authority(self, http: HttpClient, url: str) -> None:
+        """Ask the daemon how long to act; no answer changes nothing."""
+        asked_s = self.clock.now_s()  # before the request is sent, not when it is answered
+        with contextlib.suppress(HttpError, ValueError):
+            reply = await http.request("GET", url)
+            if reply.status == 200:
+                epoch, remaining_ms = wire.authority(reply.json())
+                self.authority = Authority(epoch, asked_s + remaining_ms / 1000)
+
+    async def _pull_for_ever(self, http: HttpClient, url: str) -> None:
+        while True:
+            await self.pull_authority(http, url)
+            await asyncio.sleep(self._pull_s)
+
+    async def _pulling(self, _: web.Application) -> AsyncIterator[None]:
+        async with (
+            HttpClient(token=self._secret, timeout_s=1.0, max_body_bytes=4096) as http,
+            TaskScope("reference broker") as tasks,
+        ):
+            if self._authority_url is not None:
+                tasks.start(self._pull_for_ever(http, self._authority_url), "authority")
+            yield
+
+    async def _get(
+        self, answer: Callable[[Mapping[str, str]], Fields], request: web.Request
+    ) -> web.Response:
+        return self._reply(200, answer(request.query))
+
+    async def _post(self, act: Callable[[Fields], Fields], request: web.Request) -> web.Response:
+        return self._reply(200, act(codec.decode_object(await request.read())))
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: _Next) -> web.StreamResponse:
+        """The secret first; then every error in the words of the API."""
+        given = request.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(given, f"Bearer {self._secret}".encode()):
+            return web.Response(status=401)
+        try:
+            return await handler(request)
+        except DataPlaneFenced as error:
+            return self._reply(409, {"reason": str(error)})
+        except DataPlaneRefused as error:
+            return self._reply(404, {"reason": str(error)})
+        except (ValueError, CorruptRecord, InvalidName) as error:
+            return self._reply(400, {"reason": str(error)})
+        except web.HTTPException as error:  # 404 of the router, 413 of the body's limit
+            return self._reply(error.status, {"reason": error.reason})
+
+    def _reply(self, status: int, fields: Fields) -> web.Response:
+        body = codec.encode({"instance_id": self.instance_id, **fields})
+        return web.Response(status=status, body=body, content_type="application/json")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A reference broker process")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--secret-file", type=Path, required=True)
+    parser.add_argument("--authority-url")
+    options = parser.parse_args()
+    broker = ReferenceBroker(options.secret_file.read_text().strip(), options.authority_url)
+    web.run_app(broker.app(), host="127.0.0.1", port=options.port, print=None)
+
+
+if __name__ == "__main__":
+    main()
