@@ -42,8 +42,16 @@ class TaskScope:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, work: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
+    def start(
+        self,
+        work: Coroutine[Any, Any, _T],
+        name: str,
+        *,
+        is_joined: bool = False,
+    ) -> asyncio.Task[_T]:
         """Run ``work`` as a task called ``owner: name``.
+
+        With ``is_joined`` its failure is an answer for whoever awaits the task, and no fault.
 
         Raises:
             RuntimeError: the scope is closed; the work is not started.
@@ -53,8 +61,14 @@ class TaskScope:
             raise RuntimeError(f"{self._owner} is closed: {name} not started")
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}: {name}")
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._joined_ended if is_joined else self._ended)
         return task
+
+    def _joined_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # Whoever joined may have gone away; then the answer is for nobody.
+            task.exception()
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

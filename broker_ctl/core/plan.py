@@ -100,6 +100,8 @@ def plan(
         outcome = _taken(now, proposal, claimed)
         if isinstance(outcome, Unload | Transfer):
             outcome = _routed(now, ledger, outcome, placement, placement_rules)
+        elif isinstance(outcome, Assign):
+            outcome = _received(now, outcome, placement_rules)
         if isinstance(outcome, Skip):
             skipped.append(outcome)
             continue
@@ -153,6 +155,12 @@ def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) 
         if bundle.namespace.is_pinned and owner is not None:
             return Skip(str(bundle), Reason.PINNED, f"it belongs to {owner}")
     return proposal
+
+
+def _received(now: ClusterView, assign: Assign, rules: PlacementRules) -> Assign | Skip:
+    if assign.destination in now.receivers(rules.report_ttl_s):
+        return assign
+    return Skip(str(assign.bundle), Reason.NO_BROKER, f"{assign.destination} cannot receive")
 
 
 def _routed(

@@ -44,27 +44,46 @@ class DataPlane(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop serving everything and give up all resources."""
+        """Withdraw authority and give up all resources.
+
+        A process that is not ours to stop ends its acts by itself, at its deadline.
+        """
         ...
 
     async def load(self, bundle: Bundle, token: int) -> None:
-        """Start serving a bundle under a token."""
+        """Start serving a bundle under a token, in place of all that is loaded and overlaps it.
+
+        This and the next three may be repeated with the same tokens: a lost answer is no trouble.
+        """
         ...
 
     async def renew(self, bundle: Bundle, token: int) -> None:
-        """Owned again under a higher token: the topics that are still loaded are kept."""
+        """Owned again under a higher token: the topics that are still loaded are kept.
+
+        `DataPlaneRefused` where the bundle is not loaded (any more): load it.
+        """
         ...
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
-        """Replace a loaded bundle by its children, each with its token; no topic is closed."""
+        """Replace a loaded bundle by its children, each with its token; no topic is closed.
+
+        `DataPlaneRefused` where the parent is not loaded: load the children.
+        """
         ...
 
     async def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
-        """Replace two loaded bundles by one; no topic is closed."""
+        """Replace two loaded bundles by one; no topic is closed.
+
+        `DataPlaneRefused` where a child is not loaded: load the parent.
+        """
         ...
 
     async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
-        """Close the bundle's topics within ``deadline_s`` seconds and stop serving it."""
+        """Close the topics of all that overlaps the bundle within ``deadline_s`` seconds.
+
+        Where that is not confirmed, some topics may still be served and none is opened again: the
+        caller fences, or loads the bundle again with its token to serve on.
+        """
         ...
 
     async def unload_topic(self, topic: str) -> None:
@@ -72,7 +91,7 @@ class DataPlane(Protocol):
         ...
 
     async def fence(self, bundle: Bundle) -> None:
-        """Stop serving at once, without waiting for anything to close cleanly."""
+        """Stop serving all that overlaps the bundle at once, however uncleanly."""
         ...
 
     def grant(self, session_epoch: int, deadline_s: float) -> None:

@@ -8,11 +8,14 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.core.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.names import Namespace
 from broker_ctl.errors import DataPlaneFenced
+
+if TYPE_CHECKING:
+    from broker_ctl.core.names import Namespace
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ from broker_ctl.core.load import BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.errors import InvalidName
 
 PREFIX: Final = "/dataplane/v1"
-MAX_REQUEST_BYTES: Final = 1 << 20
+MAX_REQUEST_BYTES: Final = 1 << 18
 MAX_TOKEN: Final = (1 << 63) - 1
 
 STATE: Final = f"{PREFIX}/state"

@@ -97,7 +97,7 @@ async def test_the_life_of_a_bundle(pair: Pair) -> None:
 
 async def test_an_old_token_is_fenced_and_says_why(pair: Pair) -> None:
     await pair.plane.load(WHOLE, 5)
-    with pytest.raises(DataPlaneFenced, match="409 .*token 4 is below 5"):
+    with pytest.raises(DataPlaneFenced, match=r"409 .*token 4 is below 5"):
         await pair.plane.load(LEFT, 4)
 
 
@@ -110,7 +110,7 @@ async def test_what_is_not_loaded_is_refused(pair: Pair) -> None:
         lambda: pair.plane.unload_topic(TOPIC),
     )
     for call in calls:
-        with pytest.raises(DataPlaneRefused, match="404 .*is not loaded"):
+        with pytest.raises(DataPlaneRefused, match=r"404 .*is not loaded"):
             await call()
 
 
@@ -261,7 +261,8 @@ async def test_a_late_answer_of_a_dead_process_does_not_bring_it_back(http: Http
         is_old = request.path == wire.USAGE
         if is_old:
             await old_may_answer.wait()
-        body = {"instance_id": "old" if is_old else "new", "usage": None, "bundles": {}}
+        instance_id = "old" if is_old else "new"
+        body: dict[str, Any] = {"instance_id": instance_id, "usage": None, "bundles": {}}
         return web.json_response(body)
 
     app = web.Application()

@@ -161,19 +161,36 @@ async def test_a_read_whose_reply_was_cut_shows_the_state_after_the_cut(rig: Rig
     assert await reading == await rig.other.get("/a")
 
 
-async def test_what_waits_for_a_connection_keeps_its_order(rig: Rig) -> None:
-    rig.store.disconnect()
+@pytest.mark.parametrize("is_sent", [False, True], ids=["not sent", "sent"])
+async def test_what_waits_for_a_connection_keeps_its_order(rig: Rig, is_sent: bool) -> None:
+    if is_sent:
+        await rig.valve.let_through(0)
+    else:
+        rig.store.disconnect()
     async with asyncio.TaskGroup() as tasks:
         creation = tasks.create_task(rig.store.create("/a"), name="create")
         change = tasks.create_task(rig.store.set("/a", b"1", 0), name="set")
         reading = tasks.create_task(rig.store.get("/a"), name="get")
         await asyncio.sleep(0)
-        rig.store.reconnect()
+        await rig.cut()
     assert creation.result().stat.version == 0
     assert change.result().version == 1
     node = reading.result()
     assert node is not None
     assert node.stat.version == 1
+
+
+async def test_an_event_does_not_overtake_the_reply_of_an_earlier_read(rig: Rig) -> None:
+    heard: list[object] = []
+    await rig.store.watch("/a", heard.append)
+    reading = await rig.stop_after(1, rig.store.exists("/a"))
+    await rig.other.create("/a")
+    assert heard == []
+    await rig.valve.let_through(1)
+    assert await reading is None
+    assert heard == []
+    await rig.valve.open()
+    await eventually(lambda: heard)
 
 
 @pytest.fixture
@@ -194,6 +211,7 @@ async def test_what_was_never_sent_ends_as_connection_loss(
     impatient.disconnect()
     assert isinstance(await outcome(impatient.get("/")), ConnectionLoss)
     assert isinstance(await outcome(impatient.create("/a")), ConnectionLoss)
+    assert len(impatient._session.line._waiting) == 0
     impatient.reconnect()
     await impatient.sync("/")
     assert await rig.other.exists("/a") is None

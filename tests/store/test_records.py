@@ -257,3 +257,8 @@ def test_averages_of_a_broker_are_sums_under_pulsars_names() -> None:
         "longTermMsgRateIn": 2.0,
         "longTermMsgRateOut": 4.0,
     }
+
+
+def test_a_boolean_is_no_number() -> None:
+    with pytest.raises(CorruptRecord, match="count: cannot be a bool"):
+        Lease.decode("/x", b'{"version":1,"nonce":"n","count":true}')

@@ -91,7 +91,7 @@ def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reaso
         (
             topics < rules.min_topics,
             Reason.TOO_FEW_TOPICS,
-            f"{topics} topics, {rules.min_topics} needed",
+            f"fewer than {rules.min_topics} topics",
         ),
         (not bundle.range.can_split, Reason.INDIVISIBLE, "its range is a single hash"),
         (age_s < rules.cool_down_s, Reason.COOLING_DOWN, f"a split made it {age_s:.0f} s ago"),

@@ -70,7 +70,9 @@ class RequestLine:
     def disconnect(self) -> None:
         """The connection is gone; what it left unanswered waits in front of the rest."""
         if self._link is not None:
-            pass
+            self._waiting.extendleft(
+                request for request in reversed(self._link.unanswered) if not request.future.done()
+            )
             self._link = None
 
     def expire(self) -> None:

@@ -23,6 +23,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
+from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.requests import Requests
 from broker_ctl.store.zookeeper.session import Session, SessionOptions
@@ -194,7 +195,9 @@ class ZooKeeperStore:
     async def ephemerals(self, prefix: str) -> list[str]:
         """See `MetadataStore.ephemerals`."""
         paths = await self._requests.read(wire.ephemerals(self._full(prefix)))
-        return sorted(path[len(self._chroot) :] for path in paths)
+        own = (path[len(self._chroot) :] for path in paths)
+        # The server matches a prefix of the text: /ab is below /a for it.
+        return sorted(path for path in own if is_at_or_below(prefix, path))
 
     async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
         """See `MetadataStore.watch`."""
@@ -217,7 +220,8 @@ class ZooKeeperStore:
         make_parents: bool = False,
     ) -> Versioned:
         """See `MetadataStore.create`."""
-        operation = Create(self._full(path), data, mode, ttl_ms)
+        operation = self._rooted(Create(path, data, mode, ttl_ms))
+        assert isinstance(operation, Create)
         while True:
             try:
                 created = await self._requests.write(operation)
@@ -244,8 +248,12 @@ class ZooKeeperStore:
         """See `MetadataStore.multi`."""
         if not operations:
             return ()
-        rooted = [replace(operation, path=self._full(operation.path)) for operation in operations]
-        results = await self._requests.multi(rooted)
+        rooted = [self._rooted(operation) for operation in operations]
+        try:
+            results = await self._requests.multi(rooted)
+        except errors.MultiFailed as failed:
+            path = operations[failed.index].path
+            raise errors.MultiFailed(failed.index, path, failed.cause) from failed
         return tuple(self._own(r) if isinstance(r, Versioned) else r for r in results)
 
     # Inside.
@@ -262,7 +270,17 @@ class ZooKeeperStore:
         except errors.NodeExists:
             return
 
+    def _rooted(self, operation: Operation) -> Operation:
+        is_sequential = isinstance(operation, Create) and operation.mode.is_sequential
+        # The server appends digits, so a sequential name may end with a slash.
+        validate(operation.path + "0" if is_sequential else operation.path)
+        return replace(operation, path=self._chrooted(operation.path))
+
     def _full(self, path: str) -> str:
+        validate(path)
+        return self._chrooted(path)
+
+    def _chrooted(self, path: str) -> str:
         return self._chroot + path if path != "/" else self._chroot or "/"
 
     def _own(self, node: Versioned) -> Versioned:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-
 from typing import Unpack
 
 import pytest
@@ -18,9 +17,9 @@ from broker_ctl.core.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.view import ClusterView, InFlight
 from tests.support.views import (
     BUNDLES,
-    Facts,
     NAMESPACE,
     NOW_S,
+    Facts,
     broker,
     cluster,
     even_cluster,
@@ -165,7 +164,7 @@ def test_a_broker_that_is_being_filled_is_not_idle_any_more() -> None:
     ]
     memory = SHEDDER.observe(NOTHING, cluster(reports), rules)
     assert unloaded(SHEDDER.shed(cluster(reports), memory, rules)) == ["b1"]
-    moves = [InFlight(bundle, "b1", "b3") for bundle in BUNDLES[:5]]
+    moves = [InFlight(bundle, "b1", "b3") for bundle in BUNDLES[:3]]
     filling = cluster(reports, moves=moves)
     assert unloaded(SHEDDER.shed(filling, memory, rules)) == []
 

@@ -1,5 +1,4 @@
 from dataclasses import replace
-
 from typing import Unpack
 
 import pytest
@@ -14,7 +13,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import MIB, SplitRules
 from broker_ctl.core.splitting.candidates import candidates
 from broker_ctl.core.view import ClusterView, InFlight
-from tests.support.views import BUNDLES, Facts, NAMESPACE, NOW_S, RING, broker, cluster, stats
+from tests.support.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, broker, cluster, stats
 
 RULES = SplitRules()
 A, B, C, D = BUNDLES[:4]

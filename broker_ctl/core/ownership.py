@@ -1,0 +1,59 @@
+"""States of a bundle on the broker that holds it, or is about to.
+
+from        to          when
+assigning   owned       the data plane loaded it under its token
+assigning   free        somebody else was quicker, or the data plane refused
+owned       releasing   an order, an operator, a drain
+releasing   free        the data plane confirmed and the node is gone
+releasing   owned       not confirmed, or the leader's epoch was old: served on
+owned       splitting   an order, an operator
+splitting   deleted     the children stand in its place
+splitting   owned       nothing to split, or the ring had changed
+owned       reclaiming  the session ended; its authority is withdrawn, its topics are kept
+releasing   reclaiming  the same
+splitting   reclaiming  the same
+reclaiming  owned       taken again in the new session, under a new token
+reclaiming  free        somebody else got it, or it is no bundle any more
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from broker_ctl.errors import InvalidTransition
+
+
+class BundleState(StrEnum):
+    """Where a bundle stands on this broker; FREE and DELETED are never held."""
+
+    FREE = "free"
+    ASSIGNING = "assigning"
+    OWNED = "owned"
+    RELEASING = "releasing"
+    SPLITTING = "splitting"
+    RECLAIMING = "reclaiming"
+    DELETED = "deleted"
+
+
+_S = BundleState
+
+NEXT: Final[Mapping[BundleState, frozenset[BundleState]]] = {
+    _S.FREE: frozenset({_S.ASSIGNING}),
+    _S.ASSIGNING: frozenset({_S.OWNED, _S.FREE}),
+    _S.OWNED: frozenset({_S.RELEASING, _S.SPLITTING, _S.RECLAIMING, _S.FREE}),
+    _S.RELEASING: frozenset({_S.FREE, _S.OWNED, _S.RECLAIMING}),
+    _S.SPLITTING: frozenset({_S.DELETED, _S.OWNED, _S.RECLAIMING, _S.FREE}),
+    _S.RECLAIMING: frozenset({_S.OWNED, _S.FREE}),
+    _S.DELETED: frozenset(),
+}
+
+
+def advance(subject: str, state: BundleState, to: BundleState) -> BundleState:
+    """``to``, where the table allows it.
+
+    Raises:
+        InvalidTransition: it does not.
+    """
+    if to not in NEXT[state]:
+        raise InvalidTransition(f"ownership of {subject}", state, f"-> {to}")
+    return to

@@ -1,0 +1,145 @@
+"""Taking a bundle that nobody owns (design: acquire)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from broker_ctl.coordination.locks import Lock, LockBusy, Locks
+from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.lock import Claim
+from broker_ctl.core.ownership import BundleState
+from broker_ctl.dataplane.interface import DataPlane
+from broker_ctl.errors import (
+    AuthorityLost,
+    BundleBusy,
+    BundleGone,
+    BundleMoving,
+    CorruptRecord,
+    DataPlaneError,
+    Fenced,
+    MultiFailed,
+)
+from broker_ctl.managers.holdings import Holdings, OwnedBundle
+from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.owners import Owners
+from broker_ctl.managers.release import Releaser
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Check, Operation
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+
+log = logging.getLogger(__name__)
+
+_RING_RETRIES: Final = 7
+_STALE_LIMIT_S: Final = 10.0
+
+
+class Acquirer:
+    """Creates the owner node while the ring has the bundle, and lets the data plane load it."""
+
+    def __init__(
+        self,
+        *,
+        holdings: Holdings,
+        watcher: SessionWatcher,
+        locks: Locks,
+        namespaces: Namespaces,
+        owners: Owners,
+        dataplane: DataPlane,
+        releaser: Releaser,
+        record: NamespaceEphemeralData,
+        on_lost: Callable[[Lock], None],
+    ) -> None:
+        self._holdings = holdings
+        self._watcher = watcher
+        self._locks = locks
+        self._namespaces = namespaces
+        self._owners = owners
+        self._dataplane = dataplane
+        self._releaser = releaser
+        self._broker_id = record.urls.broker_id
+        self._record = record.encode()
+        self._on_lost = on_lost
+        self._acquiring: dict[Bundle, asyncio.Task[int]] = {}
+
+    async def acquire(self, bundle: Bundle, guards: Sequence[Operation]) -> int:
+        """See `Ownership.acquire`. Equal calls join the first."""
+        task = self._acquiring.get(bundle)
+        if task is None:
+            held = self._holdings.held.get(bundle)
+            if held is not None and held.state is BundleState.OWNED:
+                self._watcher.check()
+                return held.token
+            task = self._holdings.start(self._acquire(bundle, guards), f"acquire {bundle}")
+            task.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
+            self._acquiring[bundle] = task
+        return await self._holdings.join(task)
+
+    async def _acquire(self, bundle: Bundle, guards: Sequence[Operation]) -> int:
+        epoch = self._watcher.epoch
+        for other in self._holdings.overlapping(bundle):
+            raise BundleMoving(f"{bundle}: {other.bundle} is held here ({other.state})")
+        held = OwnedBundle(bundle)
+        self._holdings.held[bundle] = held
+        try:
+            await self._owners.check_reclaim(bundle, self._broker_id)
+            held.lock = await self.lock(bundle, guards, epoch)
+            await self._serve(held, held.lock, epoch)
+        except BaseException:
+            self._holdings.drop(held)
+            raise
+        log.info("acquired %s, token %d", bundle, held.token)
+        return held.token
+
+    async def lock(self, bundle: Bundle, guards: Sequence[Operation], epoch: int) -> Lock:
+        """The ephemeral node, created while the ring still has the bundle (I5)."""
+        path = paths.ownership(bundle)
+        for _ in range(_RING_RETRIES):
+            ring = await self._namespaces.ring(bundle.namespace)
+            if bundle not in ring:
+                raise BundleGone(f"{bundle} is no bundle of its namespace")
+            ring_check = Check(paths.local_policies(bundle.namespace), ring.version)
+            # The ring may have changed since, which the check finds; the lease is checked here.
+            self._watcher.check_epoch(epoch)
+            try:
+                return await self._locks.acquire(
+                    path, self._record, self._on_lost, [ring_check, *guards]
+                )
+            except MultiFailed as error:
+                if error.index > 0:
+                    raise Fenced(f"{bundle}: {error}") from error
+                self._namespaces.forget(bundle.namespace)
+            except LockBusy as busy:
+                await self._outwait(bundle, busy)
+            finally:
+                self._owners.forget(bundle)
+        raise BundleMoving(f"{bundle}: its ring or its owner changes too often")
+
+    async def _outwait(self, bundle: Bundle, busy: LockBusy) -> None:
+        """Somebody stands there: another broker, or an earlier session of this one."""
+        node = busy.node
+        if busy.claim is Claim.MY_EARLIER_SESSION:
+            log.info("%s stands from an earlier session: waiting", node.path)
+            if await self._locks.wait_deleted(node, _STALE_LIMIT_S):
+                return
+            raise BundleMoving(f"{bundle}: a node of an earlier session still stands")
+        try:
+            owner = NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
+        except CorruptRecord as error:
+            owner = f"an unreadable node ({error})"
+        raise BundleBusy(str(bundle), owner)
+
+    async def _serve(self, held: OwnedBundle, lock: Lock, epoch: int) -> None:
+        """Let the data plane load it; only then is it answered for."""
+        try:
+            await self._dataplane.load(held.bundle, lock.token)
+            # While it loaded, the session may have ended or the node been taken away.
+            self._watcher.check_epoch(epoch)
+            if self._holdings.held.get(held.bundle) is not held:
+                raise BundleMoving(f"{held.bundle} was lost while it was loaded")
+        except (DataPlaneError, AuthorityLost, BundleMoving):
+            await self._releaser.fence(held.bundle)
+            await self._releaser.give_back(lock)
+            raise
+        held.advance(BundleState.OWNED)

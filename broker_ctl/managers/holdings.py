@@ -1,0 +1,117 @@
+"""What this broker holds, and the scope in which it may act on it.
+
+Every act on a bundle runs as a task of the current session's scope: a caller that goes away does
+not stop it half way, and no act of one session goes on in the next.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from broker_ctl.coordination.locks import Lock
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.ownership import BundleState, advance
+from broker_ctl.errors import AuthorityLost, BundleMoving, NotOwner
+from broker_ctl.tasks import TaskScope
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class OwnedBundle:
+    """One bundle on this broker. ``lock`` is None until it is created, and after its session."""
+
+    bundle: Bundle
+    state: BundleState = BundleState.ASSIGNING
+    lock: Lock | None = None
+
+    @property
+    def token(self) -> int:
+        """Its fencing token, 0 without a right."""
+        return self.lock.token if self.lock is not None else 0
+
+    def advance(self, to: BundleState) -> None:
+        """Go on; raises `InvalidTransition` where the table does not allow it."""
+        self.state = advance(str(self.bundle), self.state, to)
+
+
+class Holdings:
+    """Held bundles in any state, and the acts on them."""
+
+    def __init__(self) -> None:
+        self.held: dict[Bundle, OwnedBundle] = {}
+        self._acts: TaskScope | None = None
+
+    def own(self, bundle: Bundle) -> OwnedBundle:
+        """The bundle, if it is served.
+
+        Raises:
+            NotOwner, BundleMoving: not held, or something is going on with it.
+        """
+        held = self.held.get(bundle)
+        if held is None:
+            raise NotOwner(f"{bundle} is not owned here")
+        if held.state is not BundleState.OWNED:
+            raise BundleMoving(f"{bundle} is {held.state}")
+        return held
+
+    def in_state(self, state: BundleState) -> list[OwnedBundle]:
+        """What is in one state now."""
+        return [held for held in self.held.values() if held.state is state]
+
+    def overlapping(self, bundle: Bundle) -> Iterator[OwnedBundle]:
+        """What is held of the same hashes."""
+        return (held for held in self.held.values() if held.bundle.overlaps(bundle))
+
+    def drop(self, held: OwnedBundle) -> None:
+        """Forget a bundle, unless another generation of it is held by now."""
+        if self.held.get(held.bundle) is held:
+            del self.held[held.bundle]
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[None]:
+        """Acts are possible inside. On leaving they are cancelled, and what was owned is kept."""
+        async with TaskScope("acts on bundles") as acts:
+            self._acts = acts
+            try:
+                yield
+            finally:
+                self._acts = None
+        for held in list(self.held.values()):
+            held.lock = None
+            if held.state is BundleState.ASSIGNING:
+                self.drop(held)
+            elif held.state is not BundleState.RECLAIMING:
+                held.advance(BundleState.RECLAIMING)
+
+    def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Begin an act.
+
+        Raises:
+            AuthorityLost: there is no session.
+        """
+        if self._acts is None:
+            work.close()
+            raise AuthorityLost("there is no session")
+        return self._acts.start(work, name, is_joined=True)
+
+    async def act(self, work: Coroutine[Any, Any, T], name: str) -> T:
+        """Begin an act and wait for it."""
+        return await self.join(self.start(work, name))
+
+    @staticmethod
+    async def join(task: asyncio.Task[T]) -> T:
+        """Wait for an act without owning it.
+
+        Raises:
+            AuthorityLost: the session ended during the act.
+        """
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.cancelled() and current is not None and not current.cancelling():
+                raise AuthorityLost("the session ended during the act") from None
+            raise

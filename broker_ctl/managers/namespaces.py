@@ -1,0 +1,203 @@
+"""Namespaces and their rings (reference: pulsar-load-management 1.3, 1.4).
+
+Policies live in the configuration store, the ring that counts in the local policies beside the
+brokers. Where both exist the local policies win.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from broker_ctl.codec import encode
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
+from broker_ctl.errors import (
+    BadVersion,
+    NamespaceExists,
+    NamespaceMissing,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    OwnershipError,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.cache import ValueCache
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.policies import LocalPolicies, Policies
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPoliciesRecord:
+    """What a local-policies node holds, with its data version."""
+
+    policies: LocalPolicies
+    version: int
+
+    def with_ring(self, ring: Ring) -> LocalPolicies:
+        """The same policies on another ring; what is not ours is handed on."""
+        return replace(self.policies, boundaries=ring.boundaries)
+
+
+def _decode(node: Versioned) -> LocalPoliciesRecord:
+    return LocalPoliciesRecord(LocalPolicies.decode(node.path, node.data), node.stat.version)
+
+
+class Namespaces:
+    """Rings by namespace, and what creates and deletes them."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        configuration_store: MetadataStore,
+        *,
+        cluster: str,
+        default_bundles: int,
+    ) -> None:
+        self._store = store
+        self._configuration_store = configuration_store
+        self._cluster = cluster
+        self._default_bundles = default_bundles
+        self._cache = ValueCache(store, paths.LOCAL_POLICIES, _decode)
+
+    async def start(self) -> None:
+        """Begin to follow the local policies."""
+        await self._cache.start()
+
+    def close(self) -> None:
+        """Stop following."""
+        self._cache.close()
+
+    @property
+    def corrupt(self) -> int:
+        """Local policies that did not decode."""
+        return self._cache.corrupt
+
+    async def ring(self, namespace: Namespace) -> Ring:
+        """The namespace's ring with the version that acquisitions check.
+
+        Raises:
+            NamespaceMissing: neither local policies nor policies exist.
+        """
+        record = await self.local_policies(namespace)
+        return record.policies.ring(namespace, record.version)
+
+    async def local_policies(self, namespace: Namespace) -> LocalPoliciesRecord:
+        """The local policies; made from the policies where they are absent."""
+        path = paths.local_policies(namespace)
+        while True:
+            record = await self._cache.get(path)
+            if record is not None:
+                return record
+            node = await self._configuration_store.get(paths.policies(namespace))
+            if node is None:
+                raise NamespaceMissing(f"namespace {namespace} does not exist")
+            policies = Policies.decode(node.path, node.data)
+            local = (
+                LocalPolicies()
+                if policies.boundaries is None
+                else LocalPolicies(policies.boundaries)
+            )
+            await self._create_local(namespace, local)
+
+    def forget(self, namespace: Namespace) -> None:
+        """The ring that was handed out turned out to be old."""
+        self._cache.forget(paths.local_policies(namespace))
+
+    async def create(
+        self,
+        namespace: Namespace,
+        *,
+        bundles: int | None = None,
+        boundaries: Sequence[int] = (),
+    ) -> Ring:
+        """Create a namespace with an even ring, or with these boundaries.
+
+        Raises:
+            NamespaceExists: it is there.
+            InvalidName: a number of bundles or boundaries that make no ring.
+        """
+        if boundaries:
+            ring = Ring(namespace, tuple(sorted(set(boundaries))), 0)
+        else:
+            ring = Ring.even(namespace, self._default_bundles if bundles is None else bundles)
+        await self._create_tenant(namespace.tenant)
+        try:
+            await self._configuration_store.create(
+                paths.policies(namespace),
+                Policies(ring.boundaries).encode(),
+                make_parents=True,
+            )
+        except NodeExists as error:
+            raise NamespaceExists(f"namespace {namespace} exists already") from error
+        await self._create_local(namespace, LocalPolicies(ring.boundaries))
+        log.info("created namespace %s with %d bundles", namespace, len(ring.bundles))
+        return await self.ring(namespace)
+
+    async def delete(self, namespace: Namespace) -> None:
+        """Delete a namespace of which nobody owns a bundle.
+
+        Raises:
+            NamespaceMissing: it is not there.
+            OwnershipError: a bundle is owned; unload the namespace first.
+        """
+        owned = await self._store.children(paths.ownership_of(namespace))
+        if owned:
+            raise OwnershipError(
+                f"{namespace}: {len(owned)} bundles are owned; unload the namespace first",
+            )
+        # The policies go first: from then on nobody makes the local policies anew.
+        try:
+            await self._configuration_store.delete(paths.policies(namespace))
+        except NoNode as error:
+            raise NamespaceMissing(f"namespace {namespace} does not exist") from error
+        for path in (paths.local_policies(namespace), paths.ownership_of(namespace)):
+            try:
+                await self._store.delete(path)
+            except NoNode:
+                continue
+            except NotEmpty:
+                log.warning("%s: a bundle was acquired while %s was deleted", path, namespace)
+        self.forget(namespace)
+
+    async def update_policies(self, ring: Ring) -> None:
+        """Write a changed ring into the policies too; the local policies count, so best effort."""
+        path = paths.policies(ring.namespace)
+        while (node := await self._configuration_store.get(path)) is not None:
+            policies = replace(Policies.decode(path, node.data), boundaries=ring.boundaries)
+            try:
+                await self._configuration_store.set(path, policies.encode(), node.stat.version)
+            except BadVersion:
+                # Another writer was quicker; what it wrote besides the ring must stay.
+                continue
+            return
+
+    async def tenants(self) -> list[str]:
+        """Names of all tenants."""
+        return await self._configuration_store.children(paths.POLICIES)
+
+    async def of_tenant(self, tenant: str) -> list[Namespace]:
+        """Namespaces of one tenant; V1 clusters among them are no namespaces and are left out."""
+        names = await self._configuration_store.children(paths.tenant(tenant))
+        found = (paths.policies_namespace(f"{paths.tenant(tenant)}/{name}") for name in names)
+        return [namespace for namespace in found if namespace is not None]
+
+    async def all(self) -> list[Namespace]:
+        """All namespaces."""
+        return [ns for tenant in await self.tenants() for ns in await self.of_tenant(tenant)]
+
+    async def _create_local(self, namespace: Namespace, local: LocalPolicies) -> None:
+        path = paths.local_policies(namespace)
+        try:
+            await self._store.create(path, local.encode(), make_parents=True)
+        except NodeExists:
+            log.debug("%s: another broker was quicker", path)
+        self._cache.forget(path)
+
+    async def _create_tenant(self, tenant: str) -> None:
+        info = encode({"adminRoles": [], "allowedClusters": [self._cluster]})
+        try:
+            await self._configuration_store.create(paths.tenant(tenant), info, make_parents=True)
+        except NodeExists:
+            return
