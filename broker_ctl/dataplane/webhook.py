@@ -76,73 +76,69 @@ class WebhookDataPlane:
 
     async def load(self, bundle: Bundle, token: int) -> None:
         """Start serving a bundle under a token."""
-        await self._post(wire.LOAD, {"bundle": str(bundle), "token": token})
+        await self._call("POST", wire.LOAD, {"bundle": str(bundle), "token": token})
 
     async def renew(self, bundle: Bundle, token: int) -> None:
         """Owned again under a higher token."""
-        await self._post(wire.RENEW, {"bundle": str(bundle), "token": token})
+        await self._call("POST", wire.RENEW, {"bundle": str(bundle), "token": token})
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
         """Replace a loaded bundle by its children."""
         body = {"parent": str(parent), "children": wire.tokens_json(children)}
-        await self._post(wire.SPLIT, body)
+        await self._call("POST", wire.SPLIT, body)
 
     async def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
         """Replace two loaded bundles by one."""
         names = [str(child) for child in children]
         body = {"children": names, "parent": str(parent), "token": token}
-        await self._post(wire.MERGE, body)
+        await self._call("POST", wire.MERGE, body)
 
     async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
         """Close the bundle's topics; waits a little longer than ``deadline_s`` for the answer."""
         body = {"bundle": str(bundle), "deadline_ms": max(0, int(deadline_s * 1000))}
-        reply = await self._post(wire.UNLOAD, body, max(0.0, deadline_s) + _ANSWER_S)
+        reply = await self._call("POST", wire.UNLOAD, body, max(0.0, deadline_s) + _ANSWER_S)
         with _reading(wire.UNLOAD):
             closed = wire.count(reply, "topics_closed")
             return Unloaded(closed, wire.field(reply, "is_confirmed", bool))
 
     async def unload_topic(self, topic: str) -> None:
         """Close one topic."""
-        await self._post(wire.UNLOAD_TOPIC, {"topic": topic})
+        await self._call("POST", wire.UNLOAD_TOPIC, {"topic": topic})
 
     async def fence(self, bundle: Bundle) -> None:
         """Stop serving at once."""
-        await self._post(wire.FENCE, {"bundle": str(bundle)})
+        await self._call("POST", wire.FENCE, {"bundle": str(bundle)})
 
     async def loaded(self) -> Mapping[Bundle, int]:
         """What is being served, with the token of each."""
-        reply = await self._get(wire.STATE)
+        reply = await self._call("GET", wire.STATE)
         with _reading(wire.STATE):
             return wire.tokens(reply, "bundles")
 
     async def topics(self, bundle: Bundle) -> tuple[str, ...]:
         """Complete names of the bundle's loaded topics."""
-        reply = await self._get(f"{wire.TOPICS}?{urlencode({'bundle': str(bundle)})}")
+        reply = await self._call("GET", f"{wire.TOPICS}?{urlencode({'bundle': str(bundle)})}")
         with _reading(wire.TOPICS):
             return tuple(str(name) for name in wire.field(reply, "topics", list))
 
     async def statistics(self) -> Mapping[Bundle, BundleStats]:
         """Current traffic of each loaded bundle."""
-        reply = await self._get(wire.STATISTICS)
+        reply = await self._call("GET", wire.STATISTICS)
         with _reading(wire.STATISTICS):
             return wire.statistics(reply)
 
     async def usage(self) -> SystemUsage | None:
         """The broker process's load; None: ask the host."""
-        reply = await self._get(wire.USAGE)
+        reply = await self._call("GET", wire.USAGE)
         with _reading(wire.USAGE):
             return wire.usage(reply)
 
-    async def _get(self, path: str) -> Any:
-        return await self._call("GET", path, None, None)
-
-    async def _post(
-        self, path: str, body: Mapping[str, Any], timeout_s: float | None = None
-    ) -> Any:
-        return await self._call("POST", path, body, timeout_s)
-
     async def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None, timeout_s: float | None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
     ) -> Any:
         """One call; all of them may be repeated, so a lost answer is only a reason to ask again."""
         sent_s = self._clock.now_s()

@@ -95,8 +95,17 @@ def test_after_the_end_only_double_serving_counts() -> None:
     assert not verdict(acts + tail).owners_ok
     assert verdict(acts + tail, end=49).owners_ok
     assert verdict([*acts, *tail, act(91, 0, {0})], end=49).double_served == 1
-    # And an act after the end is no proof of being served before it.
-    assert not verdict([act(tick, 1, HASHES - {1}) for tick in range(50)] + tail, end=49).owners_ok
+
+
+def test_an_act_after_the_end_is_no_proof_of_being_served_before_it() -> None:
+    others = [act(tick, 1, HASHES - {1}) for tick in range(50)]
+    late = [act(tick, 1, {1}) for tick in range(50, 90)]
+    found = verdict(others + late, end=49)
+    assert found.faults == ("hash 0x00000001 was never served",)
+    early = [act(tick, 1, {1}) for tick in range(30)]
+    found = verdict(others + early + late, end=49)
+    assert found.faults == ("hash 0x00000001 was not served in the last 2.0 s",)
+    assert found.unserved_s == pytest.approx(1.9)
 
 
 @given(

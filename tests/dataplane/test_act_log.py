@@ -42,6 +42,14 @@ def test_a_full_log_stops_and_counts(tmp_path: Path) -> None:
     assert path.stat().st_size <= 2 * line_bytes + 5
 
 
+def test_a_log_with_a_gap_takes_nothing_any_more(tmp_path: Path) -> None:
+    """A small act would still fit, but a hole would make the judge accuse the innocent."""
+    long = Act(15, "b1:8080", 1, tuple(range(100)))
+    log = written(tmp_path / "acts", [ACTS[0], long, ACTS[1]], max_bytes=200)
+    assert list(read_acts(tmp_path / "acts")) == ACTS[:1]
+    assert log.dropped == 2
+
+
 def test_the_bound_holds_over_restarts(tmp_path: Path) -> None:
     path = tmp_path / "acts"
     written(path, ACTS[:1])

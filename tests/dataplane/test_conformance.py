@@ -140,28 +140,51 @@ BROKEN: dict[type[ReferenceBroker], set[str]] = {
         "authority: expires by itself",
     },
 }
-Reports = dict[type[ReferenceBroker], tuple[CheckResult, ...]]
+Report = tuple[CheckResult, ...]
+Reports = dict[type[ReferenceBroker], Report]
+Runs = dict[type[ReferenceBroker], tuple[Report, list[Bundle]]]
+
+MINE = Bundle.parse("public/default/0x00000000_0xffffffff")
 
 
-async def report_on(kind: type[ReferenceBroker]) -> tuple[CheckResult, ...]:
+async def report_on(kind: type[ReferenceBroker], times: int = 1) -> tuple[Report, list[Bundle]]:
+    """The last of some reports on one broker process, and what it had loaded after that."""
     port = free_port()
     broker = kind(SECRET, f"http://127.0.0.1:{port}{wire.AUTHORITY}", PULL_S)
+    broker.table.load(MINE, 1)
     async with serving(broker.app()) as url:
-        return await check_broker(url, SECRET, ("127.0.0.1", port), SystemClock())
+        for _ in range(times):
+            report = await check_broker(url, SECRET, ("127.0.0.1", port), SystemClock())
+    return report, [entry.bundle for entry in broker.table]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def reports() -> Reports:
+async def runs() -> Runs:
     """All of them at once: a check mostly waits."""
     async with asyncio.TaskGroup() as tasks:
         running = {
             kind: tasks.create_task(report_on(kind), name=kind.__name__)
             for kind in (*BROKEN, NoBroker)
         }
-    return {kind: task.result() for kind, task in running.items()}
+        honest = tasks.create_task(report_on(ReferenceBroker, times=2), name="honest")
+    return {ReferenceBroker: honest.result()} | {k: task.result() for k, task in running.items()}
 
 
-def failed(report: tuple[CheckResult, ...]) -> set[str]:
+@pytest.fixture
+def reports(runs: Runs) -> Reports:
+    return {kind: report for kind, (report, _) in runs.items()}
+
+
+def test_an_honest_broker_passes_again_and_again_and_is_left_clean(
+    runs: Runs,
+) -> None:
+    report, left = runs[ReferenceBroker]
+    assert failed(report) == set()
+    assert len(report) > 20
+    assert left == [MINE]
+
+
+def failed(report: Report) -> set[str]:
     return {result.name for result in report if not result.is_ok}
 
 
@@ -191,19 +214,6 @@ def test_only_a_failed_check_says_what_was_expected_and_seen(reports: Reports) -
 def test_a_broker_that_does_not_ask_for_authority_is_told_where_to(reports: Reports) -> None:
     (pulled,) = [r for r in reports[Pushed] if r.name == "authority: pulled with the secret"]
     assert f"{wire.AUTHORITY} (is it configured there?)" in pulled.expected
-
-
-async def test_the_reference_broker_keeps_every_promise_and_is_left_clean() -> None:
-    port = free_port()
-    broker = ReferenceBroker(SECRET, f"http://127.0.0.1:{port}{wire.AUTHORITY}", PULL_S)
-    mine = Bundle.parse("public/default/0x00000000_0xffffffff")
-    async with serving(broker.app()) as url:
-        broker.table.load(mine, 1)
-        for _ in range(2):
-            results = await check_broker(url, SECRET, ("127.0.0.1", port), SystemClock())
-            assert failed(results) == set()
-            assert len(results) > 20
-            assert [entry.bundle for entry in broker.table] == [mine]
 
 
 async def test_nobody_at_the_url_is_one_clear_error() -> None:

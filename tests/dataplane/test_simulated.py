@@ -35,9 +35,11 @@ class CountingClock(ManualClock):
     def __init__(self) -> None:
         super().__init__()
         self.looks = 0
+        self.step_s = 0.0
 
     def now_s(self) -> float:
         self.looks += 1
+        self.time_s += self.step_s
         return super().now_s()
 
 
@@ -109,7 +111,20 @@ async def test_nothing_acts_before_the_first_grant() -> None:
     await broker.plane.start()
     await broker.plane.load(WHOLE, 1)
     assert await broker.acts() == {}
+    assert await broker.plane.topics(WHOLE) == (), "opening a topic is an act too"
     await broker.plane.stop()
+
+
+async def test_a_deadline_that_passes_within_a_tick_ends_the_tick(broker: Broker) -> None:
+    """A busy process: time passes between the acts of one tick."""
+    for token, bundle in enumerate(Ring.even(NAMESPACE, 32).bundles, 1):
+        await broker.plane.load(bundle, token)
+    broker.clock.step_s = 0.01
+    deadline_s = broker.clock.time_s + 1
+    broker.plane.grant(1, deadline_s)
+    assert await broker.acts() != {}
+    await eventually(lambda: broker.clock.time_s > deadline_s + 1)
+    assert max(act.t_ns for act in broker.log.acts) < deadline_s * 1e9
 
 
 async def test_an_old_token_is_refused_and_the_new_owner_serves_on(broker: Broker) -> None:

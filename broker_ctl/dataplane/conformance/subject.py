@@ -81,7 +81,7 @@ class Subject:
         reply = await self.call(method, path, **how)
         if reply.status != status:
             body = reply.body[:200].decode(errors="replace")
-            unmet(f"{status} to {method} {path}", f"{reply.status} {body}")
+            unmet(f"{status} to {method} {path}", f"{reply.status} {body!r}")
         return {} if status == 401 else reply.json()
 
     async def load(self, bundle: Bundle, token: int, status: int = 200) -> None:

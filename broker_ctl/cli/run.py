@@ -1,0 +1,38 @@
+"""``broker-ctl run``: the daemon itself, in the foreground."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl run -c /etc/broker-ctl/broker.conf
+  broker-ctl run -c broker.conf --set webServicePort=8081 --set logLevel=debug
+  BROKER_CTL_metadataStoreUrl=zk:zk1:2181 broker-ctl run
+
+\b
+Exit codes: 0 stopped when asked to, 1 could not start or failed,
+69 zookeeperSessionReconnectMaxRetries used up, 70 zookeeperSessionExpiredPolicy=shutdown.
+"""
+
+
+@click.command(short_help="Run the daemon of one broker.", epilog=_EXAMPLES)
+@click.option(
+    "-c",
+    "--config",
+    "configuration",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A broker.conf; see `broker-ctl config check`.",
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Overrides the file.")
+@click.pass_context
+def command(ctx: click.Context, configuration: Path | None, overrides: tuple[str, ...]) -> None:
+    """Run the control plane of one broker until SIGTERM or Ctrl-C.
+
+    The first signal hands the bundles over and closes the session; a second one ends the process
+    at once. SIGTERM twice is for emergencies: the session then expires by itself.
+    """
+    from broker_ctl.daemon.start import run
+
+    ctx.exit(run(configuration, overrides))

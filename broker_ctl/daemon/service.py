@@ -1,0 +1,81 @@
+"""What systemd is told, and what the kernel tells: sd_notify and signals.
+
+The protocol is a datagram to the socket named by NOTIFY_SOCKET (sd_notify(3)); without one nothing
+is sent.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Notifier:
+    """Messages to the service manager."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        # A leading @ stands for the NUL of an abstract socket.
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        watchdog_us = environment.get("WATCHDOG_USEC", "")
+        is_ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        self.watchdog_s = (
+            int(watchdog_us) / 1_000_000 if is_ours and watchdog_us.isdecimal() else 0.0
+        )
+
+    def send(self, *lines: str) -> None:
+        """One message; a service manager that is gone is no fault."""
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+                out.sendto("\n".join(lines).encode(), self._address)
+        except OSError as error:
+            log.warning("telling the service manager: %s", error)
+
+    async def keep_watchdog(self) -> None:
+        """Tell, twice in each watchdog interval, that the loop still turns."""
+        while self.watchdog_s > 0:
+            self.send("WATCHDOG=1")
+            await asyncio.sleep(self.watchdog_s / 2)
+
+
+class StopSignals:
+    """The first SIGTERM or SIGINT asks to stop, the second one ends the process at once.
+
+    Ending at once does not close the session: it expires after the lease, so that whatever still
+    serves keeps its bundles for so long (design: what runs, and how it ends).
+    """
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+
+    def install(self) -> None:
+        """Handle the signals in the running loop."""
+        loop = asyncio.get_running_loop()
+        for number in _STOP_SIGNALS:
+            loop.add_signal_handler(number, self._handle, number)
+
+    def remove(self) -> None:
+        """Leave the signals to the default handlers again."""
+        loop = asyncio.get_running_loop()
+        for number in _STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+
+    def _handle(self, number: int) -> None:
+        if self._asked.is_set():
+            log.warning("asked twice: ending at once, the session expires by itself")
+            logging.shutdown()
+            os._exit(128 + number)
+        self._asked.set()
+
+    async def wait(self) -> None:
+        """Return once asked to stop."""
+        await self._asked.wait()

@@ -1,0 +1,204 @@
+"""Every metric of a broker-ctl process, declared once, and grouped by the floor that feeds it.
+
+Each has its exposed name, what it says, and its labels; names end in the unit. What is called
+``pulsar_`` means what it means in Pulsar (reference: metadata-store 1.7, pulsar-load-management
+10), so that its dashboards fit. All series also carry ``cluster``.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Total
+
+_STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
+_LAG_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
+_MOVE_MS: Final = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000)
+_UNLOADING: Final = {"metric": "bundleUnloading"}
+_SPLITTING: Final = {"metric": "bundlesSplit"}
+_BALANCING: Final = {"metric": "loadBalancing"}
+
+
+class StoreInstruments:
+    """The metadata store; ``name`` tells the stores of one process apart."""
+
+    def __init__(self) -> None:
+        self.latency_ms = Histogram(
+            "pulsar_metadata_store_ops_latency_ms",
+            "Time of an operation of the metadata store, queue wait included.",
+            ("name", "type", "status"),
+            bounds=_STORE_MS,
+        )
+        self.put_bytes = Counter(
+            "pulsar_metadata_store_put_bytes_total", "Bytes of values that were written.", ("name",)
+        )
+        self.queue_wait_ms = Histogram(
+            "pulsar_batch_metadata_store_queue_wait_time_ms",
+            "Time from the creation of an operation until its batch is sent.",
+            ("name",),
+            bounds=_BATCH,
+        )
+        self.batch_size = Histogram(
+            "pulsar_batch_metadata_store_batch_size",
+            "Operations in a batch.",
+            ("name",),
+            bounds=_BATCH,
+        )
+        self.cache_reads = Total(
+            "broker_ctl_cache_reads_total",
+            "Reads of a cache, answered from memory (hit) or from the store (miss).",
+            ("cache", "result"),
+        )
+        self.corrupt_nodes = Total(
+            "broker_ctl_corrupt_nodes_total",
+            "Nodes that were skipped because their payload does not decode.",
+            ("kind",),
+        )
+
+
+class SessionInstruments:
+    """The session and what is coordinated under it."""
+
+    def __init__(self) -> None:
+        self.state = Gauge(
+            "broker_ctl_session_state",
+            "1 for the state that the ZooKeeper session is in, 0 for the others.",
+            ("state",),
+        )
+        self.epoch = Gauge("broker_ctl_session_epoch", "How many sessions this process has had.")
+        self.events = Counter(
+            "broker_ctl_session_events_total", "Events of the session.", ("event",)
+        )
+        self.lease_remaining_ms = Gauge(
+            "broker_ctl_lease_remaining_ms",
+            "How long this broker may still start acts without another heartbeat.",
+        )
+        self.deletions_queued = Gauge(
+            "broker_ctl_deletions_queued", "Own nodes whose deletion failed and is tried again."
+        )
+        self.is_leader = Gauge(
+            "broker_ctl_is_leader", "1 while this broker leads, by seat.", ("seat",)
+        )
+        self.lead_epoch = Gauge(
+            "broker_ctl_lead_epoch", "Epoch of the leading here; 0 without one.", ("seat",)
+        )
+        self.brokers = Gauge("broker_ctl_brokers", "Live brokers that this one sees.")
+
+
+class BundleInstruments:
+    """The bundles of this broker, and its load."""
+
+    def __init__(self) -> None:
+        self.owned = Gauge(
+            "broker_ctl_owned_bundles", "Bundles held by this broker, by state.", ("state",)
+        )
+        self.lost = Total(
+            "broker_ctl_bundles_lost_total",
+            "Bundles whose owner node went away under this broker.",
+        )
+        self.unserved_ms = Histogram(
+            "broker_ctl_bundle_unserved_ms",
+            "From the end of serving at the source of a move until the bundle is served again.",
+            ("reason",),
+            bounds=_MOVE_MS,
+        )
+        self.is_draining = Gauge("broker_ctl_draining", "1 while this broker gives everything up.")
+        self.cpu_usage = self._usage("cpu", "Processor time")
+        self.memory_usage = self._usage("memory", "Memory")
+        self.direct_memory_usage = self._usage("directMemory", "Direct memory")
+        self.bandwidth_in_usage = self._usage("bandwidth_in", "Incoming bandwidth")
+        self.bandwidth_out_usage = self._usage("bandwidth_out", "Outgoing bandwidth")
+
+    @staticmethod
+    def _usage(resource: str, words: str) -> Gauge:
+        says = f"{words} of this broker, percent of its limit."
+        return Gauge(f"pulsar_lb_{resource}_usage", says, ("broker",), _BALANCING)
+
+
+class LeaderInstruments:
+    """What the leader decides, and what comes of it."""
+
+    def __init__(self) -> None:
+        self.decisions = Counter(
+            "broker_ctl_decisions_total",
+            "Decisions, by what, why and what came of it.",
+            ("kind", "reason", "result"),
+        )
+        self.moves_in_flight = Gauge(
+            "broker_ctl_moves_in_flight", "Moves that were begun and have not ended."
+        )
+        self.imbalance = Gauge(
+            "broker_ctl_imbalance_ratio",
+            "Imbalance of the cluster at the leader's last look, 0 where all are equal.",
+        )
+        self.unload_brokers = Counter(
+            "pulsar_lb_unload_broker_total",
+            "How often a broker was relieved of bundles.",
+            constants=_UNLOADING,
+        )
+        self.unload_bundles = Counter(
+            "pulsar_lb_unload_bundle_total",
+            "Bundles that were moved away from overloaded brokers.",
+            constants=_UNLOADING,
+        )
+        self.bundle_splits = Counter(
+            "pulsar_lb_bundles_split_total", "Bundles that were split.", constants=_SPLITTING
+        )
+
+
+class SurfaceInstruments:
+    """Lookups, orders, HTTP, and the process that answers."""
+
+    def __init__(self) -> None:
+        self.lookup_ms = Summary("pulsar_broker_lookup", "Time of a lookup, ms.")
+        self.lookup_answers = Total(
+            "pulsar_broker_lookup_answers_total", "Lookups that were answered with the owner."
+        )
+        self.lookup_redirects = Total(
+            "pulsar_broker_lookup_redirects_total", "Lookups that were sent to another broker."
+        )
+        self.lookup_failures = Total(
+            "pulsar_broker_lookup_failures_total", "Lookups that ended in an error."
+        )
+        self.lookups_pending = Gauge(
+            "pulsar_broker_lookup_pending_requests", "Lookups in progress."
+        )
+        self.orders = Counter(
+            "broker_ctl_orders_total",
+            "Orders of the leader that reached this broker; result: done, or an error's name.",
+            ("verb", "result"),
+        )
+        self.requests = Counter(
+            "broker_ctl_http_requests_total",
+            "HTTP requests that were answered.",
+            ("route", "method", "status"),
+        )
+        self.in_flight = Gauge(
+            "broker_ctl_http_requests_in_flight", "HTTP requests in progress.", ("lane",)
+        )
+        self.is_ready = Gauge("broker_ctl_ready", "1 while /readyz answers 200.")
+        self.loop_lag_ms = Histogram(
+            "broker_ctl_loop_lag_ms", "How late the event loop ran a timer.", bounds=_LAG_MS
+        )
+
+
+class Instruments:
+    """All of them; a floor is given its own group."""
+
+    def __init__(self) -> None:
+        self.store = StoreInstruments()
+        self.session = SessionInstruments()
+        self.bundles = BundleInstruments()
+        self.leader = LeaderInstruments()
+        self.surface = SurfaceInstruments()
+
+    def __iter__(self) -> Iterator[Instrument]:
+        groups = (self.store, self.session, self.bundles, self.leader, self.surface)
+        return (instrument for group in groups for instrument in vars(group).values())
+
+
+def exposed_names() -> frozenset[str]:
+    """Names of all series that can be scraped, for whoever checks dashboards and alerts."""
+    return frozenset(
+        instrument.name + suffix for instrument in Instruments() for suffix in instrument.suffixes
+    )

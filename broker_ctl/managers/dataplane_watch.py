@@ -1,0 +1,82 @@
+"""Is the broker process still there, and still the same (I11)?
+
+A new instance has forgotten everything: all that is owned is loaded again. A silent one may serve
+on without us: this broker takes no lookups, waits until the authority that was granted has run
+out, and only then gives the bundles up.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.ownership import BundleState
+from broker_ctl.dataplane.interface import DataPlane
+from broker_ctl.errors import DataPlaneError, DataPlaneUnreachable
+from broker_ctl.managers.ownership import Ownership
+
+log = logging.getLogger(__name__)
+
+_ASKS: Final = 3
+
+
+class DataPlaneWatch:
+    """Asks a few times within the failure timeout."""
+
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        ownership: Ownership,
+        clock: Clock,
+        failure_timeout_s: float,
+    ) -> None:
+        self._dataplane = dataplane
+        self._ownership = ownership
+        self._clock = clock
+        self._timeout_s = failure_timeout_s
+        self.restarts = 0
+
+    async def wait_answering(self) -> None:
+        """Return once the broker process answers."""
+        while True:
+            try:
+                await self._dataplane.loaded()
+            except DataPlaneError as error:
+                log.warning("the data plane does not answer: %s", error)
+                await asyncio.sleep(self._timeout_s / _ASKS)
+            else:
+                return
+
+    async def run(self) -> None:
+        """Watch.
+
+        Raises:
+            DataPlaneUnreachable: silent for the whole failure timeout.
+        """
+        instance_id = self._dataplane.instance_id
+        heard_s = self._clock.now_s()
+        while True:
+            await asyncio.sleep(self._timeout_s / _ASKS)
+            try:
+                loaded = await self._dataplane.loaded()
+            except DataPlaneError as error:
+                silent_s = self._clock.now_s() - heard_s
+                if silent_s > self._timeout_s:
+                    raise DataPlaneUnreachable(f"silent for {silent_s:.1f} s: {error}") from error
+                continue
+            heard_s = self._clock.now_s()
+            if self._dataplane.instance_id != instance_id:
+                self.restarts += 1
+                log.warning("the data plane was started anew: loading everything again")
+                instance_id = self._dataplane.instance_id
+                await self._load_again(set(loaded))
+
+    async def _load_again(self, loaded: set[object]) -> None:
+        for held in list(self._ownership.owned().values()):
+            # While others load, a bundle may have been released or split.
+            if held.state is not BundleState.OWNED or held.bundle in loaded:
+                continue
+            try:
+                await self._dataplane.load(held.bundle, held.token)
+            except DataPlaneError as error:
+                log.warning("loading %s again: %s", held.bundle, error)

@@ -1,0 +1,194 @@
+"""What this broker says of its load, and the loop that publishes it.
+
+Usage and traffic are measured at their own intervals, and at once after a bundle came or went;
+whether that is worth a write is judged in `report_rules.py`.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.registry import Registry
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.load import BrokerLoad, BundleStats, SystemUsage
+from broker_ctl.dataplane.interface import DataPlane
+from broker_ctl.errors import DataPlaneError, StoreError
+from broker_ctl.managers.report_rules import Due, Essence, ReportRules, due
+from broker_ctl.managers.usage_source import UsageSource
+from broker_ctl.store.records.load import LocalBrokerData
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportStatistics:
+    """What became of the reports since start.
+
+    Attributes:
+        written: reports published, by why.
+        refused: reports that the store did not take; each is tried again.
+        unmeasured: measurements that the data plane did not answer.
+        report: as of now, whether published or not.
+    """
+
+    written: Mapping[Due, int]
+    refused: int
+    unmeasured: int
+    report: LocalBrokerData
+
+
+class LoadReporter:
+    """One for the process; `first` and `run` once in each session.
+
+    Args:
+        dataplane: whose traffic is reported. A bundle is this broker's, for the report, while the
+            data plane has it loaded.
+        usage: measures the broker.
+        registry: takes the reports.
+        clock: decides and dates.
+        rules: asked at each turn, since they may change at run time.
+        urls: of this broker.
+        version: of this process, as other tools show it.
+    """
+
+    def __init__(
+        self,
+        *,
+        dataplane: DataPlane,
+        usage: UsageSource,
+        registry: Registry,
+        clock: Clock,
+        rules: Callable[[], ReportRules],
+        urls: BrokerUrls,
+        version: str,
+    ) -> None:
+        self._dataplane = dataplane
+        self._usage = usage
+        self._registry = registry
+        self._clock = clock
+        self._rules = rules
+        load = BrokerLoad(urls.broker_id, started_ms=clock.wall_ms(), version=version)
+        self._report = LocalBrokerData(urls, load)
+        self._measured_usage_s: float | None = None
+        self._measured_traffic_s: float | None = None
+        self._gains: set[str] = set()
+        self._losses: set[str] = set()
+        self._written: Essence | None = None
+        self._written_s = 0.0
+        self._changed = asyncio.Event()
+        self._counts: Counter[Due] = Counter()
+        self._refused = 0
+        self._unmeasured = 0
+
+    def current(self) -> LocalBrokerData:
+        """The report as it would be written now."""
+        return self._report
+
+    def statistics(self) -> ReportStatistics:
+        """For metrics."""
+        return ReportStatistics(dict(self._counts), self._refused, self._unmeasured, self._report)
+
+    def bundles_changed(self) -> None:
+        """A bundle came or went: measure soon, instead of at the next interval.
+
+        Pulsar reports it when something else is worth a report, so that its leader goes on for
+        minutes with bundles where they no longer are (reference 3.7).
+        """
+        self._changed.set()
+
+    async def first(self) -> bytes:
+        """The report that this broker registers with. The one after it is written for certain."""
+        await self._measure_usage()
+        await self._measure_traffic()
+        # What was gained and lost in an earlier session nobody is waiting for.
+        self._gains, self._losses = set(), set()
+        self._written = None
+        return self._report.encode()
+
+    async def run(self) -> None:
+        """Measure, judge and publish until cancelled."""
+        while True:
+            is_changed = await self._wait(self._rules())
+            await self._measure(is_changed=is_changed)
+            await self._publish_if_due()
+
+    async def _wait(self, rules: ReportRules) -> bool:
+        """Until the next turn is due; true where a bundle came or went."""
+        try:
+            async with asyncio.timeout(rules.min_interval_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        await asyncio.sleep(min(rules.settle_s, rules.min_interval_s))
+        # Whatever comes from here on is seen by the next turn, if not by this one.
+        self._changed.clear()
+        return True
+
+    async def _measure(self, *, is_changed: bool) -> None:
+        rules, now_s = self._rules(), self._clock.now_s()
+        if self._is_old(self._measured_usage_s, now_s, rules.host_interval_s):
+            await self._measure_usage()
+        if is_changed or self._is_old(self._measured_traffic_s, now_s, rules.stats_interval_s):
+            await self._measure_traffic()
+
+    @staticmethod
+    def _is_old(measured_s: float | None, now_s: float, interval_s: float) -> bool:
+        return measured_s is None or now_s - measured_s >= interval_s
+
+    async def _measure_usage(self) -> None:
+        try:
+            usage = await self._usage.measure()
+        except DataPlaneError as error:
+            self._note_unmeasured("usage", error)
+            return
+        self._measured_usage_s = self._clock.now_s()
+        self._update(usage, self._report.load.bundles)
+
+    async def _measure_traffic(self) -> None:
+        try:
+            statistics = await self._dataplane.statistics()
+        except DataPlaneError as error:
+            self._note_unmeasured("traffic", error)
+            return
+        self._measured_traffic_s = self._clock.now_s()
+        bundles = {str(bundle): stats for bundle, stats in sorted(statistics.items())}
+        known = self._report.load.bundles.keys()
+        self._gains |= bundles.keys() - known
+        self._losses |= known - bundles.keys()
+        self._update(self._report.load.usage, bundles)
+
+    def _note_unmeasured(self, what: str, error: DataPlaneError) -> None:
+        # What was measured last stays in the report; its age tells the leader.
+        self._unmeasured += 1
+        log.info("%s was not measured: %s", what, error)
+
+    def _update(self, usage: SystemUsage, bundles: dict[str, BundleStats]) -> None:
+        # The leader takes each (broker, time) once: no two reports may share theirs, whatever the
+        # wall clock does.
+        updated_ms = max(self._clock.wall_ms(), self._report.load.updated_ms + 1)
+        load = replace(self._report.load, usage=usage, bundles=bundles, updated_ms=updated_ms)
+        gains, losses = tuple(sorted(self._gains)), tuple(sorted(self._losses))
+        self._report = replace(self._report, load=load, gains=gains, losses=losses)
+
+    async def _publish_if_due(self) -> None:
+        rules, now_s = self._rules(), self._clock.now_s()
+        essence = Essence.of(self._report.load, rules.weights)
+        reason = due(self._written, self._written_s, essence, now_s, rules)
+        if reason is None or not self._registry.is_registered:
+            return
+        if reason is Due.AGE:
+            self._update(self._report.load.usage, self._report.load.bundles)
+        try:
+            await self._registry.publish(self._report.encode())
+        except StoreError as error:
+            # Whether it was written is all the same: the next turn finds it due again.
+            self._refused += 1
+            log.info("the load report was not written: %s", error)
+            return
+        self._written, self._written_s = essence, now_s
+        self._gains, self._losses = set(), set()
+        self._counts[reason] += 1
+        log.debug("load report written: %s", reason)

@@ -1,0 +1,104 @@
+"""Orders of the leader, carried out on this broker (design: move, split; I3).
+
+An order of an older epoch than the newest seen is refused at once, and the transaction that an
+order causes checks the epoch again: between the two a new leader may have been elected.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from broker_ctl.coordination.moves import MoveRecord, Moves
+from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.core.orders import Cut, Order, Prepare, Receive, Release, Take
+from broker_ctl.errors import Draining, Fenced, NotOwner
+from broker_ctl.managers.owners import Owners
+from broker_ctl.managers.ownership import Ownership
+from broker_ctl.store.interface import Check, Operation
+from broker_ctl.store.paths import Seat
+
+
+class OwnOrders:
+    """`ports.Orders` of this broker."""
+
+    def __init__(
+        self,
+        *,
+        ownership: Ownership,
+        owners: Owners,
+        moves: Moves,
+        watcher: SessionWatcher,
+        seat: Seat,
+    ) -> None:
+        self._ownership = ownership
+        self._owners = owners
+        self._moves = moves
+        self._watcher = watcher
+        self._seat = seat
+        self.newest_epoch = 0
+
+    async def obey(self, order: Order) -> Mapping[str, Any]:
+        """Carry an order out; see `ports.Orders`. Errors are those of `Ownership`, and Fenced."""
+        if order.epoch < self.newest_epoch:
+            raise Fenced(f"{order.verb}: epoch {order.epoch}, {self.newest_epoch} was seen")
+        self.newest_epoch = order.epoch
+        match order:
+            case Prepare():
+                return self._prepare(order)
+            case Release():
+                return await self._release(order)
+            case Receive():
+                return await self._receive(order)
+            case Take():
+                guards = [self._epoch_check(order.epoch)]
+                return {"token": await self._ownership.acquire(order.bundle, guards)}
+            case Cut():
+                children = await self._ownership.split(
+                    order.bundle,
+                    order.algorithm,
+                    order.boundaries,
+                    [self._epoch_check(order.epoch)],
+                )
+                return {"children": [str(child) for child in children]}
+
+    def _epoch_check(self, epoch: int) -> Operation:
+        return Check(self._seat.epoch_path, epoch)
+
+    def _prepare(self, order: Prepare) -> Mapping[str, Any]:
+        """Say yes unless there is a reason against it; nothing is changed yet."""
+        self._watcher.check()
+        if self._ownership.is_draining:
+            raise Draining(f"{self._ownership.broker_id} is draining")
+        return {"accepted": str(order.bundle)}
+
+    async def _release(self, order: Release) -> Mapping[str, Any]:
+        record = await self._record(order.move_id, order.epoch)
+        guards = [self._epoch_check(order.epoch), record.guard]
+        try:
+            unloaded = await self._ownership.release(
+                order.bundle, order.token, order.unload_ms / 1000, guards
+            )
+        except NotOwner:
+            # The order again, after its answer was lost; or the right ended by itself.
+            owner = await self._owners.owner_of(order.bundle)
+            if owner is not None and owner.token == order.token:
+                raise
+            return {"released": str(order.bundle), "topics_closed": 0}
+        return {"released": str(order.bundle), "topics_closed": unloaded.topics_closed}
+
+    async def _receive(self, order: Receive) -> Mapping[str, Any]:
+        held = self._ownership.owned().get(order.bundle)
+        record = await self._moves.read(order.move_id)
+        if record is None:
+            if held is None:
+                raise Fenced(f"move {order.move_id} has ended")
+            return {"token": held.token}
+        token = await self._ownership.acquire(order.bundle, [record.guard])
+        # From here on it is served; a record that is left over is ended by the leader.
+        await self._moves.end(record)
+        return {"token": token}
+
+    async def _record(self, move_id: str, epoch: int) -> MoveRecord:
+        record = await self._moves.read(move_id)
+        if record is None or record.move.epoch != epoch:
+            raise Fenced(f"move {move_id} is not one of epoch {epoch} (any more)")
+        return record

@@ -1,0 +1,94 @@
+"""When a load report is worth a write (reference: pulsar-load-management 3.7)."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from broker_ctl.core.load import BrokerLoad, UsageWeights, max_usage
+
+
+class Due(StrEnum):
+    """Why a report is written; a label of the counter."""
+
+    FIRST = "first"
+    BUNDLES = "bundles"
+    AGE = "age"
+    USAGE = "usage"
+    RATE = "rate"
+    THROUGHPUT = "throughput"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRules:
+    """When to measure and when to write.
+
+    Attributes:
+        min_interval_s: pause between two judgements (loadBalancerReportUpdateMinIntervalMillis).
+        max_interval_s: a report is never older (loadBalancerReportUpdateMaxIntervalMinutes).
+        threshold_percent: change that is worth a write
+            (loadBalancerReportUpdateThresholdPercentage).
+        weights: of the resources, as everywhere since Pulsar 4.0.
+        host_interval_s: how often usage is measured (loadBalancerHostUsageCheckIntervalMinutes).
+        stats_interval_s: how often traffic is asked for (statsUpdateFrequencyInSecs).
+        settle_s: from a bundle that came or went to the report that says so: long enough that a
+            batch of them makes one report.
+    """
+
+    min_interval_s: float = 5.0
+    max_interval_s: float = 15 * 60.0
+    threshold_percent: float = 10.0
+    weights: UsageWeights = UsageWeights()
+    host_interval_s: float = 60.0
+    stats_interval_s: float = 60.0
+    settle_s: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Essence:
+    """What of a report is compared with the next one."""
+
+    usage_points: float
+    msg_rate: float
+    throughput: float
+    bundles: frozenset[str]
+
+    @classmethod
+    def of(cls, load: BrokerLoad, weights: UsageWeights) -> Self:
+        """The essence of a report."""
+        total = load.total
+        return cls(
+            max_usage(load.usage, weights) * 100,
+            total.msg_rate,
+            total.throughput,
+            frozenset(load.bundles),
+        )
+
+
+def due(
+    written: Essence | None, written_s: float, now: Essence, now_s: float, rules: ReportRules
+) -> Due | None:
+    """Why ``now`` should be written; None: what was written at ``written_s`` still says it.
+
+    Pulsar counts the bundles and lets one of twenty go unreported; here any bundle that came or
+    went is worth a report, since the leader waits for it to confirm a move.
+    """
+    if written is None:
+        return Due.FIRST
+    if now.bundles != written.bundles:
+        return Due.BUNDLES
+    if now_s - written_s > rules.max_interval_s:
+        return Due.AGE
+    if abs(now.usage_points - written.usage_points) > rules.threshold_percent:
+        return Due.USAGE
+    if _change_percent(written.msg_rate, now.msg_rate) > rules.threshold_percent:
+        return Due.RATE
+    if _change_percent(written.throughput, now.throughput) > rules.threshold_percent:
+        return Due.THROUGHPUT
+    return None
+
+
+def _change_percent(old: float, new: float) -> float:
+    if old == new:
+        return 0.0
+    return math.inf if old == 0 else abs(new - old) / old * 100

@@ -1,0 +1,64 @@
+"""Bearer tokens and the roles behind them.
+
+The secret file has one ``role:secret`` a line; empty lines and lines that begin with ``#`` are
+skipped. A bearer token is the secret alone. All brokers have the same file: a broker shows its
+peers the first secret of a super user.
+"""
+
+import hmac
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from broker_ctl.errors import SettingsError
+
+_LEAST_LENGTH: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who shows which token, and who of them is a super user."""
+
+    secrets: tuple[tuple[str, bytes], ...] = field(repr=False)
+    super_users: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str, super_users: Collection[str]) -> Self:
+        """Read the content of a secret file.
+
+        Raises:
+            SettingsError: a line that does not fit, by its number and without what is in it; or
+                nobody in it is a super user, so that nobody could do anything.
+        """
+        secrets = []
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            role, _, secret = (part.strip() for part in line.partition(":"))
+            is_plain = secret.isascii() and secret.isprintable() and " " not in secret
+            if not role or not is_plain or len(secret) < _LEAST_LENGTH:
+                raise SettingsError(
+                    f"tokenSecretKeyFile, line {number}: role:secret is wanted, the secret with "
+                    f"at least {_LEAST_LENGTH} printable ASCII characters and no blanks"
+                )
+            secrets.append((role, secret.encode()))
+        if not any(role in super_users for role, _ in secrets):
+            raise SettingsError("tokenSecretKeyFile: none of its roles is one of superUserRoles")
+        return cls(tuple(secrets), frozenset(super_users))
+
+    @property
+    def own_token(self) -> str:
+        """What this broker shows its peers."""
+        return next(secret.decode() for role, secret in self.secrets if role in self.super_users)
+
+    def role_of(self, token: bytes) -> str | None:
+        """Who shows this token. Takes as long for a wrong one as for a right one."""
+        found = None
+        for role, secret in self.secrets:
+            if hmac.compare_digest(secret, token):
+                found = role
+        return found
+
+    def is_super_user(self, role: str) -> bool:
+        """Whether this role may do everything."""
+        return role in self.super_users

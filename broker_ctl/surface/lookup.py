@@ -1,0 +1,93 @@
+"""``GET /lookup/v2/topic/...``: Pulsar's lookup over HTTP (reference: 8.2)."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
+from broker_ctl.core.names import Topic
+from broker_ctl.errors import InvalidName
+from broker_ctl.managers.lookup import Connect, Redirect
+from broker_ctl.surface import answers
+from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.bounds import Bound
+from broker_ctl.surface.parts import Lookup
+from broker_ctl.surface.questions import flag, namespace_in
+from broker_ctl.surface.redirects import redirect
+
+_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
+_V1_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{cluster}/{namespace}/{topic:.+}"
+_LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
+
+
+class LookupRoutes:
+    """Where the clients of a topic go."""
+
+    def __init__(self, lookup: Lookup, bound: Bound) -> None:
+        self._lookup = lookup
+        self._bound = bound
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here; the order decides between the last two."""
+        return [
+            web.get(_TOPIC, self.find),
+            web.get(f"{_TOPIC}/bundle", self.bundle),
+            web.get(_V1_TOPIC, self.refuse_v1),
+        ]
+
+    async def find(self, request: web.Request) -> web.Response:
+        """200 with the owner's addresses, or 307 to who knows more."""
+        topic, authoritative = _topic_in(request), flag(request, "authoritative")
+        listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
+        with self._bound.held():
+            answer = await self._lookup.find(topic, authoritative=authoritative)
+        match answer:
+            case Connect(urls):
+                return answers.json(_lookup_data(urls, listener))
+            case Redirect(urls, is_authoritative):
+                return redirect(request, urls, is_authoritative=is_authoritative)
+
+    async def bundle(self, request: web.Request) -> web.Response:
+        """The text of the range that holds the topic."""
+        topic = _topic_in(request)
+        with self._bound.held():
+            bundle = await self._lookup.bundle_of(topic)
+        return web.Response(text=str(bundle.range))
+
+    async def refuse_v1(self, _: web.Request) -> web.Response:
+        """412: there are no V1 topics here."""
+        raise InvalidName(
+            "V1 topics (tenant/cluster/namespace/topic) are not supported; "
+            "a topic's local name must be URL-encoded"
+        )
+
+
+def _topic_in(request: web.Request) -> Topic:
+    # The server decodes each part of the path once, %2F after the path was cut into its parts.
+    domain, local = request.match_info["domain"], request.match_info["topic"]
+    return Topic.of(domain, namespace_in(request), local)
+
+
+def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> dict[str, Any]:
+    """Pulsar's LookupData; what is missing is left out, the last two are for old clients."""
+    listener = _listener(urls, listener_name)
+    addresses = {
+        "brokerId": urls.broker_id,
+        "brokerUrl": listener.native_url,
+        "brokerUrlTls": listener.native_url_tls,
+        "httpUrl": listener.web_url or urls.web_url,
+        "httpUrlTls": listener.web_url_tls or urls.web_url_tls,
+        "nativeUrl": listener.native_url,
+    }
+    return {key: url for key, url in addresses.items() if url} | {"brokerUrlSsl": ""}
+
+
+def _listener(urls: BrokerUrls, name: str | None) -> AdvertisedListener:
+    if not name:
+        return AdvertisedListener(
+            "", urls.native_url, urls.native_url_tls, urls.web_url, urls.web_url_tls
+        )
+    for listener in urls.listeners:
+        if listener.name == name:
+            return listener
+    raise Refusal(412, f"{urls.broker_id} has no listener of that name")

@@ -1,0 +1,206 @@
+"""What the surface is built from, and no more of each part than it asks of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ssl import SSLContext
+from typing import Protocol
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.load import BrokerLoad
+from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.namespace import Ring
+from broker_ctl.core.session import State as SessionState
+from broker_ctl.http import HttpClient
+from broker_ctl.instruments.declared import Instruments
+from broker_ctl.managers.lookup import Answer, LookupStatistics
+from broker_ctl.ports import Cluster, Journal, LeaderDesk, Orders
+from broker_ctl.surface.credentials import Credentials
+
+
+class Lookup(Protocol):
+    """Where clients go; see `managers.lookup.Lookup`."""
+
+    async def find(self, topic: Topic, *, authoritative: bool = False) -> Answer:
+        """For a topic."""
+        ...
+
+    async def find_bundle(self, bundle: Bundle, *, authoritative: bool = False) -> Answer:
+        """For a bundle, which is assigned if nobody owns it."""
+        ...
+
+    async def bundle_of(self, topic: Topic) -> Bundle:
+        """The bundle that holds a topic."""
+        ...
+
+    def statistics(self) -> LookupStatistics:
+        """Counts since start."""
+        ...
+
+
+class Owner(Protocol):
+    """Who may serve a bundle."""
+
+    @property
+    def urls(self) -> BrokerUrls:
+        """Where it is."""
+        ...
+
+    @property
+    def token(self) -> int:
+        """Its fencing token."""
+        ...
+
+    @property
+    def is_self(self) -> bool:
+        """Whether it is this broker."""
+        ...
+
+
+class Held(Protocol):
+    """A bundle on this broker."""
+
+    @property
+    def state(self) -> str:
+        """A `core.ownership.BundleState`."""
+        ...
+
+    @property
+    def token(self) -> int:
+        """Its fencing token, 0 without a right."""
+        ...
+
+
+class Ownership(Protocol):
+    """The bundles of this broker; see `managers.ownership.Ownership`."""
+
+    @property
+    def urls(self) -> BrokerUrls:
+        """This broker."""
+        ...
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it gives everything up."""
+        ...
+
+    def owned(self) -> Mapping[Bundle, Held]:
+        """All that is held; changes under whoever awaits."""
+        ...
+
+    async def owner_of(self, bundle: Bundle) -> Owner | None:
+        """Who may serve a bundle."""
+        ...
+
+    async def unload(self, bundle: Bundle) -> object:
+        """Give a bundle up by order of an operator."""
+        ...
+
+    async def split(
+        self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...] = ()
+    ) -> tuple[Bundle, ...]:
+        """Replace a bundle by its children."""
+        ...
+
+
+class Namespaces(Protocol):
+    """Namespaces and their rings; see `managers.namespaces.Namespaces`."""
+
+    async def ring(self, namespace: Namespace) -> Ring:
+        """The bundles of a namespace."""
+        ...
+
+    async def create(
+        self, namespace: Namespace, *, bundles: int | None = None, boundaries: Sequence[int] = ()
+    ) -> Ring:
+        """A new namespace."""
+        ...
+
+    async def delete(self, namespace: Namespace) -> None:
+        """Delete a namespace of which nobody owns a bundle."""
+        ...
+
+    async def of_tenant(self, tenant: str) -> list[Namespace]:
+        """Namespaces of one tenant."""
+        ...
+
+
+class LoadReport(Protocol):
+    """A broker's load report, in Pulsar's form."""
+
+    @property
+    def load(self) -> BrokerLoad:
+        """What it says."""
+        ...
+
+    def encode(self) -> bytes:
+        """As JSON."""
+        ...
+
+
+class LoadReporter(Protocol):
+    """What this broker says of itself; see `managers.load_report.LoadReporter`."""
+
+    def current(self) -> LoadReport:
+        """The newest report."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether clients should come here, and why not."""
+
+    is_ready: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that is shown or steered.
+
+    Attributes:
+        desk: what only the leader has; None while this broker does not lead.
+        authority: session epoch, and for how many ms acts may be started.
+        peers: calls other brokers with the token that this broker has itself.
+    """
+
+    lookup: Lookup
+    ownership: Ownership
+    namespaces: Namespaces
+    reporter: LoadReporter
+    orders: Orders
+    cluster: Cluster
+    desk: Callable[[], LeaderDesk | None]
+    journal: Journal
+    readiness: Callable[[], Readiness]
+    authority: Callable[[], tuple[int, int]]
+    session_state: Callable[[], SessionState]
+    peers: HttpClient
+    instruments: Instruments
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceRules:
+    """Where the server listens, whom it lets in, and its bounds.
+
+    Attributes:
+        port: 0: any free one.
+        max_requests: in progress at a time, of clients, and as many again of brokers.
+        max_lookups: in progress at a time, within ``max_requests``.
+        split_algorithm: where a request names none.
+        credentials: who may change things; None: everybody may.
+        dataplane_secret: what the broker process shows for its authority; None: nothing.
+    """
+
+    cluster: str
+    address: str = "127.0.0.1"
+    port: int = 8080
+    tls: SSLContext | None = None
+    max_body_bytes: int = 1024 * 1024
+    max_requests: int = 1024
+    max_lookups: int = 50_000
+    split_algorithm: str = "range_equally_divide"
+    credentials: Credentials | None = field(default=None, repr=False)
+    dataplane_secret: str | None = field(default=None, repr=False)

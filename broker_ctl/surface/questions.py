@@ -1,0 +1,88 @@
+"""Reading requests: names in the path, flags in the query, JSON in the body."""
+
+import asyncio
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl import codec
+from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.core.names import Namespace
+from broker_ctl.errors import BundleGone, CorruptRecord
+from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.parts import Namespaces
+
+_BODY_LIMIT_S: Final = 10.0
+_FLAGS: Final = {"true": True, "false": False, "": False}
+
+
+def namespace_in(request: web.Request) -> Namespace:
+    """The namespace in the path.
+
+    Raises:
+        InvalidName: it is none.
+    """
+    return Namespace.parse(f"{request.match_info['tenant']}/{request.match_info['namespace']}")
+
+
+async def bundle_in(request: web.Request, namespaces: Namespaces) -> Bundle:
+    """The bundle in the path, which is one of its namespace's ring at the moment.
+
+    Raises:
+        InvalidName, NamespaceMissing, BundleGone: it is none.
+    """
+    namespace = namespace_in(request)
+    bundle = Bundle(namespace, BundleRange.parse(request.match_info["bundle"]))
+    if bundle not in await namespaces.ring(namespace):
+        raise BundleGone(f"{bundle.range} is no bundle of {namespace}")
+    return bundle
+
+
+def flag(request: web.Request, name: str) -> bool:
+    """A query parameter that is true or false; false where it is absent.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    try:
+        return _FLAGS[request.query.get(name, "").lower()]
+    except KeyError:
+        raise Refusal(400, f"{name} is true or false") from None
+
+
+async def json_in(request: web.Request) -> Any:
+    """The body; None where there is none.
+
+    A body must say that it is JSON: a web page that a person visits cannot send such a request to
+    a server on that person's machine without asking this server first.
+
+    Raises:
+        Refusal: 400, no JSON; 408, not sent in time.
+    """
+    try:
+        async with asyncio.timeout(_BODY_LIMIT_S):
+            body = await request.read()
+    except TimeoutError:
+        raise Refusal(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
+    if not body:
+        return None
+    if request.content_type != "application/json":
+        raise Refusal(400, "Content-Type must be application/json")
+    try:
+        return codec.decode(body)
+    except CorruptRecord as met:
+        raise Refusal(400, f"the body is {met}") from met
+
+
+async def object_in(request: web.Request) -> dict[str, Any]:
+    """The body, a JSON object; empty where there is none.
+
+    Raises:
+        Refusal: 400, it is no object.
+    """
+    body = await json_in(request)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise Refusal(400, "the body must be a JSON object")
+    return body

@@ -1,0 +1,53 @@
+"""Sending a request on to another broker: 307, the same path as it was encoded."""
+
+from collections.abc import Collection
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.errors import NoLeader
+from broker_ctl.ports import Cluster
+from broker_ctl.surface.answers import Refusal
+
+
+def redirect(
+    request: web.Request,
+    urls: BrokerUrls,
+    *,
+    is_authoritative: bool | None = None,
+    without: Collection[str] = (),
+) -> web.Response:
+    """The same request to another broker, by the scheme that it came with.
+
+    Args:
+        is_authoritative: the new value of ``authoritative``; None: as it came.
+        without: query parameters that are done with.
+
+    Raises:
+        Refusal: 412, the broker has no address of this scheme.
+    """
+    url = urls.web_url_tls if request.secure else urls.web_url
+    if not url:
+        raise Refusal(412, f"{urls.broker_id} has no {request.scheme} address")
+    query = [(key, value) for key, value in request.query.items() if key not in without]
+    if is_authoritative is not None:
+        query = [(key, value) for key, value in query if key != "authoritative"]
+        query.append(("authoritative", str(is_authoritative).lower()))
+    location = url.rstrip("/") + request.rel_url.raw_path
+    if query:
+        location += f"?{urlencode(query)}"
+    return web.Response(status=307, headers={"Location": location})
+
+
+def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> web.Response:
+    """The same request to the leader, for a broker that does not lead.
+
+    Raises:
+        NoLeader: nobody is known to lead, or this broker is only just beginning to.
+    """
+    leader = cluster.leader()
+    if leader is None or leader[0] == own_id:
+        raise NoLeader("nobody leads at the moment")
+    broker_id, address = leader
+    return redirect(request, cluster.urls_of(broker_id) or BrokerUrls(broker_id, web_url=address))
