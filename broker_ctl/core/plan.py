@@ -148,11 +148,12 @@ def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) 
             return Skip(str(bundle), Reason.MOVING, "a move or a split of it is under way")
         if bundle not in now.bundles or not now.is_in_ring(bundle):
             return Skip(str(bundle), Reason.GONE, "it is no bundle of its namespace any more")
-        owner = now.bundles[bundle].owner
+        seen = now.bundles[bundle]
+        owner = seen.owner
         if owner != _giver(proposal) or (owner is not None and owner not in now.brokers):
             text = f"its owner is {owner or 'nobody'}, alive are {len(now.brokers)} brokers"
             return Skip(str(bundle), Reason.NOT_OWNED, text)
-        if bundle.namespace.is_pinned and owner is not None:
+        if seen.is_pinned and owner is not None:
             return Skip(str(bundle), Reason.PINNED, f"it belongs to {owner}")
     return proposal
 

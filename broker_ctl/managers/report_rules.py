@@ -1,7 +1,7 @@
 """When a load report is worth a write (reference: pulsar-load-management 3.7)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
@@ -38,7 +38,7 @@ class ReportRules:
     min_interval_s: float = 5.0
     max_interval_s: float = 15 * 60.0
     threshold_percent: float = 10.0
-    weights: UsageWeights = UsageWeights()
+    weights: UsageWeights = field(default_factory=UsageWeights)
     host_interval_s: float = 60.0
     stats_interval_s: float = 60.0
     settle_s: float = 0.5
@@ -75,17 +75,17 @@ def due(
     """
     if written is None:
         return Due.FIRST
-    if now.bundles != written.bundles:
-        return Due.BUNDLES
-    if now_s - written_s > rules.max_interval_s:
-        return Due.AGE
-    if abs(now.usage_points - written.usage_points) > rules.threshold_percent:
-        return Due.USAGE
-    if _change_percent(written.msg_rate, now.msg_rate) > rules.threshold_percent:
-        return Due.RATE
-    if _change_percent(written.throughput, now.throughput) > rules.threshold_percent:
-        return Due.THROUGHPUT
-    return None
+    reasons = (
+        (Due.BUNDLES, now.bundles != written.bundles),
+        (Due.AGE, now_s - written_s > rules.max_interval_s),
+        (Due.USAGE, abs(now.usage_points - written.usage_points) > rules.threshold_percent),
+        (Due.RATE, _change_percent(written.msg_rate, now.msg_rate) > rules.threshold_percent),
+        (
+            Due.THROUGHPUT,
+            _change_percent(written.throughput, now.throughput) > rules.threshold_percent,
+        ),
+    )
+    return next((reason for reason, stands in reasons if stands), None)
 
 
 def _change_percent(old: float, new: float) -> float:

@@ -1,12 +1,12 @@
 """How many requests may be in progress, and for how long."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from broker_ctl.surface.answers import Refusal
 
@@ -42,8 +42,10 @@ class Bound:
 
 
 class Lanes:
-    """Two lanes of one width: a flood of clients keeps out neither the leader's orders, nor a
-    broker process that asks for its authority, nor who looks what the matter is.
+    """Two lanes of one width, one for clients and one for everybody else.
+
+    A flood of clients keeps out neither the leader's orders, nor a broker process that asks for
+    its authority, nor whoever looks what the matter is.
     """
 
     def __init__(self, width: int) -> None:
@@ -60,7 +62,7 @@ class Lanes:
         """Refuse whatever comes now."""
         self.is_closed = True
 
-    def middleware(self) -> web.Middleware:
+    def middleware(self) -> Middleware:
         """Counts requests and ends those that hang."""
 
         @web.middleware
@@ -70,10 +72,17 @@ class Lanes:
             is_client = request.path.startswith(_CLIENT_PATHS)
             limit_s = _READ_LIMIT_S if request.method in {"GET", "HEAD"} else _ACT_LIMIT_S
             with (self.clients if is_client else self.brokers).held():
-                try:
-                    async with asyncio.timeout(limit_s):
-                        return await handler(request)
-                except TimeoutError:
-                    raise Refusal(503, f"not done within {limit_s:g} s", kind="Timeout") from None
+                return await _within(limit_s, handler(request))
 
         return bound
+
+
+async def _within(limit_s: float, answering: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+    deadline = asyncio.timeout(limit_s)
+    try:
+        async with deadline:
+            return await answering
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise Refusal(503, f"not done within {limit_s:g} s", kind="Timeout") from None

@@ -20,9 +20,8 @@ def redirect(
 ) -> web.Response:
     """The same request to another broker, by the scheme that it came with.
 
-    Args:
-        is_authoritative: the new value of ``authoritative``; None: as it came.
-        without: query parameters that are done with.
+    ``is_authoritative`` is the new value of that parameter, None: as it came. Parameters in
+    ``without`` are done with.
 
     Raises:
         Refusal: 412, the broker has no address of this scheme.

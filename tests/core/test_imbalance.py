@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.footprint import Footprint, throughput_text
+from broker_ctl.core.footprint import NO_FOOTPRINT, Footprint, throughput_text
 from broker_ctl.core.imbalance import imbalance, improves, max_over_mean
 from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
 
@@ -49,6 +49,13 @@ def test_the_receiver_must_end_below_what_the_giver_was(
 def test_where_nobody_reports_usage_bytes_decide() -> None:
     assert improves(Footprint(0, 100), Footprint(0, 10), Footprint(0, 50))
     assert not improves(Footprint(0, 100), Footprint(0, 60), Footprint(0, 50))
+
+
+def test_a_broker_never_has_less_than_nothing() -> None:
+    one, two = Footprint(0.1, 1.0, 1.0, 1), Footprint(0.2, 2.0, 2.0, 2)
+    assert one - two == NO_FOOTPRINT
+    assert two - one == one
+    assert one + one == two
 
 
 @given(load, load, load)

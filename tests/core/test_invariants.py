@@ -127,6 +127,11 @@ def test_a_stale_owner_node_of_another_bundle_is_no_fault_of_the_plan() -> None:
     assert faults(seen, move(seen)) == []
 
 
+def test_a_bundle_that_the_view_does_not_know_is_left_alone() -> None:
+    found = list(broken(view(), (Unload(BUNDLES[9], "b1", *WHY),), view()))
+    assert found == [f"{BUNDLES[9]} is not in the view"]
+
+
 def test_check_raises_with_all_that_is_wrong() -> None:
     check(view(), (), view())
     wrong = (Unload(PINNED, "b2", *WHY),)

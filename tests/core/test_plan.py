@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,11 +20,13 @@ from broker_ctl.core.footprint import NO_FOOTPRINT
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
+from broker_ctl.core.placement.policy import Choice
 from broker_ctl.core.plan import Plan, plan
 from broker_ctl.core.rules import Budgets, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.splitting.candidates import candidates
 from broker_ctl.core.view import ClusterView, InFlight
+from broker_ctl.errors import InvariantBroken
 from tests.support.views import BUNDLES, NOW_S, RING, broker, cluster, stats
 
 A, B, C, D, FREE = BUNDLES[:5]
@@ -211,6 +214,26 @@ def test_the_plan_tells_what_it_does_and_what_comes_of_it(view: ClusterView) -> 
     assert row["skipped"][0]["reason"] == "not_owned"
     assert row["usage_imbalance_after"] == result.after.usage
     assert planned(view).sentence.startswith("plan of epoch 7: nothing; max over mean usage 2.45")
+
+
+class Stubborn(LeastLongTermMessageRate):
+    """A placement at fault: it answers with a broker that it was not asked about."""
+
+    def select(
+        self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+    ) -> Choice:
+        return replace(super().select(view, bundle, candidates, rules), broker_id="b1")
+
+
+def test_a_plan_that_a_faulty_policy_spoilt_is_refused(view: ClusterView) -> None:
+    with pytest.raises(InvariantBroken, match="from b1 to itself"):
+        plan(
+            view,
+            [unload(B)],
+            placement=Stubborn(),
+            placement_rules=PlacementRules(),
+            budgets=WIDE,
+        )
 
 
 @st.composite

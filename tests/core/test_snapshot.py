@@ -62,6 +62,16 @@ def test_a_move_that_both_report_needs_no_correction() -> None:
     assert usages(cluster(reports)) == pytest.approx({"b1": 0.2, "b2": 0.5})
 
 
+def test_a_released_bundle_weighs_what_the_freshest_report_says() -> None:
+    reports = [
+        broker("b1", 0.6, {A: stats(40), B: stats(20)}, age_s=60),
+        broker("b2", 0.9, {A: stats(30)}, age_s=5),
+        broker("b3", 0.2, {A: stats(10)}, age_s=30),
+    ]
+    view = cluster(reports, owners={A: None})
+    assert view.bundles[A].footprint.usage_ratio == pytest.approx(0.9)
+
+
 def test_a_released_bundle_is_counted_nowhere() -> None:
     view = cluster([broker("b1", 0.6, {A: stats(40), B: stats(20)})], owners={A: None})
     assert usages(view) == pytest.approx({"b1": 0.2})

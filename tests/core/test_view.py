@@ -85,6 +85,7 @@ def test_a_merge_puts_ring_and_load_together(view: ClusterView) -> None:
     assert after.brokers["b1"].owned == {whole}
     assert after.bundles[whole].footprint.usage_ratio == pytest.approx(0.6)
     assert after.bundles[whole].load.short.throughput == pytest.approx(stats(60).throughput)
+    assert after.bundles[whole].load.short.samples == 1
 
 
 def test_a_skip_changes_nothing(view: ClusterView) -> None:

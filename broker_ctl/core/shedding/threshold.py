@@ -112,8 +112,7 @@ def _overloaded(
     decisions: list[Decision] = []
     for level in levels:
         usage = level.as_source
-        # Where nothing is used, nothing is above anything.
-        if usage < limit or mean <= 0:
+        if usage < limit:
             continue
         excess_ratio = usage - limit + rules.margin_ratio
         target_bytes = excess_ratio * level.broker.expected.throughput_bytes

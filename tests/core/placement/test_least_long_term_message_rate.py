@@ -29,7 +29,8 @@ def test_an_overloaded_broker_is_passed_over() -> None:
     view = cluster(
         [broker("b1", 0.86, {A: stats(1)}), broker("b2", 0.85, {B: stats(2)})], owners={NEW: None}
     )
-    assert POLICY.select(view, NEW, ("b1", "b2"), RULES).broker_id == "b2"
+    choice = POLICY.select(view, NEW, ("b1", "b2"), RULES)
+    assert (choice.broker_id, choice.reason) == ("b2", Reason.LEAST_MSG_RATE)
 
 
 def test_among_overloaded_brokers_only_lots_decide() -> None:

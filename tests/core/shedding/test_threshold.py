@@ -159,7 +159,8 @@ def test_a_broker_that_is_being_filled_is_not_idle_any_more() -> None:
     lines = {bundle: stats(20) for bundle in BUNDLES[:10]}
     reports = [
         broker("b1", 0.2, lines),
-        broker("b2", 0.2, {BUNDLES[10]: stats(200)}),
+        # Higher, but with nothing to give: its one bundle is all that it has.
+        broker("b2", 0.21, {BUNDLES[10]: stats(210)}),
         broker("b3", 0.0),
     ]
     memory = SHEDDER.observe(NOTHING, cluster(reports), rules)

@@ -1,0 +1,120 @@
+"""One move of a bundle from broker A to broker B: a machine over the answers to orders.
+
+The record of the move is the reservation. B is asked, A gives up, B takes and serves; the record
+ends last. Whatever is not answered is decided by a look at the owner node and the record, which is
+also where a new leader begins with a move that it found: so a move can be cut after any step, and
+whoever comes next ends it. Nothing here gives a bundle a second owner: only its broker deletes an
+owner node, only a broker that finds none creates one, and each checks record and epoch as it does.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from broker_ctl.errors import InvalidTransition
+
+
+class State(StrEnum):
+    """Where the move stands, as far as the leader knows.
+
+    RESERVED   the record stands, B was asked
+    PREPARED   B will take it, A was told to give it up
+    RELEASED   nobody owns it, B was told to take it
+    IN_DOUBT   an answer is missing or said no, or the move was taken over: a look decides
+    STRANDED   nobody owns it, and B cannot take it
+    RECEIVED   B serves it; the record is to go
+    ABORTING   B will not have it; the record is to go
+    ENDED      B serves it
+    ABORTED    it stays where it is, or the next placement decides
+    """
+
+    RESERVED = "reserved"
+    PREPARED = "prepared"
+    RELEASED = "released"
+    IN_DOUBT = "in doubt"
+    STRANDED = "stranded"
+    RECEIVED = "received"
+    ABORTING = "aborting"
+    ENDED = "ended"
+    ABORTED = "aborted"
+
+
+class Event(StrEnum):
+    """What came of an action.
+
+    OBEYED, REFUSED and UNANSWERED follow on an order. AT_SOURCE (A under the token that was to
+    end), AT_DESTINATION, ELSEWHERE, FREE (and B can be asked), STRAY (free, and B cannot) and OVER
+    (the record is gone) follow on a look; REROUTED and NO_RECEIVER on the choice of another B;
+    CLOSED on the end of the record.
+    """
+
+    OBEYED = "obeyed"
+    REFUSED = "refused"
+    UNANSWERED = "unanswered"
+    AT_SOURCE = "at source"
+    AT_DESTINATION = "at destination"
+    ELSEWHERE = "elsewhere"
+    FREE = "free"
+    STRAY = "stray"
+    OVER = "over"
+    REROUTED = "rerouted"
+    NO_RECEIVER = "no receiver"
+    CLOSED = "closed"
+
+
+class Action(StrEnum):
+    """What to do: three orders, a look, another destination, the end of the record."""
+
+    PREPARE = "prepare"
+    RELEASE = "release"
+    RECEIVE = "receive"
+    LOOK = "look"
+    REROUTE = "reroute"
+    CLOSE = "close"
+
+
+_S, _E, _A = State, Event, Action
+
+Step = tuple[State, tuple[Action, ...]]
+
+# A move that this leader begins, once its record stands.
+BEGUN: Final[Step] = (_S.RESERVED, (_A.PREPARE,))
+# One that an earlier leader began, once its record was written again.
+ADOPTED: Final[Step] = (_S.IN_DOUBT, (_A.LOOK,))
+
+TRANSITIONS: Final[Mapping[tuple[State, Event], Step]] = {
+    (_S.RESERVED, _E.OBEYED): (_S.PREPARED, (_A.RELEASE,)),
+    # Nothing has changed yet, and a B that did not answer would not be the right one.
+    (_S.RESERVED, _E.REFUSED): (_S.ABORTING, (_A.CLOSE,)),
+    (_S.RESERVED, _E.UNANSWERED): (_S.ABORTING, (_A.CLOSE,)),
+    (_S.PREPARED, _E.OBEYED): (_S.RELEASED, (_A.RECEIVE,)),
+    (_S.PREPARED, _E.REFUSED): (_S.IN_DOUBT, (_A.LOOK,)),
+    (_S.PREPARED, _E.UNANSWERED): (_S.IN_DOUBT, (_A.LOOK,)),
+    (_S.RELEASED, _E.OBEYED): (_S.RECEIVED, (_A.CLOSE,)),
+    (_S.RELEASED, _E.REFUSED): (_S.IN_DOUBT, (_A.LOOK,)),
+    (_S.RELEASED, _E.UNANSWERED): (_S.IN_DOUBT, (_A.LOOK,)),
+    # Without the record A's release is refused, even one that is under way: it serves on.
+    (_S.IN_DOUBT, _E.AT_SOURCE): (_S.ABORTING, (_A.CLOSE,)),
+    (_S.IN_DOUBT, _E.AT_DESTINATION): (_S.RECEIVED, (_A.CLOSE,)),
+    (_S.IN_DOUBT, _E.ELSEWHERE): (_S.ABORTING, (_A.CLOSE,)),
+    (_S.IN_DOUBT, _E.FREE): (_S.RELEASED, (_A.RECEIVE,)),
+    (_S.IN_DOUBT, _E.STRAY): (_S.STRANDED, (_A.REROUTE,)),
+    (_S.IN_DOUBT, _E.OVER): (_S.ABORTED, ()),
+    (_S.STRANDED, _E.REROUTED): (_S.RELEASED, (_A.RECEIVE,)),
+    # A record that nobody can fulfil would keep lookups waiting for ever.
+    (_S.STRANDED, _E.NO_RECEIVER): (_S.ABORTING, (_A.CLOSE,)),
+    (_S.RECEIVED, _E.CLOSED): (_S.ENDED, ()),
+    (_S.ABORTING, _E.CLOSED): (_S.ABORTED, ()),
+}
+
+
+def step(state: State, event: Event, story: str = "") -> Step:
+    """The next state and what to do: one action, or none at the end.
+
+    Raises:
+        InvalidTransition: the pair has no row; ``story`` is told with it.
+    """
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise InvalidTransition("move", state, event, story) from None

@@ -1,0 +1,48 @@
+"""From a configuration file to a running daemon."""
+
+import asyncio
+import gc
+import logging
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.assembly import assemble
+from broker_ctl.daemon.lifecycle import Daemon
+from broker_ctl.daemon.logs import configure_logs
+from broker_ctl.daemon.service import Notifier, StopSignals
+from broker_ctl.settings.check import require_startable
+from broker_ctl.settings.load import load, read
+from broker_ctl.settings.root import Settings
+
+log = logging.getLogger(__name__)
+
+
+def run(configuration: Path | None, overrides: Sequence[str]) -> int:
+    """Run a daemon until it is asked to stop; the exit code.
+
+    Raises:
+        SettingsError, StartError: what is wrong, and where.
+    """
+    settings = load(configuration, os.environ, overrides)
+    require_startable(settings)
+    configure_logs(settings.log)
+    for entry in read(configuration, os.environ, overrides).unknown:
+        log.warning("%s: %s is no setting of broker-ctl or Pulsar", entry.origin, entry.key)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(settings))
+
+
+async def _run(settings: Settings) -> int:
+    # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
+    assembly = assemble(settings, SystemClock(), random.SystemRandom())
+    signals = StopSignals()
+    signals.install()
+    # What was imported and built lives as long as the process: collections need not look at it.
+    gc.collect()
+    gc.freeze()
+    return await Daemon(assembly, Notifier(os.environ), signals).run()

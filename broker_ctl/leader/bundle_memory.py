@@ -1,0 +1,101 @@
+"""What this leading has seen and done of each bundle, beside its load."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.view import Settled
+
+_HOUR_S: Final = 3600.0
+
+
+@dataclass(slots=True)
+class Remembered:
+    """One bundle; times are on the leader's clock, None: not in this leading.
+
+    Attributes:
+        owner: whose it was when it last was somebody's.
+        given_to: who took it by our order, while no report says so.
+        free_since_s: since when nobody is known to own it.
+        unloaded_s: when its broker was last told to give it up, whatever came of it.
+        split_s: when the split that made it was noticed.
+    """
+
+    owner: str | None = None
+    given_to: str | None = None
+    free_since_s: float | None = None
+    unloaded_s: float | None = None
+    split_s: float | None = None
+
+
+class BundleMemory:
+    """Lives as long as one leading; a new leader begins with nothing and looks for itself."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._bundles: dict[Bundle, Remembered] = {}
+        self._settled: deque[Settled] = deque()
+
+    def of(self, bundle: Bundle) -> Remembered:
+        """What is remembered, to read only."""
+        return self._bundles.get(bundle) or Remembered()
+
+    def _entry(self, bundle: Bundle) -> Remembered:
+        return self._bundles.setdefault(bundle, Remembered())
+
+    def owned(self, bundle: Bundle, broker_id: str) -> None:
+        """Its owner node says so."""
+        entry = self._entry(bundle)
+        entry.owner, entry.free_since_s = broker_id, None
+
+    def reported(self, bundle: Bundle, broker_id: str) -> None:
+        """The report of one live broker has it, and no other's."""
+        self.owned(bundle, broker_id)
+        self._entry(bundle).given_to = None
+
+    def given(self, bundle: Bundle, broker_id: str) -> None:
+        """A broker took it by our order."""
+        self.owned(bundle, broker_id)
+        self._entry(bundle).given_to = broker_id
+
+    def free(self, bundle: Bundle) -> None:
+        """It has no owner node."""
+        entry = self._entry(bundle)
+        entry.given_to = None
+        if entry.free_since_s is None:
+            entry.free_since_s = self._clock.now_s()
+
+    def disturbed(self, bundle: Bundle) -> None:
+        """Its broker was told to give it up: it is left in peace for a while."""
+        self._entry(bundle).unloaded_s = self._clock.now_s()
+
+    def split(self, parent: Bundle, children: Iterable[Bundle]) -> None:
+        """It is no more; its children stay with its owner.
+
+        A late report may bring the parent up again: the children are no younger for it.
+        """
+        owner = self._bundles.pop(parent, Remembered()).owner
+        for child in children:
+            entry = self._entry(child)
+            if entry.split_s is None:
+                entry.split_s = self._clock.now_s()
+            entry.owner = entry.owner or owner
+
+    def keep_only(self, bundles: Iterable[Bundle]) -> None:
+        """Forget all others."""
+        kept = frozenset(bundles)
+        self._bundles = {b: entry for b, entry in self._bundles.items() if b in kept}
+
+    def moved(self, bundle: Bundle, throughput_bytes: float) -> None:
+        """A move has ended, and counts for the hour's budget."""
+        self._settled.append(Settled(bundle, self._clock.now_s(), throughput_bytes))
+
+    def settled(self) -> tuple[Settled, ...]:
+        """Moves that ended within the last hour."""
+        oldest_s = self._clock.now_s() - _HOUR_S
+        while self._settled and self._settled[0].at_s < oldest_s:
+            self._settled.popleft()
+        return tuple(self._settled)

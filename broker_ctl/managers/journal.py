@@ -1,0 +1,107 @@
+"""Decisions and what came of them: a log line, a counter, a row of history (design: the cycle)."""
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from broker_ctl.core.decisions import Skip
+from broker_ctl.managers.history import HistoryWriter
+from broker_ctl.ports import JournalEntry
+
+log = logging.getLogger("broker_ctl.decisions")
+
+_CAPACITY: Final = 1000
+
+# Kind, reason and result: each from a closed list, so their number is bounded.
+CountKey = tuple[str, str, str]
+
+
+def entry_row(entry: JournalEntry) -> dict[str, Any]:
+    """Plain JSON values."""
+    return {
+        "at_ms": entry.at_ms,
+        "epoch": entry.epoch,
+        "cycle": entry.cycle,
+        "decision": entry.decision.to_row(),
+        "result": entry.outcome.result,
+        "outcome": entry.outcome.detail,
+        "took_s": entry.outcome.took_s,
+        **entry.extra,
+    }
+
+
+class DecisionJournal:
+    """`ports.Journal`.
+
+    A `Skip` that stands from cycle to cycle is counted each time, but logged once until something
+    else is decided, and held once: the news would drown in it.
+    """
+
+    def __init__(self, history: HistoryWriter | None = None, capacity: int = _CAPACITY) -> None:
+        self._history = history
+        self._capacity = capacity
+        self._entries: OrderedDict[object, JournalEntry] = OrderedDict()
+        self._standing: set[tuple[str, str]] = set()
+        self._counts: Counter[CountKey] = Counter()
+        self._recorded = 0
+
+    def counts(self) -> Mapping[CountKey, int]:
+        """Decisions by kind, reason and result."""
+        return dict(self._counts)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that did not reach the history."""
+        return self._history.dropped if self._history is not None else 0
+
+    def record(self, entry: JournalEntry) -> None:
+        """See `ports.Journal.record`."""
+        decision, outcome = entry.decision, entry.outcome
+        self._recorded += 1
+        self._counts[decision.kind, decision.reason.value, outcome.result] += 1
+        self._hold(entry)
+        if self._is_news(entry):
+            level = logging.WARNING if outcome.result == "failed" else logging.INFO
+            log.log(level, "%s", self._line(entry))
+        if self._history is not None:
+            self._history.add(entry_row(entry))
+
+    def recent(self, limit: int) -> list[JournalEntry]:
+        """The newest entries, newest first."""
+        return list(islice(reversed(self._entries.values()), limit))
+
+    def _hold(self, entry: JournalEntry) -> None:
+        decision = entry.decision
+        key: object = self._recorded
+        if isinstance(decision, Skip):
+            key = (decision.subject, decision.reason)
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._capacity:
+            self._entries.popitem(last=False)
+
+    def _is_news(self, entry: JournalEntry) -> bool:
+        decision = entry.decision
+        if not isinstance(decision, Skip):
+            # Something is done: what stands beside it is said again.
+            self._standing.clear()
+            return True
+        standing = (decision.subject, decision.reason.value)
+        if standing in self._standing:
+            return False
+        if len(self._standing) >= self._capacity:
+            self._standing.clear()
+        self._standing.add(standing)
+        return True
+
+    @staticmethod
+    def _line(entry: JournalEntry) -> str:
+        outcome = entry.outcome
+        head = f"epoch {entry.epoch} cycle {entry.cycle}: {entry.decision.sentence}"
+        if isinstance(entry.decision, Skip):
+            return head
+        took = f" in {outcome.took_s:.2f} s" if outcome.took_s else ""
+        why = f": {outcome.detail}" if outcome.detail else ""
+        return f"{head} -> {outcome.result}{took}{why}"

@@ -1,0 +1,102 @@
+"""``/admin/v2/namespaces``: namespaces and their rings (reference: 1.3, 8.4)."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.core.hashing import RING_HIGH
+from broker_ctl.core.namespace import Ring
+from broker_ctl.errors import InvalidName
+from broker_ctl.surface import answers
+from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.parts import Namespaces
+from broker_ctl.surface.questions import namespace_in, object_in
+
+_TENANT: Final = "/admin/v2/namespaces/{tenant}"
+NAMESPACE: Final = f"{_TENANT}/{{namespace}}"
+# Pulsar takes 2^32; a ring of that size fits into no znode.
+MAX_BUNDLES: Final = 65_536
+
+
+class NamespaceRoutes:
+    """Create, show, delete."""
+
+    def __init__(self, namespaces: Namespaces, cluster: str) -> None:
+        self._namespaces = namespaces
+        self._cluster = cluster
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_TENANT, self.of_tenant),
+            web.put(NAMESPACE, self.create),
+            web.get(NAMESPACE, self.policies),
+            web.delete(NAMESPACE, self.delete),
+            web.get(f"{NAMESPACE}/bundles", self.bundles),
+        ]
+
+    async def of_tenant(self, request: web.Request) -> web.Response:
+        """Names of a tenant's namespaces; none where there is no such tenant."""
+        namespaces = await self._namespaces.of_tenant(request.match_info["tenant"])
+        return answers.json(sorted(map(str, namespaces)))
+
+    async def create(self, request: web.Request) -> web.Response:
+        """204; the body may say how the ring is cut, other policies in it are not ours."""
+        namespace = namespace_in(request)
+        bundles, boundaries = _ring_in(await object_in(request))
+        await self._namespaces.create(namespace, bundles=bundles, boundaries=boundaries)
+        return answers.no_content()
+
+    async def policies(self, request: web.Request) -> web.Response:
+        """Those of Pulsar's policies that mean something here."""
+        ring = await self._namespaces.ring(namespace_in(request))
+        return answers.json(
+            {"bundles": _bundles_data(ring), "replication_clusters": [self._cluster]}
+        )
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """204; 409 while somebody owns a bundle of it."""
+        await self._namespaces.delete(namespace_in(request))
+        return answers.no_content()
+
+    async def bundles(self, request: web.Request) -> web.Response:
+        """The ring."""
+        return answers.json(_bundles_data(await self._namespaces.ring(namespace_in(request))))
+
+
+def _bundles_data(ring: Ring) -> dict[str, Any]:
+    boundaries = [f"0x{point:08x}" for point in ring.boundaries]
+    return {"boundaries": boundaries, "numBundles": len(ring.bundles)}
+
+
+def _ring_in(body: dict[str, Any]) -> tuple[int | None, tuple[int, ...]]:
+    """Number of bundles and boundaries, where the body says so; boundaries win.
+
+    Raises:
+        Refusal: 400, another shape.
+        InvalidName: too many, or no hash.
+    """
+    bundles = body.get("bundles")
+    if bundles is None:
+        return None, ()
+    if not isinstance(bundles, dict):
+        raise Refusal(400, "bundles must be an object with numBundles or boundaries")
+    number, texts = bundles.get("numBundles"), bundles.get("boundaries")
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+        raise Refusal(400, "numBundles must be a whole number")
+    if texts is not None and not isinstance(texts, list):
+        raise Refusal(400, "boundaries must be a list")
+    count = len(texts) - 1 if texts else number
+    if count is not None and not 0 < count <= MAX_BUNDLES:
+        raise InvalidName(f"a namespace has 1 to {MAX_BUNDLES} bundles")
+    return number, tuple(map(_boundary, texts or ()))
+
+
+def _boundary(text: object) -> int:
+    try:
+        point = int(str(text), 16)
+    except ValueError:
+        point = -1
+    if not isinstance(text, str) or not 0 <= point <= RING_HIGH:
+        raise InvalidName("a boundary is a text from 0x00000000 to 0xffffffff")
+    return point

@@ -1,0 +1,129 @@
+"""``/control/v1``: the leader's orders, and what brokers say of themselves to people."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.orders import parse_order
+from broker_ctl.errors import BrokerCtlError, Fenced, InvalidName, OwnershipError
+from broker_ctl.ports import JournalEntry
+from broker_ctl.surface import answers
+from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.parts import Parts
+from broker_ctl.surface.questions import object_in
+from broker_ctl.surface.redirects import redirect_to_leader
+
+_CONTROL: Final = "/control/v1"
+_ENTRIES: Final = 20
+
+
+class ControlRoutes:
+    """Orders in, states out."""
+
+    def __init__(self, parts: Parts, cluster_name: str) -> None:
+        self._parts = parts
+        self._cluster_name = cluster_name
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(f"{_CONTROL}/status", self.status),
+            web.get(f"{_CONTROL}/cluster", self.cluster),
+            web.get(f"{_CONTROL}/explain", self.explain),
+            web.get(f"{_CONTROL}/owners", self.owners),
+            web.post(f"{_CONTROL}/{{verb}}", self.obey),
+        ]
+
+    async def obey(self, request: web.Request) -> web.Response:
+        """An order: 200 when it was carried out; 400, 409 and 503 say by name why it was not."""
+        try:
+            order = parse_order(request.match_info["verb"], await object_in(request))
+        except InvalidName as met:
+            return answers.error(400, "InvalidName", str(met))
+        orders = self._parts.instruments.surface.orders
+        try:
+            reply = await self._parts.orders.obey(order)
+        except BrokerCtlError as met:
+            kind = type(met).__name__
+            orders.add(order.verb, kind)
+            if isinstance(met, OwnershipError | Fenced) and not met.can_retry:
+                return answers.error(409, kind, str(met))
+            raise
+        orders.add(order.verb, "done")
+        return answers.json(dict(reply))
+
+    async def status(self, _: web.Request) -> web.Response:
+        """This broker."""
+        parts = self._parts
+        session_epoch, remaining_ms = parts.authority()
+        readiness, leader = parts.readiness(), parts.cluster.leader()
+        return answers.json(
+            {
+                "broker": parts.ownership.urls.broker_id,
+                "cluster": self._cluster_name,
+                "session": {
+                    "state": parts.session_state(),
+                    "epoch": session_epoch,
+                    "lease_remaining_ms": remaining_ms,
+                },
+                "is_leader": parts.desk() is not None,
+                "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},
+                "is_draining": parts.ownership.is_draining,
+                "is_ready": readiness.is_ready,
+                "reason": readiness.reason,
+                "bundles": [
+                    {"bundle": str(bundle), "state": held.state, "token": held.token}
+                    for bundle, held in sorted(parts.ownership.owned().items())
+                ],
+                "journal": [_entry_row(entry) for entry in parts.journal.recent(_ENTRIES)],
+            }
+        )
+
+    async def cluster(self, request: web.Request) -> web.Response:
+        """The leader's view of everybody; 307 to the leader."""
+        desk = self._parts.desk()
+        return self._to_leader(request) if desk is None else answers.json(dict(desk.overview()))
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """What the leader knows of a broker or a bundle; 404: neither; 307 to the leader."""
+        desk, subject = self._parts.desk(), request.query.get("subject", "")
+        if desk is None:
+            return self._to_leader(request)
+        try:
+            return answers.json(dict(desk.explain(subject)))
+        except InvalidName as met:
+            raise Refusal(404, str(met), kind="InvalidName") from met
+
+    async def owners(self, request: web.Request) -> web.Response:
+        """Who owns each bundle of a namespace."""
+        ring = await self._parts.namespaces.ring(
+            Namespace.parse(request.query.get("namespace", ""))
+        )
+        return answers.json([await self._owner_row(bundle) for bundle in ring.bundles])
+
+    async def _owner_row(self, bundle: Bundle) -> dict[str, Any]:
+        row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}
+        try:
+            owner = await self._parts.ownership.owner_of(bundle)
+        except BrokerCtlError as met:
+            return row | {"note": f"{type(met).__name__}: {met}"}
+        return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}
+
+    def _to_leader(self, request: web.Request) -> web.Response:
+        own_id = self._parts.ownership.urls.broker_id
+        return redirect_to_leader(request, self._parts.cluster, own_id)
+
+
+def _entry_row(entry: JournalEntry) -> dict[str, Any]:
+    return {
+        "at_ms": entry.at_ms,
+        "epoch": entry.epoch,
+        "cycle": entry.cycle,
+        "decision": entry.decision.to_row(),
+        "result": entry.outcome.result,
+        "detail": entry.outcome.detail,
+        "took_s": entry.outcome.took_s,
+        "extra": dict(entry.extra),
+    }

@@ -1,0 +1,17 @@
+"""How late the event loop runs what is due: a blocked loop shows here before a lease is lost."""
+
+import asyncio
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.instruments.kinds import Histogram
+
+_PERIOD_S: Final = 0.25
+
+
+async def measure_lag(clock: Clock, lag_ms: Histogram) -> None:
+    """Observe for ever."""
+    while True:
+        due_s = clock.now_s() + _PERIOD_S
+        await asyncio.sleep(_PERIOD_S)
+        lag_ms.observe(max(0.0, clock.now_s() - due_s) * 1000)

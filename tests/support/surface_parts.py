@@ -1,0 +1,363 @@
+"""A cluster in memory, seen through the surface: the managers' signatures, kept honestly."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.codec import encode
+from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Reason, Skip
+from broker_ctl.core.load import BrokerLoad, ResourceUsage, SystemUsage
+from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.namespace import Ring
+from broker_ctl.core.orders import Order
+from broker_ctl.core.ownership import BundleState
+from broker_ctl.core.session import State as SessionState
+from broker_ctl.errors import (
+    BrokerCtlError,
+    BundleMoving,
+    InvalidName,
+    NamespaceExists,
+    NamespaceMissing,
+    NoLeader,
+    NotOwner,
+    OwnershipError,
+)
+from broker_ctl.http import HttpClient
+from broker_ctl.instruments.declared import Instruments
+from broker_ctl.managers.lookup import Answer, Connect, LookupStatistics, Redirect
+from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome
+from broker_ctl.surface.parts import Parts, Readiness, SurfaceRules
+from broker_ctl.surface.server import Surface
+
+NAMESPACE = Namespace("t", "ns")
+RING = Ring.even(NAMESPACE, 4)
+BUNDLES = RING.bundles
+TOKEN = "a-secret-of-the-operator"
+CLUSTER = "c1"
+
+
+@dataclass(frozen=True)
+class Owner:
+    urls: BrokerUrls
+    token: int
+    is_self: bool
+
+
+@dataclass
+class Held:
+    state: BundleState
+    token: int
+
+
+@dataclass
+class World:
+    """What all brokers share: rings, who owns what, who is there, who leads."""
+
+    rings: dict[Namespace, Ring] = field(default_factory=lambda: {NAMESPACE: RING})
+    owners: dict[Bundle, str] = field(default_factory=dict)
+    tokens: dict[Bundle, int] = field(default_factory=dict)
+    brokers: dict[str, BrokerUrls] = field(default_factory=dict)
+    leader_id: str | None = None
+
+    def assign(self, bundle: Bundle, broker_id: str) -> None:
+        self.tokens[bundle] = 1 + max(self.tokens.values(), default=100)
+        self.owners[bundle] = broker_id
+
+
+class MemoryNamespaces:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def ring(self, namespace: Namespace) -> Ring:
+        try:
+            return self._world.rings[namespace]
+        except KeyError:
+            raise NamespaceMissing(f"namespace {namespace} does not exist") from None
+
+    async def create(
+        self, namespace: Namespace, *, bundles: int | None = None, boundaries: Sequence[int] = ()
+    ) -> Ring:
+        if namespace in self._world.rings:
+            raise NamespaceExists(f"namespace {namespace} exists already")
+        if boundaries:
+            ring = Ring(namespace, tuple(sorted(set(boundaries))), 0)
+        else:
+            ring = Ring.even(namespace, 4 if bundles is None else bundles)
+        self._world.rings[namespace] = ring
+        return ring
+
+    async def delete(self, namespace: Namespace) -> None:
+        await self.ring(namespace)
+        if any(bundle.namespace == namespace for bundle in self._world.owners):
+            raise OwnershipError(f"{namespace}: bundles are owned; unload the namespace first")
+        del self._world.rings[namespace]
+
+    async def of_tenant(self, tenant: str) -> list[Namespace]:
+        return [namespace for namespace in self._world.rings if namespace.tenant == tenant]
+
+
+class MemoryOwnership:
+    """The bundles of one broker; ``refuse`` makes its next acts fail."""
+
+    def __init__(self, world: World, urls: BrokerUrls) -> None:
+        self._world = world
+        self.urls = urls
+        self.is_draining = False
+        self.moving: set[Bundle] = set()
+        self.refuse: BrokerCtlError | None = None
+
+    def owned(self) -> Mapping[Bundle, Held]:
+        return {
+            bundle: Held(BundleState.OWNED, self._world.tokens[bundle])
+            for bundle, broker_id in self._world.owners.items()
+            if broker_id == self.urls.broker_id
+        }
+
+    async def owner_of(self, bundle: Bundle) -> Owner | None:
+        if bundle in self.moving:
+            raise BundleMoving(f"{bundle} is releasing")
+        owner = self._world.owners.get(bundle)
+        if owner is None:
+            return None
+        urls = self._world.brokers[owner]
+        return Owner(urls, self._world.tokens[bundle], owner == self.urls.broker_id)
+
+    async def unload(self, bundle: Bundle) -> object:
+        if self.refuse is not None:
+            raise self.refuse
+        if self._world.owners.get(bundle) != self.urls.broker_id:
+            raise NotOwner(f"{bundle} is not owned here")
+        del self._world.owners[bundle]
+        return object()
+
+    async def split(
+        self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...] = ()
+    ) -> tuple[Bundle, ...]:
+        if self._world.owners.get(bundle) != self.urls.broker_id:
+            raise NotOwner(f"{bundle} is not owned here")
+        if algorithm == "topic_count_equally_divide":
+            return ()
+        points = boundaries or ((bundle.range.low + bundle.range.high) // 2,)
+        ring = self._world.rings[bundle.namespace].split(bundle, points)
+        self._world.rings[bundle.namespace] = ring
+        del self._world.owners[bundle]
+        children = bundle.cut(points)
+        for child in children:
+            self._world.assign(child, self.urls.broker_id)
+        return children
+
+
+class MemoryLookup:
+    """Follows `managers.lookup`: owner, self, the leader; ``gate`` holds lookups up."""
+
+    def __init__(self, world: World, ownership: MemoryOwnership, cluster: "MemoryCluster") -> None:
+        self._world = world
+        self._ownership = ownership
+        self._cluster = cluster
+        self.placement = ownership.urls.broker_id
+        self.gate: Callable[[], Any] | None = None
+        self.refuse: Exception | None = None
+        self.counts = LookupStatistics(7, 5, 3, 2, (0.001, 0.002, 0.003))
+
+    def statistics(self) -> LookupStatistics:
+        return self.counts
+
+    async def bundle_of(self, topic: Topic) -> Bundle:
+        ring = self._world.rings.get(topic.namespace)
+        if ring is None:
+            raise NamespaceMissing(f"namespace {topic.namespace} does not exist")
+        return ring.bundle_of(topic)
+
+    async def find(self, topic: Topic, *, authoritative: bool = False) -> Answer:
+        if self.gate is not None:
+            await self.gate()
+        if self.refuse is not None:
+            raise self.refuse
+        return await self.find_bundle(await self.bundle_of(topic), authoritative=authoritative)
+
+    async def find_bundle(self, bundle: Bundle, *, authoritative: bool = False) -> Answer:
+        owner = await self._ownership.owner_of(bundle)
+        own_id = self._ownership.urls.broker_id
+        if owner is not None:
+            return Connect(owner.urls)
+        chosen = own_id if authoritative else self.placement
+        if chosen == own_id and (authoritative or self._world.leader_id == own_id):
+            self._world.assign(bundle, own_id)
+            return Connect(self._ownership.urls)
+        if self._world.leader_id == own_id:
+            return Redirect(self._world.brokers[chosen], is_authoritative=True)
+        leader = self._cluster.leader()
+        if leader is None:
+            raise NoLeader("nobody leads at the moment")
+        return Redirect(self._world.brokers[leader[0]], is_authoritative=False)
+
+
+class MemoryCluster:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def broker_ids(self) -> list[str]:
+        return sorted(self._world.brokers)
+
+    def urls_of(self, broker_id: str) -> BrokerUrls | None:
+        return self._world.brokers.get(broker_id)
+
+    def leader(self) -> tuple[str, str] | None:
+        leader_id = self._world.leader_id
+        if leader_id is None:
+            return None
+        return leader_id, self._world.brokers[leader_id].web_url or ""
+
+
+class MemoryDesk:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.refuse: BrokerCtlError | None = None
+
+    def overview(self) -> Mapping[str, Any]:
+        return {"brokers": sorted(self._world.brokers), "imbalance": 0.25}
+
+    def explain(self, subject: str) -> Mapping[str, Any]:
+        known = {*self._world.brokers, *map(str, self._world.owners)}
+        if subject not in known:
+            raise InvalidName(f"{subject!r} is neither a live broker nor a bundle")
+        return {
+            "subject": subject,
+            "load": {"usage_ratio": 0.5, "msg_rate": 10.0},
+            "decisions": [{"kind": "skip", "reason": "below_threshold"}],
+        }
+
+    async def move(self, bundle: Bundle, destination: str) -> Mapping[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        self._world.assign(bundle, destination)
+        return {"moved": str(bundle)}
+
+
+class MemoryOrders:
+    def __init__(self) -> None:
+        self.obeyed: list[Order] = []
+        self.refuse: Exception | None = None
+
+    async def obey(self, order: Order) -> Mapping[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        self.obeyed.append(order)
+        return {"token": 42}
+
+
+class MemoryJournal:
+    def __init__(self) -> None:
+        self.entries: list[JournalEntry] = []
+
+    def record(self, entry: JournalEntry) -> None:
+        self.entries.insert(0, entry)
+
+    def recent(self, limit: int) -> list[JournalEntry]:
+        return self.entries[:limit]
+
+
+@dataclass
+class MemoryReport:
+    load: BrokerLoad
+
+    def encode(self) -> bytes:
+        return encode({"loadReportType": "LocalBrokerData", "brokerId": self.load.broker_id})
+
+
+class MemoryReporter:
+    def __init__(self, broker_id: str) -> None:
+        usage = SystemUsage(cpu=ResourceUsage(150.0, 200.0), memory=ResourceUsage(10.0, 100.0))
+        self.report = MemoryReport(BrokerLoad(broker_id, usage))
+
+    def current(self) -> MemoryReport:
+        return self.report
+
+
+class Broker:
+    """One broker of a `World`, with its surface; attributes are there to be changed by a test."""
+
+    def __init__(self, world: World, urls: BrokerUrls, peers: HttpClient) -> None:
+        self.world = world
+        self.urls = urls
+        self.cluster = MemoryCluster(world)
+        self.ownership = MemoryOwnership(world, urls)
+        self.lookup = MemoryLookup(world, self.ownership, self.cluster)
+        self.orders = MemoryOrders()
+        self.journal = MemoryJournal()
+        self.desk = MemoryDesk(world)
+        self.readiness = Readiness(is_ready=True)
+        self.session_state = SessionState.CONNECTED
+        self.instruments = Instruments()
+        self.parts = Parts(
+            lookup=self.lookup,
+            ownership=self.ownership,
+            namespaces=MemoryNamespaces(world),
+            reporter=MemoryReporter(urls.broker_id),
+            orders=self.orders,
+            cluster=self.cluster,
+            desk=self._desk_if_leading,
+            journal=self.journal,
+            readiness=lambda: self.readiness,
+            authority=lambda: (3, 1500),
+            session_state=lambda: self.session_state,
+            peers=peers,
+            instruments=self.instruments,
+            clock=SystemClock(),
+        )
+        self.surface: Surface | None = None
+
+    @property
+    def broker_id(self) -> str:
+        return self.urls.broker_id
+
+    @property
+    def url(self) -> str:
+        assert self.urls.web_url is not None
+        return self.urls.web_url
+
+    def _desk_if_leading(self) -> LeaderDesk | None:
+        return self.desk if self.world.leader_id == self.broker_id else None
+
+
+def urls_at(port: int) -> BrokerUrls:
+    """The addresses of a broker on loopback; its data plane's ports lead nowhere."""
+    external = AdvertisedListener("external", native_url=f"pulsar://outside:{port}")
+    return BrokerUrls(
+        f"127.0.0.1:{port}",
+        web_url=f"http://127.0.0.1:{port}",
+        native_url=f"pulsar://127.0.0.1:{port + 1}",
+        listeners=(external,),
+    )
+
+
+@asynccontextmanager
+async def serving_brokers(
+    ports: Sequence[int], rules: SurfaceRules | None = None, token: str | None = None
+) -> AsyncIterator[list[Broker]]:
+    """Brokers of one world on these ports; the first one leads."""
+    base = rules or SurfaceRules(CLUSTER)
+    world = World(brokers={f"127.0.0.1:{port}": urls_at(port) for port in ports})
+    world.leader_id = f"127.0.0.1:{ports[0]}"
+    async with HttpClient(token=token, timeout_s=5, max_body_bytes=1 << 20) as peers:
+        brokers = [Broker(world, urls_at(port), peers) for port in ports]
+        started: list[Surface] = []
+        try:
+            for broker, port in zip(brokers, ports, strict=True):
+                broker.surface = Surface(broker.parts, replace(base, port=port))
+                await broker.surface.start()
+                started.append(broker.surface)
+            yield brokers
+        finally:
+            for surface in started:
+                await surface.stop(1.0)
+
+
+def entry(at_ms: int = 1) -> JournalEntry:
+    """One line of a journal."""
+    skip = Skip("cluster", Reason.BELOW_THRESHOLD, "5 % above the mean")
+    return JournalEntry(at_ms, 9, 4, skip, Outcome("skipped"))

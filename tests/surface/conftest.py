@@ -1,0 +1,32 @@
+"""Brokers with a surface each, and a client."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker_ctl.http import HttpClient
+from tests.support.surface_parts import Broker, serving_brokers
+from tests.support.web_server import free_port
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpClient]:
+    async with HttpClient(timeout_s=5, max_body_bytes=1 << 20) as client:
+        yield client
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[tuple[Broker, Broker]]:
+    """The leader, and a follower."""
+    async with serving_brokers([free_port(), free_port()]) as (leader, follower):
+        yield leader, follower
+
+
+@pytest.fixture
+def leader(pair: tuple[Broker, Broker]) -> Broker:
+    return pair[0]
+
+
+@pytest.fixture
+def follower(pair: tuple[Broker, Broker]) -> Broker:
+    return pair[1]
