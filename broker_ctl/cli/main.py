@@ -13,6 +13,8 @@ from broker_ctl.errors import BrokerCtlError
 VERBS: Final = {
     "config": "broker_ctl.cli.config:command",
     "dataplane": "broker_ctl.cli.dataplane:command",
+    "quickstart": "broker_ctl.cli.quickstart:command",
+    "run": "broker_ctl.cli.run:command",
     "zookeeper": "broker_ctl.cli.zookeeper:command",
 }
 

@@ -44,8 +44,8 @@ class Event(StrEnum):
 
     OBEYED, REFUSED and UNANSWERED follow on an order. AT_SOURCE (A under the token that was to
     end), AT_DESTINATION, ELSEWHERE, FREE (and B can be asked), STRAY (free, and B cannot) and OVER
-    (the record is gone) follow on a look; REROUTED and NO_RECEIVER on the choice of another B;
-    CLOSED on the end of the record.
+    (the record is gone) follow on a look; REROUTED, NO_RECEIVER and REFUSED (by the store) on the
+    choice of another B; CLOSED on the end of the record.
     """
 
     OBEYED = "obeyed"
@@ -101,6 +101,8 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], Step]] = {
     (_S.IN_DOUBT, _E.STRAY): (_S.STRANDED, (_A.REROUTE,)),
     (_S.IN_DOUBT, _E.OVER): (_S.ABORTED, ()),
     (_S.STRANDED, _E.REROUTED): (_S.RELEASED, (_A.RECEIVE,)),
+    # The record was not what it was thought to be: B was only slow, and has ended it.
+    (_S.STRANDED, _E.REFUSED): (_S.IN_DOUBT, (_A.LOOK,)),
     # A record that nobody can fulfil would keep lookups waiting for ever.
     (_S.STRANDED, _E.NO_RECEIVER): (_S.ABORTING, (_A.CLOSE,)),
     (_S.RECEIVED, _E.CLOSED): (_S.ENDED, ()),

@@ -1,10 +1,10 @@
-"""Builds every part of a daemon from its settings, and starts none of them."""
+"""Builds every part of a daemon, floor by floor, and starts none of them."""
 
 import random
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.cluster import LiveCluster
@@ -14,15 +14,13 @@ from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.peers import HttpPeers
 from broker_ctl.coordination.registry import Registry
-from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
-from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
-from broker_ctl.daemon import session_file
 from broker_ctl.daemon.dataplanes import build_dataplane
+from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.reporting import report_rules, usage_source
-from broker_ctl.daemon.stores import open_store, read_secret
+from broker_ctl.daemon.showing import authority, surface_rules
 from broker_ctl.dataplane.interface import DataPlane
-from broker_ctl.errors import CorruptRecord, StartError
+from broker_ctl.errors import CorruptRecord
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.leader.controller import Controller
@@ -37,20 +35,15 @@ from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership, OwnershipParts
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.session import StopMode
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
-from broker_ctl.store.zookeeper.store import ZooKeeperStore
-from broker_ctl.surface.credentials import Credentials
-from broker_ctl.surface.parts import Parts, Readiness, SurfaceRules
+from broker_ctl.surface.parts import Parts, Readiness
 from broker_ctl.surface.server import Surface
 
-_PEER_REPLY_BYTES = 1 << 20
-_PEER_TIMEOUT_S = 10.0
-# Authority without an end is told as a day; whoever pulls it asks again long before.
-_LONGEST_S = 86_400.0
+_PEER_REPLY_BYTES: Final = 1 << 20
+_PEER_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -61,66 +54,80 @@ class ReadinessNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Assembly:
-    """Every part of a daemon, wired and not yet started."""
+class Coordination:
+    """Floor 2."""
 
-    settings: Settings
-    store: ZooKeeperStore
-    configuration_store: ZooKeeperStore
-    watcher: SessionWatcher
     registry: Registry
     moves: Moves
     locks: Locks
     deletions: Deletions
     election: Election
+
+
+@dataclass(frozen=True, slots=True)
+class Managers:
+    """Floor 3, what every broker runs, with the data plane below it."""
+
+    dataplane: DataPlane
     namespaces: Namespaces
     owners: Owners
     ownership: Ownership
-    dataplane: DataPlane
+    orders: OwnOrders
     dataplane_watch: DataPlaneWatch
     reporter: LoadReporter
-    controller: Controller
     journal: DecisionJournal
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Every part of a daemon, wired and not yet started."""
+
+    foundation: Foundation
+    coordination: Coordination
+    managers: Managers
+    controller: Controller
     peers_http: HttpClient
     surface: Surface
     readiness: ReadinessNow
 
 
-def broker_urls(settings: Settings) -> BrokerUrls:
-    """Where this broker says that it is reached."""
-    broker = settings.broker
-    listeners: dict[str, AdvertisedListener] = {}
-    for listener in broker.advertised_listeners:
-        found = listeners.get(listener.name, AdvertisedListener(listener.name))
-        is_tls = listener.scheme.endswith("+ssl")
-        listeners[listener.name] = AdvertisedListener(
-            listener.name,
-            found.native_url if is_tls else listener.url,
-            listener.url if is_tls else found.native_url_tls,
-        )
-    return BrokerUrls(
-        broker.broker_id,
-        broker.web_service_url,
-        broker.web_service_url_tls,
-        broker.broker_service_url,
-        broker.broker_service_url_tls,
-        tuple(sorted(listeners.values())),
+def assemble(settings: Settings, clock: Clock, draws: random.Random) -> Assembly:
+    """Wire a daemon.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
+    """
+    base = lay(settings, clock, draws)
+    coordination = _coordinate(base)
+    managers = _manage(base, coordination)
+    http = HttpClient(
+        token=None if base.credentials is None else base.credentials.own_token,
+        timeout_s=_PEER_TIMEOUT_S,
+        max_body_bytes=_PEER_REPLY_BYTES,
     )
-
-
-def _stores(settings: Settings, draws: random.Random) -> tuple[ZooKeeperStore, ZooKeeperStore]:
-    """The store of the brokers, and that of the configuration, which may be the same."""
-    metadata, session = settings.metadata, settings.session
-    if metadata.store_url is None or metadata.configuration_url is None:
-        raise StartError("metadataStoreUrl is not set")
-    reattach = (0, b"")
-    if session.stop_mode is StopMode.KEEP and session.session_directory is not None:
-        reattach = session_file.take(session.session_directory)
-    store = open_store(settings, metadata.store_url, "metadata-store", draws, reattach)
-    if metadata.configuration_url == metadata.store_url:
-        return store, store
-    name = "configuration-metadata-store"
-    return store, open_store(settings, metadata.configuration_url, name, draws)
+    controller = Controller(
+        LeaderParts(
+            store=base.store,
+            registry=coordination.registry,
+            moves=coordination.moves,
+            peers=HttpPeers(coordination.registry, http, managers.orders),
+            clock=clock,
+            journal=managers.journal,
+            rules=lambda: leader_rules(settings),
+            ring_of=managers.namespaces.ring,
+            owner_of=managers.owners.owner_of,
+        ),
+    )
+    readiness = ReadinessNow()
+    surface = _show(
+        base,
+        coordination=coordination,
+        managers=managers,
+        controller=controller,
+        http=http,
+        readiness=readiness,
+    )
+    return Assembly(base, coordination, managers, controller, http, surface, readiness)
 
 
 def _broker_of(node: Versioned) -> str | None:
@@ -130,185 +137,124 @@ def _broker_of(node: Versioned) -> str | None:
         return None
 
 
-def _credentials(settings: Settings) -> Credentials | None:
-    security = settings.security
-    if not security.authentication_enabled or security.secret_file is None:
-        return None
-    secret = read_secret(security.secret_file, "tokenSecretKeyFile")
-    return Credentials.parse(secret.decode(errors="replace"), security.super_user_roles)
-
-
-def _surface_rules(settings: Settings, credentials: Credentials | None) -> SurfaceRules:
-    secret_file = settings.dataplane.secret_file
-    secret = None if secret_file is None else read_secret(secret_file, "dataPlaneSecretFile")
-    return SurfaceRules(
-        cluster=settings.broker.cluster_name,
-        address=settings.broker.bind_address,
-        port=settings.broker.web_service_port,
-        max_body_bytes=settings.surface.max_body_bytes,
-        max_requests=settings.surface.max_requests_in_flight,
-        max_lookups=settings.surface.max_concurrent_lookups,
-        split_algorithm=settings.splitting.default_algorithm,
-        credentials=credentials,
-        dataplane_secret=None if secret is None else secret.decode(errors="replace"),
-    )
-
-
-def assemble(settings: Settings, clock: Clock, draws: random.Random) -> Assembly:
-    """Wire a daemon.
-
-    Raises:
-        StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
-    """
-    urls, tick_s = broker_urls(settings), settings.zookeeper.tick_time_s
-    credentials = _credentials(settings)
-    store, configuration_store = _stores(settings, draws)
-    nonce = secrets.token_hex(16)
-    watcher = SessionWatcher(
-        store,
-        clock,
-        broker_id=urls.broker_id,
-        nonce=nonce,
-        mode=AuthorityMode(settings.session.ownership_authority.value),
-        tick_s=tick_s,
-    )
-    registration = Registration(nonce, 0, clock.wall_ms(), urls)
-    registry = Registry(store, registration, tick_s)
-    moves, deletions = Moves(store), Deletions(store)
+def _coordinate(base: Foundation) -> Coordination:
+    broker_id, tick_s = base.urls.broker_id, base.settings.zookeeper.tick_time_s
+    registration = Registration(base.nonce, 0, base.clock.wall_ms(), base.urls)
     locks = Locks(
-        store, paths.OWNERSHIP, broker_id=urls.broker_id, broker_of=_broker_of, draws=draws
+        base.store, paths.OWNERSHIP, broker_id=broker_id, broker_of=_broker_of, draws=base.draws
     )
     election = Election(
-        store,
-        watcher,
-        clock=clock,
+        base.store,
+        base.watcher,
+        clock=base.clock,
         seat=paths.LOADBALANCE_SEAT,
-        leader=LeaderBroker(urls.broker_id, urls.web_url or urls.web_url_tls or ""),
-        draws=draws,
+        leader=LeaderBroker(broker_id, base.urls.web_url or base.urls.web_url_tls or ""),
+        draws=base.draws,
     )
+    base.watcher.listen(locks.session_changed)
+    base.watcher.listen(election.session_changed)
+    return Coordination(
+        registry=Registry(base.store, registration, tick_s),
+        moves=Moves(base.store),
+        locks=locks,
+        deletions=Deletions(base.store),
+        election=election,
+    )
+
+
+def _manage(base: Foundation, coordination: Coordination) -> Managers:
+    settings, clock = base.settings, base.clock
+    dataplane = build_dataplane(settings, clock, base.draws)
     namespaces = Namespaces(
-        store,
-        configuration_store,
+        base.store,
+        base.configuration_store,
         cluster=settings.broker.cluster_name,
         default_bundles=settings.splitting.default_bundles,
     )
-    owners = Owners(store, registry, clock, settings.session.reclaim_grace_s)
-    dataplane = build_dataplane(settings, clock, draws)
+    owners = Owners(base.store, coordination.registry, clock, settings.session.reclaim_grace_s)
     ownership = Ownership(
         OwnershipParts(
-            store=store,
-            watcher=watcher,
-            locks=locks,
+            store=base.store,
+            watcher=base.watcher,
+            locks=coordination.locks,
             namespaces=namespaces,
             owners=owners,
-            moves=moves,
-            deletions=deletions,
+            moves=coordination.moves,
+            deletions=coordination.deletions,
             dataplane=dataplane,
         ),
-        urls,
+        base.urls,
         settings.session.bundle_unloading_timeout_s,
     )
-    watcher.listen(locks.session_changed)
-    watcher.listen(election.session_changed)
-    watcher.listen_grants(ownership.granted)
+    base.watcher.listen_grants(ownership.granted)
     orders = OwnOrders(
         ownership=ownership,
         owners=owners,
-        moves=moves,
-        watcher=watcher,
+        moves=coordination.moves,
+        watcher=base.watcher,
         seat=paths.LOADBALANCE_SEAT,
-    )
-    http = HttpClient(
-        token=None if credentials is None else credentials.own_token,
-        timeout_s=_PEER_TIMEOUT_S,
-        max_body_bytes=_PEER_REPLY_BYTES,
-    )
-    history = settings.history.directory
-    journal = DecisionJournal(
-        None if history is None else HistoryWriter(history, urls.broker_id, clock)
-    )
-    controller = Controller(
-        LeaderParts(
-            store=store,
-            registry=registry,
-            moves=moves,
-            peers=HttpPeers(registry, http, orders),
-            clock=clock,
-            journal=journal,
-            rules=lambda: leader_rules(settings),
-            ring_of=namespaces.ring,
-            owner_of=owners.owner_of,
-        ),
     )
     reporter = LoadReporter(
         dataplane=dataplane,
         usage=usage_source(settings, dataplane, clock),
-        registry=registry,
+        registry=coordination.registry,
         clock=clock,
         rules=lambda: report_rules(settings),
-        urls=urls,
+        urls=base.urls,
         version=version("broker-ctl"),
     )
-    cluster, readiness = LiveCluster(registry, election), ReadinessNow()
-    is_leading = _while_leading(election, controller)
-    lookup = Lookup(
-        ownership=ownership,
-        namespaces=namespaces,
-        cluster=cluster,
-        placement=is_leading,
-        clock=clock,
-    )
-    surface = Surface(
-        Parts(
-            lookup=lookup,
-            ownership=ownership,
-            namespaces=namespaces,
-            reporter=reporter,
-            orders=orders,
-            cluster=cluster,
-            desk=is_leading,
-            journal=journal,
-            readiness=lambda: readiness.now,
-            authority=lambda: _authority(watcher, clock),
-            session_state=lambda: watcher.state,
-            peers=http,
-            instruments=Instruments(),
-            clock=clock,
-        ),
-        _surface_rules(settings, credentials),
-    )
-    return Assembly(
-        settings=settings,
-        store=store,
-        configuration_store=configuration_store,
-        watcher=watcher,
-        registry=registry,
-        moves=moves,
-        locks=locks,
-        deletions=deletions,
-        election=election,
+    directory = settings.history.directory
+    history = None if directory is None else HistoryWriter(directory, ownership.broker_id, clock)
+    failure_timeout_s = settings.dataplane.failure_timeout_s
+    return Managers(
+        dataplane=dataplane,
         namespaces=namespaces,
         owners=owners,
         ownership=ownership,
-        dataplane=dataplane,
-        dataplane_watch=DataPlaneWatch(
-            dataplane, ownership, clock, settings.dataplane.failure_timeout_s
-        ),
+        orders=orders,
+        dataplane_watch=DataPlaneWatch(dataplane, ownership, clock, failure_timeout_s),
         reporter=reporter,
-        controller=controller,
-        journal=journal,
-        peers_http=http,
-        surface=surface,
-        readiness=readiness,
+        journal=DecisionJournal(history),
     )
+
+
+def _show(
+    base: Foundation,
+    *,
+    coordination: Coordination,
+    managers: Managers,
+    controller: Controller,
+    http: HttpClient,
+    readiness: ReadinessNow,
+) -> Surface:
+    cluster = LiveCluster(coordination.registry, coordination.election)
+    while_leading = _while_leading(coordination.election, controller)
+    lookup = Lookup(
+        ownership=managers.ownership,
+        namespaces=managers.namespaces,
+        cluster=cluster,
+        placement=while_leading,
+        clock=base.clock,
+    )
+    parts = Parts(
+        lookup=lookup,
+        ownership=managers.ownership,
+        namespaces=managers.namespaces,
+        reporter=managers.reporter,
+        orders=managers.orders,
+        cluster=cluster,
+        desk=while_leading,
+        journal=managers.journal,
+        readiness=lambda: readiness.now,
+        authority=lambda: authority(base.watcher, base.clock),
+        session_state=lambda: base.watcher.state,
+        peers=http,
+        instruments=Instruments(),
+        clock=base.clock,
+    )
+    return Surface(parts, surface_rules(base.settings, base.credentials))
 
 
 def _while_leading(election: Election, controller: Controller) -> Callable[[], Controller | None]:
     """The controller while it leads; nothing it says counts at other times."""
     return lambda: controller if election.leadership is not None else None
-
-
-def _authority(watcher: SessionWatcher, clock: Clock) -> tuple[int, int]:
-    """Session epoch, and for how many milliseconds acts may still be started."""
-    remaining_s = watcher.deadline_s - clock.now_s()
-    return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)

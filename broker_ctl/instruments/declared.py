@@ -119,7 +119,7 @@ class LeaderInstruments:
     """What the leader decides, and what comes of it."""
 
     def __init__(self) -> None:
-        self.decisions = Counter(
+        self.decisions = Total(
             "broker_ctl_decisions_total",
             "Decisions, by what, why and what came of it.",
             ("kind", "reason", "result"),
@@ -131,17 +131,12 @@ class LeaderInstruments:
             "broker_ctl_imbalance_ratio",
             "Imbalance of the cluster at the leader's last look, 0 where all are equal.",
         )
-        self.unload_brokers = Counter(
-            "pulsar_lb_unload_broker_total",
-            "How often a broker was relieved of bundles.",
-            constants=_UNLOADING,
-        )
-        self.unload_bundles = Counter(
+        self.unload_bundles = Total(
             "pulsar_lb_unload_bundle_total",
-            "Bundles that were moved away from overloaded brokers.",
+            "Bundles that the leader moved from one broker to another.",
             constants=_UNLOADING,
         )
-        self.bundle_splits = Counter(
+        self.bundle_splits = Total(
             "pulsar_lb_bundles_split_total", "Bundles that were split.", constants=_SPLITTING
         )
 

@@ -32,12 +32,17 @@ class Remembered:
 
 
 class BundleMemory:
-    """Lives as long as one leading; a new leader begins with nothing and looks for itself."""
+    """Lives as long as one leading; a new leader begins with nothing and looks for itself.
+
+    Attributes:
+        splitting: bundles whose split was ordered and has not been answered.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._bundles: dict[Bundle, Remembered] = {}
         self._settled: deque[Settled] = deque()
+        self.splitting: set[Bundle] = set()
 
     def of(self, bundle: Bundle) -> Remembered:
         """What is remembered, to read only."""

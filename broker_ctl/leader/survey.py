@@ -29,7 +29,6 @@ class Survey:
     """Takes views for one leading.
 
     Attributes:
-        splitting: bundles whose split was ordered and has not been answered.
         latest: the newest view.
         latest_ms: when it was taken, for people.
     """
@@ -41,7 +40,6 @@ class Survey:
         self._epoch = epoch
         self._board = board
         self._memory = memory
-        self.splitting: set[Bundle] = set()
         self.latest: ClusterView | None = None
         self.latest_ms = 0
 
@@ -73,7 +71,7 @@ class Survey:
                 InFlight(record.move.bundle, record.move.from_broker, record.move.to_broker)
                 for record in self._parts.moves.all
             ],
-            splitting=self.splitting,
+            splitting=self._memory.splitting,
             settled=self._memory.settled(),
         )
         self.latest_ms = self._parts.clock.wall_ms()

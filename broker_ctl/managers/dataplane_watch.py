@@ -7,6 +7,7 @@ out, and only then gives the bundles up.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from broker_ctl.clock import Clock
@@ -36,11 +37,18 @@ class DataPlaneWatch:
         self._timeout_s = failure_timeout_s
         self.restarts = 0
 
+    async def start(self) -> None:
+        """Start the data plane; wait as long as it takes for the broker process to answer."""
+        await self._until_answered(self._dataplane.start)
+
     async def wait_answering(self) -> None:
         """Return once the broker process answers."""
+        await self._until_answered(self._dataplane.loaded)
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[object]]) -> None:
         while True:
             try:
-                await self._dataplane.loaded()
+                await ask()
             except DataPlaneError as error:
                 log.warning("the data plane does not answer: %s", error)
                 await asyncio.sleep(self._timeout_s / _ASKS)

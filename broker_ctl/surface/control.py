@@ -8,7 +8,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.orders import parse_order
 from broker_ctl.errors import BrokerCtlError, Fenced, InvalidName, OwnershipError
-from broker_ctl.ports import JournalEntry
+from broker_ctl.managers.journal import entry_row
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.parts import Parts
@@ -77,7 +77,7 @@ class ControlRoutes:
                     {"bundle": str(bundle), "state": held.state, "token": held.token}
                     for bundle, held in sorted(parts.ownership.owned().items())
                 ],
-                "journal": [_entry_row(entry) for entry in parts.journal.recent(_ENTRIES)],
+                "journal": [entry_row(entry) for entry in parts.journal.recent(_ENTRIES)],
             }
         )
 
@@ -114,16 +114,3 @@ class ControlRoutes:
     def _to_leader(self, request: web.Request) -> web.Response:
         own_id = self._parts.ownership.urls.broker_id
         return redirect_to_leader(request, self._parts.cluster, own_id)
-
-
-def _entry_row(entry: JournalEntry) -> dict[str, Any]:
-    return {
-        "at_ms": entry.at_ms,
-        "epoch": entry.epoch,
-        "cycle": entry.cycle,
-        "decision": entry.decision.to_row(),
-        "result": entry.outcome.result,
-        "detail": entry.outcome.detail,
-        "took_s": entry.outcome.took_s,
-        "extra": dict(entry.extra),
-    }

@@ -3,14 +3,15 @@
 from collections import Counter as Counting
 from collections.abc import Callable, Mapping
 
+from broker_ctl.core.decisions import Split, Transfer
 from broker_ctl.core.load import SystemUsage
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.session import State as SessionState
-from broker_ctl.instruments.declared import BundleInstruments, SurfaceInstruments
+from broker_ctl.instruments.declared import BundleInstruments, LeaderInstruments, SurfaceInstruments
 from broker_ctl.instruments.kinds import Labels
 from broker_ctl.managers.lookup import LookupStatistics
 from broker_ctl.surface.bounds import Bound, Lanes
-from broker_ctl.surface.parts import LoadReporter, Ownership, Parts
+from broker_ctl.surface.parts import DecisionJournal, LoadReporter, Ownership, Parts
 
 # States in which a broker has a bundle, or is about to.
 _HELD = tuple(
@@ -23,6 +24,7 @@ def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
     instruments = parts.instruments
     _follow_lookups(instruments.surface, parts.lookup.statistics)
     _follow_bundles(instruments.bundles, parts.ownership, parts.reporter)
+    _follow_decisions(instruments.leader, parts.journal)
     session, surface = instruments.session, instruments.surface
     session.state.follow(
         lambda: {(state,): float(state == parts.session_state()) for state in SessionState}
@@ -74,3 +76,17 @@ def _follow_bundles(
     bundles.direct_memory_usage.follow(usage(lambda one: one.direct_memory.percent))
     bundles.bandwidth_in_usage.follow(usage(lambda one: one.bandwidth_in.percent))
     bundles.bandwidth_out_usage.follow(usage(lambda one: one.bandwidth_out.percent))
+
+
+def _follow_decisions(leader: LeaderInstruments, journal: DecisionJournal) -> None:
+    def done(decided: str) -> float:
+        counts = journal.counts()
+        return sum(
+            count
+            for (kind, _, result), count in counts.items()
+            if kind == decided and result == "done"
+        )
+
+    leader.decisions.follow(journal.counts)
+    leader.unload_bundles.follow(lambda: done(Transfer.kind))
+    leader.bundle_splits.follow(lambda: done(Split.kind))

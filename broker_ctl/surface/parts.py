@@ -15,7 +15,7 @@ from broker_ctl.core.session import State as SessionState
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.managers.lookup import Answer, LookupStatistics
-from broker_ctl.ports import Cluster, Journal, LeaderDesk, Orders
+from broker_ctl.ports import Cluster, JournalEntry, LeaderDesk, Orders
 from broker_ctl.surface.credentials import Credentials
 
 
@@ -147,6 +147,18 @@ class LoadReporter(Protocol):
         ...
 
 
+class DecisionJournal(Protocol):
+    """What was decided; see `managers.journal.DecisionJournal`."""
+
+    def recent(self, limit: int) -> list[JournalEntry]:
+        """The newest entries, newest first."""
+        ...
+
+    def counts(self) -> Mapping[tuple[str, str, str], int]:
+        """Decisions by kind, reason and result."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """Whether clients should come here, and why not."""
@@ -172,7 +184,7 @@ class Parts:
     orders: Orders
     cluster: Cluster
     desk: Callable[[], LeaderDesk | None]
-    journal: Journal
+    journal: DecisionJournal
     readiness: Callable[[], Readiness]
     authority: Callable[[], tuple[int, int]]
     session_state: Callable[[], SessionState]

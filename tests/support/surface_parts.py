@@ -253,12 +253,16 @@ class MemoryOrders:
 class MemoryJournal:
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
+        self.counted: dict[tuple[str, str, str], int] = {}
 
     def record(self, entry: JournalEntry) -> None:
         self.entries.insert(0, entry)
 
     def recent(self, limit: int) -> list[JournalEntry]:
         return self.entries[:limit]
+
+    def counts(self) -> Mapping[tuple[str, str, str], int]:
+        return self.counted
 
 
 @dataclass

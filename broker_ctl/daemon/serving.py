@@ -1,0 +1,103 @@
+"""What runs (design section 3).
+
+store > session > ownership > registration > load report, election > (leading: controller)
+"""
+
+import asyncio
+import logging
+
+from broker_ctl.daemon.assembly import Assembly
+from broker_ctl.daemon.service import Notifier
+from broker_ctl.errors import DataPlaneUnreachable, StartError
+from broker_ctl.surface.parts import Readiness
+
+log = logging.getLogger(__name__)
+
+
+class Serving:
+    """One session after another, until the store is closed."""
+
+    def __init__(self, assembly: Assembly, notifier: Notifier) -> None:
+        self._base = assembly.foundation
+        self._coordination = assembly.coordination
+        self._managers = assembly.managers
+        self._controller = assembly.controller
+        self._readiness = assembly.readiness
+        self._notifier = notifier
+
+    async def run(self) -> None:
+        """Serve; returns when the store is closed.
+
+        Raises:
+            StartError: another process has this broker's id, or the cluster is not ours alone.
+        """
+        base, coordination, managers = self._base, self._coordination, self._managers
+        self._not_ready("the data plane does not answer")
+        await managers.dataplane_watch.start()
+        self._not_ready("no connection to ZooKeeper yet")
+        # Before the store, so that no event of the session is missed.
+        base.watcher.start()
+        await base.store.start()
+        if base.configuration_store is not base.store:
+            await base.configuration_store.start()
+        await base.store.wait_connected()
+        await base.configuration_store.wait_connected()
+        # Watches before reads: whatever changes from here on is heard.
+        await managers.namespaces.start()
+        await coordination.registry.start()
+        await managers.owners.start()
+        await coordination.moves.start()
+        await coordination.locks.start()
+        coordination.deletions.start()
+        await base.watcher.run_epochs(self._session)
+
+    async def _session(self, epoch: int) -> None:
+        """Take again what was owned, register, and work until the session ends."""
+        self._not_ready("waiting for the first committed heartbeat")
+        await self._base.watcher.wait_authority()
+        await self._refuse_mixed_cluster()
+        try:
+            async with self._managers.ownership.session(epoch):
+                while True:
+                    self._not_ready("the data plane does not answer")
+                    await self._managers.dataplane_watch.wait_answering()
+                    await self._work()
+        finally:
+            self._coordination.registry.ended()
+            self._not_ready(f"session {epoch} has ended")
+
+    async def _work(self) -> None:
+        """Registered and at work, until the data plane falls silent."""
+        coordination, managers = self._coordination, self._managers
+        self._not_ready("registering")
+        await coordination.registry.register(await managers.reporter.first())
+        if managers.ownership.is_draining:
+            await coordination.registry.announce_drain()
+        else:
+            self._readiness.now = Readiness(is_ready=True)
+            self._notifier.send("READY=1", f"STATUS=serving as {managers.ownership.broker_id}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(managers.reporter.run(), name="load report")
+                group.create_task(coordination.election.run(self._controller.lead), name="election")
+                group.create_task(managers.dataplane_watch.run(), name="data plane watch")
+        except* DataPlaneUnreachable as silent:
+            reason = f"the data plane is silent: {silent.exceptions[0]}"
+            log.warning("%s; giving everything up", reason)
+            self._not_ready(reason)
+            await coordination.registry.unregister()
+            await managers.ownership.abandon()
+
+    async def _refuse_mixed_cluster(self) -> None:
+        if self._base.settings.broker.allow_mixed_cluster:
+            return
+        found = await self._coordination.registry.foreign_brokers()
+        foreign = [broker_id for broker_id in found if broker_id != self._base.urls.broker_id]
+        if foreign:
+            raise StartError(
+                f"{', '.join(foreign)} in /loadbalance/brokers are no broker-ctl processes; what "
+                "is promised does not hold beside them. allowMixedCluster=true joins all the same",
+            )
+
+    def _not_ready(self, reason: str) -> None:
+        self._readiness.now = Readiness(is_ready=False, reason=reason)

@@ -1,0 +1,34 @@
+"""The surface as the settings ask for it."""
+
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.daemon.stores import read_secret
+from broker_ctl.settings.root import Settings
+from broker_ctl.surface.credentials import Credentials
+from broker_ctl.surface.parts import SurfaceRules
+
+# Authority without an end is told as a day; whoever pulls it asks again long before.
+_LONGEST_S = 86_400.0
+
+
+def surface_rules(settings: Settings, credentials: Credentials | None) -> SurfaceRules:
+    """Where it listens, whom it lets in, and its bounds."""
+    secret_file = settings.dataplane.secret_file
+    secret = None if secret_file is None else read_secret(secret_file, "dataPlaneSecretFile")
+    return SurfaceRules(
+        cluster=settings.broker.cluster_name,
+        address=settings.broker.bind_address,
+        port=settings.broker.web_service_port,
+        max_body_bytes=settings.surface.max_body_bytes,
+        max_requests=settings.surface.max_requests_in_flight,
+        max_lookups=settings.surface.max_concurrent_lookups,
+        split_algorithm=settings.splitting.default_algorithm,
+        credentials=credentials,
+        dataplane_secret=None if secret is None else secret.decode(errors="replace"),
+    )
+
+
+def authority(watcher: SessionWatcher, clock: Clock) -> tuple[int, int]:
+    """Session epoch, and for how many milliseconds acts may still be started."""
+    remaining_s = watcher.deadline_s - clock.now_s()
+    return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)

@@ -1,0 +1,246 @@
+"""Carrying decisions out: moves, splits and placements, each written down with its outcome."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Final
+
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.moves import MoveRecord
+from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
+from broker_ctl.core.footprint import NO_FOOTPRINT
+from broker_ctl.core.move import ADOPTED, BEGUN, Step
+from broker_ctl.core.orders import Cut, Take
+from broker_ctl.errors import (
+    Ambiguous,
+    AuthorityLost,
+    BrokerCtlError,
+    BundleGone,
+    BundleMoving,
+    Fenced,
+    InvariantBroken,
+    MultiFailed,
+    NotOwner,
+    PeerRefused,
+)
+from broker_ctl.leader.bundle_memory import BundleMemory
+from broker_ctl.leader.dispatch import Dispatch
+from broker_ctl.leader.outcomes import Outcomes
+from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.transfer import Choose, MoveRun, newest_owner
+from broker_ctl.ports import Outcome
+from broker_ctl.store import paths
+from broker_ctl.store.records.ours import Move
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 32
+
+
+class Executor:
+    """The hands of one leading.
+
+    Args:
+        choose: another receiver for a move whose own one failed.
+    """
+
+    def __init__(
+        self,
+        parts: LeaderParts,
+        leadership: Leadership,
+        memory: BundleMemory,
+        outcomes: Outcomes,
+        choose: Choose,
+    ) -> None:
+        self._parts = parts
+        self._leadership = leadership
+        self._memory = memory
+        self._outcomes = outcomes
+        self._choose = choose
+        self._dispatch = Dispatch(parts, leadership)
+        self._numbers = count(1)
+        self._driven: set[str] = set()
+
+    async def perform(self, decisions: Iterable[Action]) -> None:
+        """Carry out all of them, many at a time; returns when the last has come out.
+
+        How many moves there may be at a time is for the plan's budgets to say.
+
+        Raises:
+            ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
+        """
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(decision: Action) -> None:
+            async with room:
+                await self._tolerate(self.carry_out(decision))
+
+        async with asyncio.TaskGroup() as group:
+            for decision in decisions:
+                group.create_task(one(decision), name=f"{decision.kind} {decision.bundles[0]}")
+
+    async def carry_out(self, decision: Action) -> None:
+        """Carry out one, and write down what came of it.
+
+        Raises:
+            OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
+            Fenced, AuthorityLost: this broker does not lead any more.
+        """
+        with self._written_down(decision):
+            await self._act(decision)
+
+    @contextmanager
+    def _written_down(self, decision: Action) -> Iterator[None]:
+        began_s = self._parts.clock.now_s()
+        try:
+            yield
+        except BrokerCtlError as error:
+            outcome = Outcome("failed", str(error), self._parts.clock.now_s() - began_s)
+            self._outcomes.record(decision, outcome)
+            raise
+        took_s = self._parts.clock.now_s() - began_s
+        self._outcomes.record(decision, Outcome("done", took_s=took_s))
+
+    @staticmethod
+    async def _tolerate(work: Awaitable[None]) -> None:
+        """One that fails is no reason to stop the others, unless all must stop."""
+        try:
+            await work
+        except (AuthorityLost, Fenced):
+            raise
+        except BrokerCtlError as error:
+            log.debug("%s", error)
+
+    async def _act(self, decision: Action) -> None:
+        self._leadership.check()
+        match decision:
+            case Transfer():
+                await self._transfer(decision)
+            case Split():
+                await self._split(decision)
+            case Assign():
+                await self._assign(decision)
+            case Unload() | Merge():
+                raise InvariantBroken(f"no plan has this: {decision.sentence}")
+
+    # Placements and splits.
+
+    async def _assign(self, assign: Assign) -> None:
+        rules = self._parts.rules()
+        take = Take(self._leadership.epoch, assign.bundle)
+        await self._dispatch.send(assign.destination, take, rules.order_s + rules.load_s)
+        self._memory.given(assign.bundle, assign.destination)
+
+    async def _split(self, split: Split) -> None:
+        rules, bundle = self._parts.rules(), split.bundle
+        cut = Cut(self._leadership.epoch, bundle, split.algorithm, split.boundaries)
+        self._memory.splitting.add(bundle)
+        try:
+            reply = await self._dispatch.send(split.owner, cut, rules.order_s + rules.load_s)
+        finally:
+            self._memory.splitting.discard(bundle)
+        if not reply.get("children"):
+            raise PeerRefused("NothingToSplit", f"{split.owner}: no boundary would part {bundle}")
+
+    # Moves.
+
+    async def _transfer(self, transfer: Transfer) -> None:
+        """The view is some time old: everything is looked at again before the record is made."""
+        bundle, rules = transfer.bundle, self._parts.rules()
+        if (other := self._parts.moves.of(bundle)) is not None:
+            raise BundleMoving(f"{bundle}: {other.move.bundle} is on its way already")
+        ring = await self._parts.ring_of(bundle.namespace)
+        if bundle not in ring:
+            raise BundleGone(f"{bundle} is no bundle of its namespace")
+        owner = await newest_owner(self._parts.store, bundle)
+        if owner is None or owner.broker_id != transfer.source:
+            whose = "nobody" if owner is None else owner.broker_id
+            raise NotOwner(f"{bundle} is owned by {whose}, not by {transfer.source}")
+        limit_s = rules.unload_s + rules.load_s + 4 * rules.order_s
+        move = Move(
+            move_id=f"{self._leadership.epoch:010d}-{next(self._numbers):06d}",
+            bundle=bundle,
+            epoch=self._leadership.epoch,
+            from_broker=transfer.source,
+            token=owner.token,
+            to_broker=transfer.destination,
+            deadline_ms=self._parts.clock.wall_ms() + round(limit_s * 1000),
+            ring_version=ring.version,
+        )
+        self._driven.add(move.move_id)
+        try:
+            record = await self._reserve(move)
+            await self._drive(record, BEGUN, transfer.footprint.throughput_bytes)
+        finally:
+            self._driven.discard(move.move_id)
+
+    async def _reserve(self, move: Move) -> MoveRecord:
+        try:
+            return await self._parts.moves.begin(move, self._leadership.guard)
+        except MultiFailed as error:
+            if error.index == 0:
+                raise Fenced(f"another leader was elected: {error}") from error
+            raise
+        except Ambiguous:
+            found = await self._parts.moves.read(move.move_id)
+            if found is None:
+                raise
+            return found
+
+    async def _drive(self, record: MoveRecord, begin: Step, throughput_bytes: float) -> None:
+        bundle = record.move.bundle
+        run = MoveRun(self._parts, self._leadership, record, self._choose)
+        try:
+            destination = await run.drive(begin)
+        finally:
+            if run.has_disturbed:
+                self._memory.disturbed(bundle)
+        self._memory.given(bundle, destination)
+        self._memory.moved(bundle, throughput_bytes)
+
+    async def adopt(self) -> None:
+        """Take over every move that nobody here drives, and finish or abort it.
+
+        Those of an earlier leader when leading begins; later on those of ours whose driving ended
+        in an error of the store.
+
+        Raises:
+            ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
+        """
+        # Our copy may be behind what the earlier leader wrote last.
+        await self._parts.store.sync(paths.MOVES)
+        await self._parts.moves.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            for record in self._parts.moves.all:
+                move_id = record.move.move_id
+                if move_id not in self._driven:
+                    work = self._tolerate(self._adopt(record))
+                    group.create_task(work, name=f"adopt {move_id}")
+
+    async def _adopt(self, record: MoveRecord) -> None:
+        move = record.move
+        decision = Transfer(
+            bundle=move.bundle,
+            source=move.from_broker,
+            destination=move.to_broker,
+            reason=Reason.RESERVED,
+            detail=f"begun at epoch {move.epoch}, taken over",
+            footprint=NO_FOOTPRINT,
+            source_before=NO_FOOTPRINT,
+            destination_before=NO_FOOTPRINT,
+        )
+        self._driven.add(move.move_id)
+        try:
+            adopted = await self._parts.moves.adopt(
+                record, self._leadership.epoch, self._leadership.guard
+            )
+            with self._written_down(decision):
+                await self._drive(adopted, ADOPTED, 0.0)
+        except MultiFailed as error:
+            if error.index == 0:
+                raise Fenced(f"another leader was elected: {error}") from error
+            log.debug("move %s has ended by itself", move.move_id)
+        finally:
+            self._driven.discard(move.move_id)

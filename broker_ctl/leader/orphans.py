@@ -1,0 +1,140 @@
+"""Bundles whose broker has gone are placed again without waiting for a lookup.
+
+Only those that had traffic: nobody waits for the others. A broker whose session expired may come
+back within the grace and has its bundles for itself until then (I7).
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Assign
+from broker_ctl.core.view import BundleView
+from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, NoBroker
+from broker_ctl.leader.bundle_memory import BundleMemory
+from broker_ctl.leader.executor import Executor
+from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.placement import Placements
+from broker_ctl.leader.steadiness import Steadiness
+from broker_ctl.leader.survey import Survey
+
+log = logging.getLogger(__name__)
+
+_PER_ROUND: Final = 256
+_SHORTEST_S: Final = 0.1
+_LONGEST_S: Final = 10.0
+
+
+class Orphans:
+    """One loop of one leading."""
+
+    def __init__(
+        self,
+        parts: LeaderParts,
+        survey: Survey,
+        memory: BundleMemory,
+        placements: Placements,
+        executor: Executor,
+        steadiness: Steadiness,
+    ) -> None:
+        self._parts = parts
+        self._survey = survey
+        self._memory = memory
+        self._placements = placements
+        self._executor = executor
+        self._steadiness = steadiness
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Look whenever a broker comes or goes, and now and then."""
+        stop_listening = self._parts.registry.listen(self._wake.set)
+        try:
+            while True:
+                self._wake.clear()
+                await self._steadiness.wait_steady()
+                await self._place_all()
+                await self._wait_news()
+        finally:
+            stop_listening()
+
+    async def _wait_news(self) -> None:
+        try:
+            async with asyncio.timeout(_LONGEST_S):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def _place_all(self) -> None:
+        """Round after round: when the next grace ends, else the later the less came of the last."""
+        pause_s = _SHORTEST_S
+        while True:
+            try:
+                before = await self._orphans()
+                grace_left_s = await self._place(before)
+                after = await self._orphans() if before else []
+            except (AuthorityLost, Fenced):
+                raise
+            except BrokerCtlError as error:
+                log.info("orphans: %s", error)
+                return
+            if not after:
+                return
+            is_progress = len(after) < len(before)
+            pause_s = _SHORTEST_S if is_progress else min(pause_s * 2, _LONGEST_S)
+            await asyncio.sleep(pause_s if grace_left_s is None else grace_left_s)
+
+    async def _orphans(self) -> list[BundleView]:
+        """The heaviest first: they have the most clients."""
+        view = await self._survey.take()
+        found = [
+            seen
+            for seen in view.bundles.values()
+            if seen.owner is None
+            and not view.is_busy(seen.bundle)
+            and _had_traffic(seen)
+            and self._is_forsaken(seen.bundle)
+        ]
+        return sorted(found, key=lambda seen: (-seen.load.short.throughput, seen.bundle))
+
+    def _is_forsaken(self, bundle: Bundle) -> bool:
+        """Its broker is gone or going. What was unloaded from one that stays is for lookups."""
+        owner = self._memory.of(bundle).owner
+        return owner is None or not self._parts.can_receive(owner)
+
+    async def _place(self, orphans: list[BundleView]) -> float | None:
+        """Place what may be; answers with how long the next one is in its grace."""
+        ripe, grace_left_s = self._by_grace(orphans)
+        assigns: list[Assign] = []
+        for bundle in ripe[:_PER_ROUND]:
+            try:
+                choice = await self._placements.place(bundle)
+            except NoBroker as error:
+                log.info("orphans: %s", error)
+                break
+            assert choice.broker_id is not None
+            whose = self._memory.of(bundle).owner or "its broker"
+            detail = f"{whose} is gone; {choice.broker_id} has {choice.detail}"
+            assigns.append(Assign(bundle, choice.broker_id, choice.reason, detail))
+        await self._executor.perform(assigns)
+        return grace_left_s
+
+    def _by_grace(self, orphans: list[BundleView]) -> tuple[list[Bundle], float | None]:
+        grace_s, now_s = self._parts.rules().reclaim_grace_s, self._parts.clock.now_s()
+        ripe: list[Bundle] = []
+        left_s: list[float] = []
+        for seen in orphans:
+            free_since_s = self._memory.of(seen.bundle).free_since_s
+            if free_since_s is None:
+                continue  # taken since the view
+            remaining_s = free_since_s + grace_s - now_s
+            if remaining_s > 0:
+                left_s.append(remaining_s)
+            else:
+                ripe.append(seen.bundle)
+        return ripe, min(left_s, default=None)
+
+
+def _had_traffic(seen: BundleView) -> bool:
+    average = seen.load.short
+    return average.samples > 0 and (average.msg_rate > 0 or average.throughput > 0)

@@ -1,0 +1,152 @@
+"""Choosing who receives a bundle that nobody owns, and keeping the promise.
+
+Between a choice and the report of the chosen broker lie seconds, in which a burst of lookups asks
+again and again. Each choice is reserved: the same bundle gets the same answer, and the next bundle
+sees the broker as if it had the first one already. Pulsar's leader drops such promises at the next
+report of any broker, so that the broker that looks idle is flooded (reference:
+pulsar-load-management 3.10, and row 14 of 11).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Assign, Reason
+from broker_ctl.core.footprint import Footprint
+from broker_ctl.core.placement.pipeline import place
+from broker_ctl.core.placement.policy import Choice
+from broker_ctl.core.view import BundleView, ClusterView
+from broker_ctl.errors import NoBroker
+from broker_ctl.leader.load_board import LoadBoard
+from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.survey import Survey
+
+_FRESH_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A promise: ``broker_id`` is to take the bundle, and is kept free for it ``until_s``."""
+
+    broker_id: str
+    choice: Choice
+    until_s: float
+
+
+class Placements:
+    """The placements of one leading."""
+
+    def __init__(
+        self, parts: LeaderParts, leadership: Leadership, board: LoadBoard, survey: Survey
+    ) -> None:
+        self._parts = parts
+        self._leadership = leadership
+        self._board = board
+        self._survey = survey
+        self._reserved: dict[Bundle, Reservation] = {}
+        self._full: ClusterView | None = None
+        # Brokers with all that was promised to them, and no bundles: cheap to change per choice.
+        self._promised: ClusterView | None = None
+        self._turn = asyncio.Lock()
+
+    @property
+    def reserved(self) -> dict[Bundle, Reservation]:
+        """Promises that stand."""
+        return dict(self._reserved)
+
+    async def place(self, bundle: Bundle) -> Choice:
+        """Who receives a bundle; asked again, the answer is the same until it can no longer be.
+
+        Raises:
+            NoBroker: nobody may receive it.
+            AuthorityLost: this broker does not lead any more.
+        """
+        self._leadership.check()
+        async with self._turn:
+            now_s = self._parts.clock.now_s()
+            held = self._reserved.get(bundle)
+            if held is not None and self._stands(bundle, held, now_s):
+                return held.choice
+            self._reserved.pop(bundle, None)
+            view = await self._fresh(now_s)
+            candidates = self._candidates(view, frozenset())
+            rules = self._parts.rules()
+            choice = place(view, bundle, candidates, rules.placement, rules.placement_rules)
+            return self._reserve(bundle, choice, now_s)
+
+    async def choose(self, bundle: Bundle, in_vain: frozenset[str]) -> str:
+        """Who else receives a bundle, after those ``in_vain`` did not.
+
+        Raises:
+            NoBroker: nobody is left.
+        """
+        self._leadership.check()
+        async with self._turn:
+            view = await self._fresh(self._parts.clock.now_s())
+            # The move that is under way names the very broker that failed.
+            moves = {other: move for other, move in view.moves.items() if other != bundle}
+            view = replace(view, moves=moves)
+            candidates = self._candidates(view, in_vain)
+            rules = self._parts.rules()
+            choice = place(view, bundle, candidates, rules.placement, rules.placement_rules)
+            if choice.broker_id is None:
+                raise NoBroker(f"{bundle}: {choice.detail}")
+            return choice.broker_id
+
+    def _candidates(self, view: ClusterView, excluded: frozenset[str]) -> Sequence[str]:
+        """The view is up to a second old, the registry is not."""
+        able = view.receivers(self._parts.rules().placement_rules.report_ttl_s)
+        return [b for b in able if b not in excluded and self._parts.can_receive(b)]
+
+    def _reserve(self, bundle: Bundle, choice: Choice, now_s: float) -> Choice:
+        if choice.broker_id is None:
+            raise NoBroker(f"{bundle}: {choice.detail}")
+        until_s = now_s + self._parts.rules().reservation_s
+        self._reserved[bundle] = Reservation(choice.broker_id, choice, until_s)
+        if self._promised is not None:
+            self._promised = self._with_promise(self._promised, bundle, choice.broker_id)
+        return choice
+
+    # What stands.
+
+    def _stands(self, bundle: Bundle, held: Reservation, now_s: float) -> bool:
+        """Until its broker reports the bundle, goes away, or lets the time pass."""
+        report = self._board.reports.get(held.broker_id)
+        is_reported = report is not None and bundle in report.lines
+        return now_s < held.until_s and not is_reported and self._parts.can_receive(held.broker_id)
+
+    async def _fresh(self, now_s: float) -> ClusterView:
+        """The brokers with their promises, at most a second old."""
+        if self._full is None or now_s - self._full.taken_at_s >= _FRESH_S:
+            self._full = await self._survey.take(draw_seed=self._leadership.epoch)
+            self._promised = None
+        if self._promised is None:
+            self._reserved = {
+                bundle: held
+                for bundle, held in self._reserved.items()
+                if self._stands(bundle, held, now_s)
+            }
+            view = replace(self._full, bundles={})
+            for bundle, held in self._reserved.items():
+                view = self._with_promise(view, bundle, held.broker_id)
+            self._promised = view
+        return self._promised
+
+    def _with_promise(self, view: ClusterView, bundle: Bundle, broker_id: str) -> ClusterView:
+        """The view with one more bundle at a broker, unless it is counted there already."""
+        broker = view.brokers.get(broker_id)
+        if broker is None or bundle in broker.owned:
+            return view
+        known = self._full.bundles.get(bundle) if self._full is not None else None
+        load = self._board.load_of(bundle)
+        footprint = (
+            known.footprint
+            if known is not None
+            else Footprint(0.0, load.short.throughput, load.long.msg_rate, load.topics)
+        )
+        seen = BundleView(bundle, None, load, footprint=footprint)
+        promise = Assign(bundle, broker_id, Reason.RESERVED, "promised")
+        return replace(replace(view, bundles={bundle: seen}).after(promise), bundles={})

@@ -1,0 +1,189 @@
+"""Averages on paper: what one leader leaves to the next (reference: pulsar-load-management 3.11).
+
+Nodes and fields are Pulsar's. Only what changed is written, in batches under the leader's guard. A
+bundle that was never written goes at the next turn, so that a new leader knows which bundles have
+traffic even if this one ends soon.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.load import BundleLoad
+from broker_ctl.errors import (
+    CorruptRecord,
+    Fenced,
+    InvalidName,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    StoreError,
+)
+from broker_ctl.leader.load_board import LoadBoard
+from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
+from broker_ctl.store.path_rules import parent_of
+from broker_ctl.store.records.load import BundleData, TimeAverageBrokerData
+
+log = logging.getLogger(__name__)
+
+_TURN_S: Final = 10.0
+_BATCH: Final = 64
+
+
+async def read_bundle_data(store: MetadataStore) -> Mapping[Bundle, BundleLoad]:
+    """What an earlier leader left; a node that does not decode is left out."""
+    bundles: list[Bundle] = []
+    for tenant in await store.children(paths.BUNDLE_DATA):
+        for name in await store.children(f"{paths.BUNDLE_DATA}/{tenant}"):
+            for part in await store.children(f"{paths.BUNDLE_DATA}/{tenant}/{name}"):
+                try:
+                    bundles.append(Bundle.parse(f"{tenant}/{name}/{part}"))
+                except InvalidName as error:
+                    log.warning("skipped averages: %s", error)
+    nodes = await store.get_many([paths.bundle_data(bundle) for bundle in bundles])
+    loads: dict[Bundle, BundleLoad] = {}
+    for bundle, node in zip(bundles, nodes, strict=True):
+        if node is None:
+            continue
+        try:
+            loads[bundle] = BundleData.decode(node.path, node.data).load
+        except CorruptRecord as error:
+            log.warning("skipped averages: %s", error)
+    return loads
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A node as it should be; without data it should not be."""
+
+    path: str
+    data: bytes | None
+
+
+class Quotas:
+    """The writer of one leading.
+
+    Args:
+        found: what is written already.
+    """
+
+    def __init__(
+        self,
+        parts: LeaderParts,
+        leadership: Leadership,
+        board: LoadBoard,
+        found: Mapping[Bundle, BundleLoad],
+    ) -> None:
+        self._parts = parts
+        self._leadership = leadership
+        self._board = board
+        self._written = dict(found)
+        self._existing = {paths.bundle_data(bundle) for bundle in found}
+        self._full_s = parts.clock.now_s()
+
+    async def run(self) -> None:
+        """Write new bundles at each turn, and everything that changed at the interval.
+
+        Raises:
+            Fenced: another leader was elected.
+        """
+        while True:
+            interval_s = self._parts.rules().quota_interval_s
+            await asyncio.sleep(min(_TURN_S, interval_s))
+            now_s = self._parts.clock.now_s()
+            is_full = now_s - self._full_s >= interval_s
+            try:
+                await self.write(is_full=is_full)
+            except StoreError as error:
+                # What was written is known; the rest is still wished for at the next turn.
+                log.info("averages were not written: %s", error)
+                continue
+            if is_full:
+                self._full_s = now_s
+
+    async def write(self, *, is_full: bool) -> None:
+        """Bundles that are new or no more; where ``is_full``, all that changed, and the brokers."""
+        loads = dict(self._board.loads)
+        changed = {
+            bundle: load
+            for bundle, load in loads.items()
+            if load.short.samples
+            and (bundle not in self._written or (is_full and self._written[bundle] != load))
+        }
+        for batch in _batches(list(changed)):
+            await self._commit(
+                [_Wish(paths.bundle_data(b), BundleData(changed[b]).encode()) for b in batch]
+            )
+            self._written.update((bundle, changed[bundle]) for bundle in batch)
+        for batch in _batches([bundle for bundle in self._written if bundle not in loads]):
+            await self._commit([_Wish(paths.bundle_data(bundle), None) for bundle in batch])
+            for bundle in batch:
+                del self._written[bundle]
+        if is_full:
+            await self._write_brokers()
+
+    async def _write_brokers(self) -> None:
+        """One node a broker; those of brokers that left go."""
+        known = set(await self._parts.store.children(paths.BROKER_TIME_AVERAGES))
+        self._existing |= {paths.broker_time_average(name) for name in known}
+        reports = dict(self._board.reports)
+        wishes = [
+            _Wish(
+                paths.broker_time_average(broker_id),
+                TimeAverageBrokerData.of(map(self._board.load_of, report.lines)).encode(),
+            )
+            for broker_id, report in reports.items()
+        ]
+        wishes += [_Wish(paths.broker_time_average(name), None) for name in known - reports.keys()]
+        for start in range(0, len(wishes), _BATCH):
+            await self._commit(wishes[start : start + _BATCH])
+
+    async def _commit(self, wishes: list[_Wish]) -> None:
+        """All or none; what is in the way is found out one by one."""
+        for _ in range(2 * len(wishes) + 1):
+            operations = [operation for wish in wishes if (operation := self._operation(wish))]
+            self._leadership.check()
+            try:
+                await self._parts.store.multi([self._leadership.guard, *operations])
+            except MultiFailed as error:
+                if error.index == 0:
+                    raise Fenced(f"another leader was elected: {error}") from error
+                await self._learn(error)
+                continue
+            for wish in wishes:
+                if wish.data is None:
+                    self._existing.discard(wish.path)
+                else:
+                    self._existing.add(wish.path)
+            return
+        raise StoreError(f"{len(wishes)} averages change while they are written")
+
+    def _operation(self, wish: _Wish) -> Operation | None:
+        is_there = wish.path in self._existing
+        if wish.data is None:
+            return Delete(wish.path) if is_there else None
+        return SetData(wish.path, wish.data) if is_there else Create(wish.path, wish.data)
+
+    async def _learn(self, error: MultiFailed) -> None:
+        """Why a transaction failed: a node was there, or was not, or had no parent."""
+        if isinstance(error.cause, NodeExists):
+            self._existing.add(error.path)
+        elif not isinstance(error.cause, NoNode):
+            raise error
+        elif error.path in self._existing:
+            self._existing.discard(error.path)
+        else:
+            try:
+                await self._parts.store.create(parent_of(error.path), make_parents=True)
+            except NodeExists:
+                log.debug("%s is there by now", parent_of(error.path))
+
+
+def _batches(bundles: list[Bundle]) -> list[list[Bundle]]:
+    return [bundles[start : start + _BATCH] for start in range(0, len(bundles), _BATCH)]

@@ -1,0 +1,51 @@
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.ensemble import SharedEnsemble
+
+
+async def quickstart(*arguments: str) -> tuple[dict[str, Any], str]:
+    """Run it as an operator would; its last line of stdout, and what it said besides."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "broker_ctl", "quickstart", "--headless", "--json", *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(100):
+        out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    row: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
+    return row, err.decode()
+
+
+def started_by_quickstart(directory: Path) -> list[str]:
+    """Processes that still name the directory of a run."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if str(directory) in line and "pytest" not in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.timeout(150)
+async def test_the_hot_bundle_is_split_and_load_is_shed_with_nobody_served_twice(
+    zookeeper: SharedEnsemble, tmp_path: Path
+) -> None:
+    row, _ = await quickstart(
+        "--duration", "45", "--zookeeper", zookeeper.connect_string, "--dir", str(tmp_path)
+    )
+
+    assert row["brokers"] == 3
+    assert row["splits"] >= 1
+    assert row["unloads"] >= 1
+    assert row["owners_ok"] is True
+    assert row["double_served"] == 0
+    assert row["imbalance_last"] < row["imbalance_first"]
+    assert row["leader"] in {url.split("/")[2] for url in row["metrics_urls"]}
+    assert started_by_quickstart(tmp_path) == []

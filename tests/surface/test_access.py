@@ -1,0 +1,108 @@
+"""Who may ask for what."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker_ctl.errors import SettingsError
+from broker_ctl.http import HttpClient
+from broker_ctl.surface.credentials import Credentials
+from broker_ctl.surface.parts import SurfaceRules
+from tests.support.surface_parts import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.web_server import free_port
+
+READER = "a-secret-of-somebody-else"
+PROCESS = "a-secret-of-the-broker-process"
+CREDENTIALS = Credentials.parse(f"operator:{TOKEN}\n\n# others\nreader: {READER}\n", ["operator"])
+RULES = SurfaceRules(CLUSTER, credentials=CREDENTIALS, dataplane_secret=PROCESS)
+
+OPEN = [
+    ("GET", "/livez"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+    ("GET", "/admin/v2/brokers"),
+    ("GET", "/admin/v2/namespaces/t/ns/bundles"),
+    ("HEAD", "/admin/v2/brokers"),
+    ("GET", "/lookup/v2/topic/persistent/t/ns/x"),
+]
+GUARDED = [
+    ("PUT", "/admin/v2/namespaces/t/new"),
+    ("DELETE", "/admin/v2/namespaces/t/new"),
+    ("PUT", f"/admin/v2/namespaces/t/ns/{BUNDLES[0].range}/unload"),
+    ("GET", "/control/v1/status"),
+    ("GET", "/%63ontrol/v1/status"),
+    ("GET", "/control/v1/owners?namespace=t/ns"),
+    ("POST", "/control/v1/take"),
+]
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    async with serving_brokers([free_port()], RULES) as [one]:
+        yield one
+
+
+async def status_of(broker: Broker, method: str, path: str, token: str | None) -> int:
+    async with HttpClient(token=token, timeout_s=5, max_body_bytes=1 << 20) as http:
+        return (await http.request(method, broker.url + path)).status
+
+
+@pytest.mark.parametrize(("method", "path"), OPEN)
+async def test_reads_are_open(broker: Broker, method: str, path: str) -> None:
+    assert await status_of(broker, method, path, None) == 200
+
+
+@pytest.mark.parametrize(("method", "path"), GUARDED)
+async def test_the_rest_is_for_super_users(broker: Broker, method: str, path: str) -> None:
+    assert await status_of(broker, method, path, None) == 401
+    assert await status_of(broker, method, path, "a-wrong-secret-of-nobody") == 401
+    assert await status_of(broker, method, path, PROCESS) == 401
+    assert await status_of(broker, method, path, READER) == 403
+    assert await status_of(broker, method, path, TOKEN) not in {401, 403}
+    assert broker.orders.obeyed == []
+
+
+async def test_authority_is_for_the_broker_process(broker: Broker) -> None:
+    path = "/dataplane/v1/authority"
+    for token, status in ((None, 401), (TOKEN, 401), (PROCESS, 200)):
+        assert await status_of(broker, "GET", path, token) == status
+
+
+async def test_a_refusal_says_what_is_wanted_and_no_secret(broker: Broker) -> None:
+    async with HttpClient(token=READER, timeout_s=5, max_body_bytes=1 << 20) as http:
+        forbidden = await http.request("GET", f"{broker.url}/control/v1/status")
+    async with HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http:
+        unauthorized = await http.request("GET", f"{broker.url}/control/v1/status")
+    assert unauthorized.headers["WWW-Authenticate"] == "Bearer"
+    assert forbidden.json() == {"error": "Forbidden", "reason": "role reader is no super user"}
+    assert READER.encode() not in forbidden.body + repr(broker.surface).encode()
+    assert TOKEN not in repr(RULES)
+    assert PROCESS not in repr(RULES)
+
+
+async def test_brokers_show_each_other_their_token() -> None:
+    ports = [free_port(), free_port()]
+    async with serving_brokers(ports, RULES, CREDENTIALS.own_token) as [one, other]:
+        one.world.assign(BUNDLES[0], other.broker_id)
+        path = "/admin/v2/namespaces/t/ns/unload"
+        assert await status_of(one, "PUT", path, TOKEN) == 204
+        assert not one.world.owners
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing\n",
+        f"reader:{READER}",
+        f"operator {TOKEN}",
+        f":{TOKEN}",
+        "operator:short",
+        "operator:with blanks in between",
+        "operator:ümlaute-are-not-for-headers",
+    ],
+)
+def test_a_secret_file_that_lets_nobody_in_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Credentials.parse(text, ["operator"])
+    assert TOKEN not in str(caught.value)

@@ -1,0 +1,143 @@
+"""What a scraper sees."""
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker_ctl.http import HttpClient
+from broker_ctl.instruments.declared import Instruments, exposed_names
+from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Summary
+from broker_ctl.surface.metrics import InstrumentCollector
+from tests.support.surface_parts import BUNDLES, CLUSTER, Broker
+from tests.support.waiting import eventually
+
+
+class Scrape:
+    """Samples by name and labels; every one carries the cluster."""
+
+    def __init__(self, text: str) -> None:
+        self.families = {family.name: family for family in text_string_to_metric_families(text)}
+        self.names = {one.name for family in self.families.values() for one in family.samples}
+
+    def value(self, name: str, **labels: str) -> float:
+        wanted = {"cluster": CLUSTER, **labels}
+        found = [
+            sample.value
+            for family in self.families.values()
+            for sample in family.samples
+            if sample.name == name and sample.labels == wanted
+        ]
+        assert len(found) == 1, (name, labels, found)
+        return float(found[0])
+
+
+async def scrape(http: HttpClient, broker: Broker) -> Scrape:
+    reply = await http.request("GET", f"{broker.url}/metrics")
+    assert reply.status == 200
+    assert reply.headers["Content-Type"].startswith("text/plain; version=")
+    return Scrape(reply.body.decode())
+
+
+async def test_a_broker_shows_itself(http: HttpClient, leader: Broker) -> None:
+    leader.world.assign(BUNDLES[0], leader.broker_id)
+    seen = await scrape(http, leader)
+    assert seen.value("broker_ctl_owned_bundles", state="owned") == 1
+    assert seen.value("broker_ctl_owned_bundles", state="releasing") == 0
+    assert seen.value("broker_ctl_session_state", state="connected") == 1
+    assert seen.value("broker_ctl_session_state", state="lost") == 0
+    assert seen.value("broker_ctl_session_epoch") == 3
+    assert seen.value("broker_ctl_lease_remaining_ms") == 1500
+    assert seen.value("broker_ctl_is_leader", seat="loadbalance") == 1
+    assert seen.value("broker_ctl_brokers") == 2
+    assert seen.value("broker_ctl_ready") == 1
+    assert seen.value("broker_ctl_draining") == 0
+    lb = {"broker": leader.broker_id, "metric": "loadBalancing"}
+    assert seen.value("pulsar_lb_cpu_usage", **lb) == 75
+    assert seen.value("pulsar_lb_memory_usage", **lb) == 10
+
+
+async def test_lookups_are_exposed_as_pulsar_does(http: HttpClient, leader: Broker) -> None:
+    seen = await scrape(http, leader)
+    assert seen.value("pulsar_broker_lookup_answers_total") == 7
+    assert seen.value("pulsar_broker_lookup_redirects_total") == 5
+    assert seen.value("pulsar_broker_lookup_failures_total") == 3
+    assert seen.value("pulsar_broker_lookup_pending_requests") == 2
+    assert seen.value("pulsar_broker_lookup", quantile="0.5") == 2
+    assert seen.value("pulsar_broker_lookup", quantile="1.0") == 3
+    assert seen.value("pulsar_broker_lookup_count") == 15
+    assert seen.families["pulsar_broker_lookup"].type == "summary"
+
+
+async def test_decisions_are_counted_by_what_why_and_outcome(
+    http: HttpClient, leader: Broker
+) -> None:
+    leader.journal.counted = {
+        ("transfer", "overloaded", "done"): 4,
+        ("transfer", "drain", "done"): 2,
+        ("transfer", "overloaded", "failed"): 1,
+        ("split", "topics", "done"): 3,
+    }
+    seen = await scrape(http, leader)
+    labels = {"kind": "transfer", "reason": "overloaded", "result": "failed"}
+    assert seen.value("broker_ctl_decisions_total", **labels) == 1
+    assert seen.value("pulsar_lb_unload_bundle_total", metric="bundleUnloading") == 6
+    assert seen.value("pulsar_lb_bundles_split_total", metric="bundlesSplit") == 3
+
+
+async def test_requests_and_orders_are_counted_by_pattern(http: HttpClient, leader: Broker) -> None:
+    await http.request("GET", f"{leader.url}/admin/v2/namespaces/t/ns/bundles")
+    await http.request("GET", f"{leader.url}/admin/v2/namespaces/t/unknown/bundles")
+    for number in range(3):
+        await http.request("GET", f"{leader.url}/nowhere/{number}")
+    row = {"epoch": 1, "bundle": str(BUNDLES[0])}
+    await http.request("POST", f"{leader.url}/control/v1/take", json=row)
+    seen = await scrape(http, leader)
+    counted = "broker_ctl_http_requests_total"
+    route = "/admin/v2/namespaces/{tenant}/{namespace}/bundles"
+    assert seen.value(counted, route=route, method="GET", status="200") == 1
+    assert seen.value(counted, route=route, method="GET", status="404") == 1
+    assert seen.value(counted, route="unknown", method="unknown", status="404") == 3
+    assert seen.value("broker_ctl_orders_total", verb="take", result="done") == 1
+    # The scrape itself is in progress.
+    assert seen.value("broker_ctl_http_requests_in_flight", lane="brokers") == 1
+
+
+async def test_the_lag_of_the_loop_and_the_process_are_measured(
+    http: HttpClient, leader: Broker
+) -> None:
+    async def lag_was_seen() -> bool:
+        return "broker_ctl_loop_lag_ms_count" in (await scrape(http, leader)).names
+
+    await eventually(lag_was_seen)
+    seen = await scrape(http, leader)
+    assert {"process_cpu_seconds_total", "process_open_fds", "python_info"} <= seen.names
+
+
+async def test_openmetrics_is_spoken_to_who_asks(leader: Broker) -> None:
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{leader.url}/metrics", headers=accept) as reply,
+    ):
+        assert reply.headers["Content-Type"].startswith("application/openmetrics-text")
+        assert (await reply.text()).endswith("# EOF\n")
+
+
+def test_every_declared_name_is_what_is_exposed() -> None:
+    instruments = Instruments()
+    for instrument in instruments:
+        feed(instrument)
+    families = InstrumentCollector(instruments, CLUSTER).collect()
+    names = {sample.name for family in families for sample in family.samples}
+    assert names == exposed_names()
+
+
+def feed(instrument: object) -> None:
+    match instrument:
+        case Counter(labels=labels):
+            instrument.add(*labels)
+        case Gauge(labels=labels):
+            instrument.follow(lambda: {labels: 1.0})
+        case Histogram(labels=labels):
+            instrument.observe(1.0, *labels)
+        case Summary():
+            instrument.follow(lambda: (1, [1.0]))

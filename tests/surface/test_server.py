@@ -1,0 +1,177 @@
+"""The server itself: bounds, odd requests, start and stop."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.errors import HttpError, StartError
+from broker_ctl.http import HttpClient
+from broker_ctl.surface.parts import SurfaceRules
+from broker_ctl.surface.server import Surface
+from tests.support.surface_parts import CLUSTER, Broker, serving_brokers
+from tests.support.waiting import eventually
+from tests.support.web_server import free_port
+
+
+async def raw(broker: Broker, request: bytes) -> bytes:
+    """What is answered to these bytes."""
+    host, port = broker.broker_id.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_a_port_in_use_is_named(leader: Broker) -> None:
+    port = int(leader.broker_id.split(":")[1])
+    second = Surface(leader.parts, SurfaceRules(CLUSTER, port=port))
+    with pytest.raises(StartError, match=rf"127\.0\.0\.1 port {port}.*in use.*webServicePort"):
+        await second.start()
+    await second.stop(0.1)
+
+
+async def test_an_address_of_somebody_else_is_named(leader: Broker) -> None:
+    second = Surface(leader.parts, SurfaceRules(CLUSTER, address="192.0.2.1", port=0))
+    with pytest.raises(StartError, match=r"192\.0\.2\.1 port 0"):
+        await second.start()
+    await second.stop(0.1)
+
+
+async def test_a_long_body_is_refused(http: HttpClient) -> None:
+    rules = SurfaceRules(CLUSTER, max_body_bytes=2048)
+    async with serving_brokers([free_port()], rules) as [broker]:
+        url = f"{broker.url}/admin/v2/namespaces/t/new"
+        reply = await http.request("PUT", url, json={"filler": "x" * 4096})
+        assert reply.status == 413
+        assert reply.json()["reason"]
+        assert (await http.request("PUT", url, json={"filler": "x" * 1024})).status == 204
+
+
+async def test_a_body_must_say_that_it_is_json(leader: Broker) -> None:
+    # What a form on a web page can send to a server on its visitor's machine.
+    body = b'{"epoch":1,"bundle":"t/ns/0x00000000_0x40000000"}'
+    answer = await raw(
+        leader,
+        b"POST /control/v1/take HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body),
+    )
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert leader.orders.obeyed == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/admin/v2", 404),
+        ("PATCH", "/admin/v2/namespaces/t/ns", 405),
+        ("DELETE", "/metrics", 405),
+        ("GET", "/control/v1/take", 405),
+    ],
+)
+async def test_what_is_not_served_is_refused_as_json(
+    http: HttpClient, leader: Broker, method: str, path: str, status: int
+) -> None:
+    reply = await http.request(method, leader.url + path)
+    assert reply.status == status
+    assert set(reply.json()) == {"error", "reason"}
+
+
+@pytest.mark.parametrize("escape", [b"%2F", b"%2f"])
+async def test_a_redirect_keeps_the_path_as_it_was_written(
+    leader: Broker, follower: Broker, escape: bytes
+) -> None:
+    path = b"/lookup/v2/topic/persistent/t/ns/a" + escape + b"b%3D"
+    answer = await raw(
+        follower, b"GET " + path + b" HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n"
+    )
+    assert b"Location: " + leader.url.encode() + path + b"?authoritative=false\r\n" in answer
+
+
+async def test_a_whole_address_in_the_request_line_leads_nowhere_else(
+    leader: Broker, follower: Broker
+) -> None:
+    path = b"/lookup/v2/topic/persistent/t/ns/x"
+    answer = await raw(
+        follower,
+        b"GET http://evil:1" + path + b" HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n",
+    )
+    assert b"Location: " + leader.url.encode() + path + b"?" in answer
+
+
+async def test_a_line_break_in_a_query_stays_in_the_query(follower: Broker) -> None:
+    answer = await raw(
+        follower,
+        b"GET /lookup/v2/topic/persistent/t/ns/x?listenerName=a%0D%0ASet-Cookie:%20b HTTP/1.1\r\n"
+        b"Host: x\r\nConnection: close\r\n\r\n",
+    )
+    assert b"\r\nSet-Cookie" not in answer
+    assert b"listenerName=a%0D%0ASet-Cookie" in answer
+
+
+async def test_stopping_answers_what_is_in_progress_and_refuses_the_rest(
+    http: HttpClient, leader: Broker
+) -> None:
+    assert leader.surface is not None
+    opened, path = asyncio.Event(), "/lookup/v2/topic/persistent/t/ns/x"
+    entered = asyncio.Event()
+
+    async def gate() -> None:
+        entered.set()
+        await opened.wait()
+
+    leader.lookup.gate = gate
+    async with asyncio.TaskGroup() as group:
+        slow = group.create_task(http.request("GET", leader.url + path))
+        await entered.wait()
+        stop = group.create_task(leader.surface.stop(5))
+
+        async def is_refused() -> bool:
+            return (await http.request("GET", f"{leader.url}/livez")).status == 503
+
+        await eventually(is_refused)
+        assert not stop.done()
+        opened.set()
+    assert slow.result().status == 200
+
+
+async def test_stopping_cuts_off_what_takes_too_long(http: HttpClient, leader: Broker) -> None:
+    assert leader.surface is not None
+    entered = asyncio.Event()
+
+    async def gate() -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    leader.lookup.gate = gate
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        slow = group.create_task(
+            asyncio.wait_for(_outcome(http, f"{leader.url}/lookup/v2/topic/persistent/t/ns/x"), 10)
+        )
+        await entered.wait()
+        began_s = loop.time()
+        await leader.surface.stop(0.2)
+        assert loop.time() - began_s < 3
+    assert slow.result() == "cut off"
+
+
+async def _outcome(http: HttpClient, url: str) -> str:
+    try:
+        return str((await http.request("GET", url)).status)
+    except HttpError:
+        return "cut off"
+
+
+async def test_a_free_port_can_be_asked_for(leader: Broker, http: HttpClient) -> None:
+    rules = replace(SurfaceRules(CLUSTER), port=0)
+    second = Surface(leader.parts, rules)
+    await second.start()
+    try:
+        reply = await http.request("GET", f"http://127.0.0.1:{second.port}/livez")
+        assert reply.status == 200
+    finally:
+        await second.stop(1)
