@@ -68,7 +68,7 @@ class TrialOptions:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What came of it. ``imbalance`` is max over mean of the brokers' throughput.
+    """What came of it. ``imbalance`` is max over mean of the brokers' usage.
 
     ``owners_ok``, ``double_served`` and ``unserved_s`` come from the act logs of all data planes
     over the whole run.
@@ -231,7 +231,7 @@ class Trial:
         # The first picture that shows all bundles owned and measured.
         is_whole = owned >= _BUNDLES and all(b["throughput"] > 0 for b in overview["bundles"])
         if not self._seen.first and is_whole:
-            self._seen.first = float(overview["imbalance"])
+            self._seen.first = float(overview["imbalance"]["usage"])
 
     def _judge(self, daemons: Daemons, end_ns: int) -> Verdict:
         acts = merged(read_acts(daemon.files.act_log) for daemon in daemons.all)
@@ -247,7 +247,7 @@ class Trial:
             splits=int(newest.get("splits", 0)),
             unloads=int(newest.get("unloads", 0)),
             imbalance_first=self._seen.first,
-            imbalance_last=float(newest.get("imbalance", 0.0)),
+            imbalance_last=float(newest["imbalance"]["usage"]) if newest else 0.0,
             owners_ok=verdict.owners_ok,
             double_served=verdict.double_served,
             unserved_s=verdict.unserved_s,

@@ -64,7 +64,7 @@ class TrialTable:
 
 
 def _brokers(overview: dict[str, Any]) -> Table:
-    leader, imbalance = overview.get("leader"), float(overview["imbalance"])
+    leader, imbalance = overview.get("leader"), float(overview["imbalance"]["usage"])
     table = Table(
         title=f"epoch {overview['epoch']}, cycle {overview['cycle']}, imbalance {imbalance:.2f}",
         title_justify="left",

@@ -40,6 +40,7 @@ class Daemon:
         self._signals = signals
         self._exit_code = exit_codes.STOPPED
         self._ended = asyncio.Event()
+        self._is_stopping = False
 
     async def run(self) -> int:
         """Run until asked to stop; the exit code.
@@ -64,7 +65,9 @@ class Daemon:
 
     async def _serve(self) -> None:
         await Serving(self._assembly, self._notifier).run()
-        # Nobody closes the store before a stop but the store itself, when it gives up.
+        if self._is_stopping:
+            return
+        # Nobody else closes the store before a stop: it gave up by itself.
         self._exit_code = exit_codes.RETRIES_USED_UP
         log.error("the ZooKeeper session was given up")
         self._ended.set()
@@ -89,6 +92,7 @@ class Daemon:
 
     async def _shut_down(self) -> None:
         session, store = self._base.settings.session, self._base.store
+        self._is_stopping = True
         self._notifier.send("STOPPING=1")
         self._assembly.readiness.now = Readiness(is_ready=False, reason="draining")
         self._managers.ownership.is_draining = True
@@ -129,6 +133,7 @@ class Daemon:
         """After the serving has ended, whichever way."""
         base, coordination, managers = self._base, self._coordination, self._managers
         self._assembly.readiness.now = Readiness(is_ready=False, reason="stopped")
+        self._assembly.controller.close()
         await base.watcher.close()
         await coordination.registry.close()
         await coordination.moves.close()

@@ -37,6 +37,7 @@ class Serving:
         self._not_ready("no connection to ZooKeeper yet")
         # Before the store, so that no event of the session is missed.
         base.watcher.start()
+        self._controller.start()
         await base.store.start()
         if base.configuration_store is not base.store:
             await base.configuration_store.start()

@@ -12,12 +12,8 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Assign
 from broker_ctl.core.view import BundleView
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, NoBroker
-from broker_ctl.leader.bundle_memory import BundleMemory
-from broker_ctl.leader.executor import Executor
-from broker_ctl.leader.parts import LeaderParts
-from broker_ctl.leader.placement import Placements
+from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.steadiness import Steadiness
-from broker_ctl.leader.survey import Survey
 
 log = logging.getLogger(__name__)
 
@@ -29,20 +25,12 @@ _LONGEST_S: Final = 10.0
 class Orphans:
     """One loop of one leading."""
 
-    def __init__(
-        self,
-        parts: LeaderParts,
-        survey: Survey,
-        memory: BundleMemory,
-        placements: Placements,
-        executor: Executor,
-        steadiness: Steadiness,
-    ) -> None:
-        self._parts = parts
-        self._survey = survey
-        self._memory = memory
-        self._placements = placements
-        self._executor = executor
+    def __init__(self, leading: Leading, steadiness: Steadiness) -> None:
+        self._parts = leading.parts
+        self._survey = leading.survey
+        self._memory = leading.memory
+        self._placements = leading.placements
+        self._executor = leading.executor
         self._steadiness = steadiness
         self._wake = asyncio.Event()
 

@@ -7,19 +7,21 @@ or to end (reference: pulsar-load-management 12.1, "stable" and "jittery").
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.store.interface import MetadataStore, SessionEvent
 
-_TROUBLE = frozenset({SessionEvent.SUSPENDED, SessionEvent.EXPIRED, SessionEvent.RECONNECTED})
+_CONNECTED: Final = frozenset({SessionEvent.CONNECTED, SessionEvent.RECONNECTED})
 
 
 class Steadiness:
-    """Remembers the last trouble; there was none before the first connection."""
+    """Remembers the last trouble; the first connection is none."""
 
     def __init__(self, store: MetadataStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._is_connected = True
         self._trouble_s: float | None = None
         self._stop_listening: Callable[[], None] | None = None
 
@@ -34,6 +36,8 @@ class Steadiness:
 
     def remaining_s(self) -> float:
         """Until others may be judged, should nothing else happen; 0: now."""
+        if not self._is_connected:
+            return self._store.session_timeout_s
         if self._trouble_s is None:
             return 0.0
         quiet_s = self._clock.now_s() - self._trouble_s
@@ -41,9 +45,15 @@ class Steadiness:
 
     async def wait_steady(self) -> None:
         """Return once others may be judged."""
-        while (remaining_s := self.remaining_s()) > 0:
+        while True:
+            remaining_s = self.remaining_s()
+            if remaining_s <= 0:
+                return
+            # Meanwhile there may be more trouble.
             await asyncio.sleep(remaining_s)
 
     def _heard(self, event: SessionEvent) -> None:
-        if event in _TROUBLE:
+        is_connected = event in _CONNECTED
+        if not (is_connected and self._is_connected):
             self._trouble_s = self._clock.now_s()
+        self._is_connected = is_connected

@@ -87,6 +87,6 @@ def _follow_decisions(leader: LeaderInstruments, journal: DecisionJournal) -> No
             if kind == decided and result == "done"
         )
 
-    leader.decisions.follow(journal.counts)
+    leader.decisions.follow(lambda: dict(journal.counts().items()))
     leader.unload_bundles.follow(lambda: done(Transfer.kind))
     leader.bundle_splits.follow(lambda: done(Split.kind))

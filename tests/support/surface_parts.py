@@ -219,7 +219,8 @@ class MemoryDesk:
         self.refuse: BrokerCtlError | None = None
 
     def overview(self) -> Mapping[str, Any]:
-        return {"brokers": sorted(self._world.brokers), "imbalance": 0.25}
+        brokers = [{"broker": name, "usage": 0.5} for name in sorted(self._world.brokers)]
+        return {"epoch": 9, "imbalance": 0.25, "brokers": brokers, "moves": []}
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         known = {*self._world.brokers, *map(str, self._world.owners)}

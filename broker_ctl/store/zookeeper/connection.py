@@ -7,20 +7,18 @@ A closed socket is known at once (`wait_closed`), where aiozk waits for a heartb
 """
 
 import asyncio
-import logging
 import ssl
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aiozk.protocol.request import Request
 
 from broker_ctl import errors
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
-
-log = logging.getLogger(__name__)
+from broker_ctl.store.zookeeper.codes import error_of
 
 _LENGTH = struct.Struct("!i")
 _MAX_XID: Final = 0x7FFFFFFF
@@ -53,19 +51,22 @@ class Connection(asyncio.Protocol):
         self,
         on_event: Callable[[Notification], None],
         on_zxid: Callable[[int], None],
+        on_room: Callable[[], None],
         max_frame_bytes: int,
     ) -> None:
         self._on_event = on_event
         self._on_zxid = on_zxid
+        self._on_room = on_room
         self._max_request_bytes = max_frame_bytes
         self._max_frame_bytes = max_frame_bytes + _FRAME_SLACK_BYTES
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._partial = bytearray()
+        self._wanted = _LENGTH.size  # bytes of the frame that `_partial` begins with
         self._out: list[bytes] = []
         self._pending: deque[_Pending] = deque()
         self._handshake: asyncio.Future[wire.Handshake] = self._loop.create_future()
-        self._closed: asyncio.Future[str] = self._loop.create_future()
+        self._closed: asyncio.Future[errors.StoreError] = self._loop.create_future()
         self._ping: _Pending | None = None
         self._xid = 0
         self._last_sent_s = self._loop.time()
@@ -79,10 +80,21 @@ class Connection(asyncio.Protocol):
         *,
         on_event: Callable[[Notification], None],
         on_zxid: Callable[[int], None],
+        on_room: Callable[[], None],
         max_frame_bytes: int,
         tls: ssl.SSLContext | None = None,
     ) -> "tuple[Connection, wire.Handshake]":
         """Connect and shake hands; the caller gives the deadline.
+
+        Args:
+            host: name or address of the server.
+            port: its port.
+            request: the connect request.
+            on_event: hears watch events in the order of the wire.
+            on_zxid: hears the zxid of each reply before the reply is delivered.
+            on_room: hears that replies have come, so more requests may go.
+            max_frame_bytes: jute.maxbuffer.
+            tls: how to wrap the connection, or None.
 
         Raises:
             ConnectionLoss: refused, closed without an answer (a server without a quorum, or one
@@ -91,12 +103,12 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         try:
             _, connection = await loop.create_connection(
-                lambda: cls(on_event, on_zxid, max_frame_bytes),
+                lambda: cls(on_event, on_zxid, on_room, max_frame_bytes),
                 host,
                 port,
                 ssl=tls,
             )
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
             raise errors.ConnectionLoss(f"{host}:{port}: {error}") from error
         try:
             return connection, await connection.shake_hands(request)
@@ -137,17 +149,18 @@ class Connection(asyncio.Protocol):
 
     def abort(self, why: str) -> None:
         """End the connection now, without a word to the server."""
-        self._fail(why)
-        if self._transport is not None:
-            self._transport.abort()
+        self._end(errors.ConnectionLoss(why))
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._closed.done()
 
-    async def wait_closed(self) -> str:
-        """Return why, once the connection has ended."""
+    async def wait_closed(self) -> errors.StoreError:
+        """Return why, once the connection has ended.
+
+        `SessionExpired` and `SessionMoved` say that the session was lost with it.
+        """
         return await asyncio.shield(self._closed)
 
     @property
@@ -172,25 +185,27 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the loop made it for a stream socket."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclass of asyncio's: what they are cannot be asked.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Cut frames; a frame that spans many reads is gathered without copying it again."""
         if self._partial:
             self._partial += data
-            if len(self._partial) < self._wanted(self._partial):
+            if len(self._partial) < self._wanted:
                 return
             data = bytes(self._partial)
             self._partial.clear()
         offset, size = 0, len(data)
+        self._wanted = _LENGTH.size
         while size - offset >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(data, offset)
             if not 0 <= length <= self._max_frame_bytes:
-                self.abort(f"a frame of {length} bytes")
+                self._refuse(length)
                 return
             end = offset + _LENGTH.size + length
             if end > size:
+                self._wanted = end - offset
                 break
             self._frame(data[offset + _LENGTH.size : end])
             if self._closed.done():
@@ -198,17 +213,21 @@ class Connection(asyncio.Protocol):
             offset = end
         if offset < size:
             self._partial += data[offset:]
+        if offset:
+            self._on_room()
 
-    @staticmethod
-    def _wanted(partial: bytearray) -> int:
-        if len(partial) < _LENGTH.size:
-            return _LENGTH.size
-        (length,) = _LENGTH.unpack_from(partial, 0)
-        return _LENGTH.size + int(length)
+    def _refuse(self, length: int) -> None:
+        """End the connection over a frame that is too long to be taken, or no frame at all."""
+        what = f"a frame of {length} bytes"
+        if self._pending and (call := self._pending[0].call) and not call.is_write:
+            # To ask for it again would end the next connection too, and so on.
+            self._fail_one(self._pending[0], errors.TooLarge(f"{call}: {what}"))
+        self.abort(what)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone: everything unanswered fails now, not at some timeout."""
-        self._fail(str(error) if error else "the server closed the connection")
+        why = str(error) if error else "the server closed the connection"
+        self._end(errors.ConnectionLoss(why))
 
     # Inside.
 
@@ -224,7 +243,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         pending = _Pending(xid, call, future, self._now())
         if self._closed.done():
-            self._fail_one(pending, "the connection is closed", sent=False)
+            self._fail_one(pending, errors.ConnectionLoss(f"{call or 'request'}: not sent"))
             return
         data = wire.frame(record, xid)
         if len(data) > self._max_request_bytes:
@@ -247,12 +266,15 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
     def _frame(self, data: bytes) -> None:
-        if not self._handshake.done():
-            try:
+        try:
+            if self._handshake.done():
+                self._reply(data)
+            else:
                 self._handshake.set_result(wire.handshake(data))
-            except struct.error:
-                self.abort("not a ZooKeeper server: its answer is too short")
-            return
+        except (struct.error, UnicodeDecodeError) as error:
+            self.abort(f"not a ZooKeeper server, or cut short: {error}")
+
+    def _reply(self, data: bytes) -> None:
         header = wire.reply_header(data)
         if header.zxid > 0:
             self._on_zxid(header.zxid)
@@ -265,16 +287,26 @@ class Connection(asyncio.Protocol):
         elif not self._pending or self._pending[0].xid != header.xid:
             # Never guess which request a reply belongs to.
             self.abort(f"reply {header.xid} is out of order")
+        elif header.error:
+            self._refused(self._pending.popleft(), header.error)
         else:
-            self._settle(self._pending.popleft(), header, data)
+            self._settle(self._pending.popleft(), data)
 
-    @staticmethod
-    def _settle(pending: _Pending, header: wire.ReplyHeader, data: bytes) -> None:
+    def _refused(self, pending: _Pending, code: int) -> None:
+        call = pending.call
+        error = error_of(code, call.path if call else "")
+        lost = errors.ConnectionLoss | errors.OperationTimeout
+        if call is not None and call.is_write and isinstance(error, lost):
+            # A server that gave up waiting does not know what became of the write.
+            error = errors.Ambiguous(str(error))
+        self._fail_one(pending, error)
+        if isinstance(error, errors.SessionExpired | errors.SessionMoved):
+            # Whether or not its caller still listens: this connection is of no use any more.
+            self._end(error)
+
+    def _settle(self, pending: _Pending, data: bytes) -> None:
         future, call = pending.future, pending.call
         if future.done():
-            return
-        if header.error:
-            future.set_exception(wire.error_of(header.error, call.path if call else ""))
             return
         if call is None:
             future.set_result(None)
@@ -284,22 +316,26 @@ class Connection(asyncio.Protocol):
         except errors.StoreError as error:
             future.set_exception(error)
         except (struct.error, UnicodeDecodeError, IndexError) as error:
-            future.set_exception(errors.StoreError(f"{call}: unreadable reply: {error}"))
+            # A write was done, but with what result has to be read back.
+            kind = errors.Ambiguous if call.is_write else errors.StoreError
+            future.set_exception(kind(f"{call}: unreadable reply: {error}"))
 
-    def _fail(self, why: str) -> None:
+    def _end(self, why: errors.StoreError) -> None:
         if self._closed.done():
             return
         self._closed.set_result(why)
         if not self._handshake.done():
-            self._handshake.set_exception(errors.ConnectionLoss(why))
+            self._handshake.set_exception(errors.ConnectionLoss(str(why)))
         self._ping = None
         while self._pending:
-            self._fail_one(self._pending.popleft(), why, sent=True)
+            pending = self._pending.popleft()
+            is_write = pending.call is not None and pending.call.is_write
+            kind = errors.Ambiguous if is_write else errors.ConnectionLoss
+            self._fail_one(pending, kind(f"{pending.call or 'request'}: {why}"))
+        if self._transport is not None:
+            self._transport.abort()
 
     @staticmethod
-    def _fail_one(pending: _Pending, why: str, *, sent: bool) -> None:
-        if pending.future.done():
-            return
-        is_write = pending.call is not None and pending.call.is_write
-        kind = errors.Ambiguous if sent and is_write else errors.ConnectionLoss
-        pending.future.set_exception(kind(f"{pending.call or 'request'}: {why}"))
+    def _fail_one(pending: _Pending, error: errors.StoreError) -> None:
+        if not pending.future.done():
+            pending.future.set_exception(error)

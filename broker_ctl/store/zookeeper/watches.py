@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker_ctl.store.interface import Notification, NotificationListener
+from broker_ctl.store.zookeeper.listeners import tell
 
 # A setWatches2 request must stay well below jute.maxbuffer.
 _CHUNK_BYTES: Final = 128 * 1024
@@ -32,14 +33,14 @@ class WatchTable:
         path = notification.path
         for root, listeners in tuple(self._listeners.items()):
             if path == root or path.startswith(root if root == "/" else root + "/"):
-                for listener in tuple(listeners):
-                    listener(notification)
+                tell(listeners, notification)
 
     def chunks(self) -> Iterator[list[str]]:
         """All roots, in lists that fit into one request each."""
         chunk: list[str] = []
         size = 0
-        for root in self._listeners:
+        # While one list is being sent, listeners come and go.
+        for root in tuple(self._listeners):
             if chunk and size + len(root) > _CHUNK_BYTES:
                 yield chunk
                 chunk, size = [], 0

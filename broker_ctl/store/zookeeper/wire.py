@@ -2,13 +2,13 @@
 
 Requests are aiozk's records; the ones that it lacks are declared here in its terms: addWatch,
 setWatches2, multiRead, getEphemerals, container and TTL nodes. Replies are decoded straight into
-the store's values. Reference: metadata-store 6.5, 6.6, 10.
+the store's values. Reference: metadata-store 6.5, 10.
 """
 
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from aiozk import protocol
 from aiozk.protocol.acl import ACL
@@ -29,6 +29,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
+from broker_ctl.store.zookeeper.codes import error_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -107,8 +108,7 @@ class Call(Generic[T_co]):
         return f"{self.what} {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyHeader:
+class ReplyHeader(NamedTuple):
     """What stands before each reply."""
 
     xid: int
@@ -160,10 +160,16 @@ _CONNECT_REPLY = struct.Struct("!iiqi")
 
 
 def handshake(data: bytes) -> Handshake:
-    """Decode the reply to a connect request."""
-    _, timeout_ms, session_id, size = _CONNECT_REPLY.unpack_from(data, 0)
-    start = _CONNECT_REPLY.size
-    return Handshake(timeout_ms, session_id, data[start : start + max(size, 0)])
+    """Decode the reply to a connect request.
+
+    Raises:
+        struct.error: it is too short for one.
+    """
+    _, timeout_ms, session_id, _ = _CONNECT_REPLY.unpack_from(data, 0)
+    password, end = _buffer(data, _CONNECT_REPLY.size - _LENGTH.size)
+    if end > len(data):
+        raise struct.error("the password is cut short")
+    return Handshake(timeout_ms, session_id, password)
 
 
 def event(data: bytes, header: ReplyHeader) -> Notification | None:
@@ -375,34 +381,3 @@ def multi_read(paths: Sequence[str]) -> Call[list[Versioned | None]]:
         return results
 
     return Call("getMany", paths[0] if paths else "", record, decode)
-
-
-_ERRORS: Final[dict[int, tuple[type[errors.StoreError], str]]] = {
-    -2: (errors.StoreError, "rolled back because of a neighbour"),
-    -4: (errors.ConnectionLoss, "connection lost"),
-    -5: (errors.StoreError, "the server could not read the request"),
-    -6: (errors.Unsupported, "the server does not know this request"),
-    -7: (errors.OperationTimeout, "the server timed out"),
-    -8: (errors.InvalidPath, "bad arguments"),
-    -12: (errors.SessionExpired, "unknown session"),
-    -101: (errors.NoNode, "no such node"),
-    -102: (errors.NoAuth, "the access control list does not allow it"),
-    -103: (errors.BadVersion, "another version"),
-    -108: (errors.InvalidPath, "the parent is ephemeral and can have no children"),
-    -110: (errors.NodeExists, "the node exists"),
-    -111: (errors.NotEmpty, "the node has children"),
-    -112: (errors.SessionExpired, "the session has expired"),
-    -114: (errors.NoAuth, "invalid access control list"),
-    -115: (errors.AuthFailed, "authentication failed"),
-    -118: (errors.SessionMoved, "another connection took the session over"),
-    -122: (errors.Throttled, "the server was too busy"),
-    -124: (errors.AuthFailed, "the server requires SASL"),
-    -125: (errors.StoreError, "the quota is exceeded"),
-    -127: (errors.Throttled, "the server throttles requests"),
-}
-
-
-def error_of(code: int, path: str) -> errors.StoreError:
-    """Our error for a server's code (reference 6.6); unknown codes keep their number."""
-    kind, text = _ERRORS.get(code, (errors.StoreError, f"ZooKeeper error {code}"))
-    return kind(f"{path}: {text}" if path else text)

@@ -1,0 +1,68 @@
+"""``broker-ctl status``: how a broker stands, or the cluster as its leader sees it."""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker_ctl.cli.tables import echo_json, print_facts, print_table
+from broker_ctl.cli.target import Target, daemon_options
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.client import Client
+
+_PERIOD_S: Final = 2.0
+_STATUS: Final = "/control/v1/status"
+_CLUSTER: Final = "/control/v1/cluster"
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl status
+  broker-ctl status --watch
+  broker-ctl status --cluster --url http://broker-2:8080
+  broker-ctl status --output json
+"""
+
+
+@click.command(short_help="Show how a broker or the cluster stands.", epilog=_EXAMPLES)
+@click.option("--cluster", is_flag=True, help="The whole cluster, as its leader sees it.")
+@click.option("--watch", is_flag=True, help="Again every two seconds, until Ctrl-C.")
+@daemon_options
+def command(target: Target, *, cluster: bool, watch: bool) -> None:
+    """Show session, lease, leadership, bundles and the newest decisions of a broker."""
+    path = _CLUSTER if cluster else _STATUS
+    if not watch:
+        _show(target, target.run(lambda client: client.get(path)))
+        return
+    with suppress(KeyboardInterrupt):
+        target.run(lambda client: _watch(target, client, path))
+
+
+async def _watch(target: Target, client: "Client", path: str) -> None:
+    from broker_ctl.errors import HttpError
+
+    while True:
+        try:
+            seen = await client.get(path)
+        except HttpError as error:
+            # Who watches wants to see it come back.
+            click.echo(str(error), err=True)
+        else:
+            if not target.is_json:
+                click.clear()
+            _show(target, seen)
+        await asyncio.sleep(_PERIOD_S)
+
+
+def _show(target: Target, seen: dict[str, Any]) -> None:
+    if target.is_json:
+        echo_json(seen)
+        return
+    journal = seen.pop("journal", [])
+    print_facts(str(seen.get("broker", "cluster")), seen)
+    if journal:
+        print_table("newest decisions", ("result", "decision"), map(_line, journal))
+
+
+def _line(entry: dict[str, Any]) -> tuple[str, str]:
+    return entry["result"], entry["decision"]["sentence"]

@@ -1,0 +1,69 @@
+"""What verbs print: tables for people, JSON for programs."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+_PIPE_WIDTH: Final = 400
+
+
+def echo_json(value: Any) -> None:
+    """Indented JSON."""
+    from broker_ctl.codec import encode_pretty
+
+    click.echo(encode_pretty(value).decode())
+
+
+def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """One row a line, so that in a pipe grep finds a name with what belongs to it."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        # Text: a value in brackets is no markup.
+        table.add_row(*(Text(_cell(value)) for value in row))
+    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+
+
+def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Any JSON object: plain values as one table, then each list of objects as its own."""
+    plain = {key: value for key, value in facts.items() if not _is_nested(value)}
+    if plain:
+        print_table(title, ("", ""), plain.items())
+    for key, value in facts.items():
+        if isinstance(value, Mapping) and value:
+            print_facts(key, value)
+        elif _is_nested(value):
+            columns = list(dict.fromkeys(name for row in value for name in row))
+            print_table(key, columns, ([row.get(name) for name in columns] for row in value))
+
+
+def _is_nested(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return False
+    return bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.6g}"
+        case dict() | list():
+            from broker_ctl.codec import encode
+
+            return encode(value).decode() if value else "-"
+        case _:
+            return str(value)

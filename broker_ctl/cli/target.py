@@ -1,0 +1,99 @@
+"""Which daemon a verb talks to, as whom, and how the answer is shown."""
+
+import functools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.client import Client
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_DEFAULT_URL: Final = "http://127.0.0.1:8080"
+_MAX_SECRET_BYTES: Final = 64 * 1024
+
+
+class Output(StrEnum):
+    """For people, or for programs."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One daemon, and how to talk to it."""
+
+    url: str
+    token: str | None = field(repr=False)
+    output: Output
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a program reads the output."""
+        return self.output is Output.JSON
+
+    def run(self, work: "Callable[[Client], Awaitable[T]]") -> T:
+        """Work with a client of this daemon."""
+        import asyncio
+
+        from broker_ctl.cli.client import Client
+
+        async def session() -> T:
+            async with Client(self.url, self.token) as client:
+                return await work(client)
+
+        return asyncio.run(session())
+
+
+def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
+    """Options of every verb that talks to a daemon; the verb gets a `Target`."""
+
+    @click.option(
+        "--url",
+        envvar="BROKER_CTL_URL",
+        show_envvar=True,
+        default=_DEFAULT_URL,
+        show_default=True,
+        help="The daemon to ask; any of the cluster will do, it sends on what is not its own.",
+    )
+    @click.option(
+        "--token-file",
+        envvar="BROKER_CTL_TOKEN_FILE",
+        show_envvar=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="File with the bearer token, or with role:secret lines, of which the first counts.",
+    )
+    @click.option(
+        "--output",
+        type=click.Choice([kind.value for kind in Output]),
+        default=Output.TABLE.value,
+        show_default=True,
+    )
+    @functools.wraps(command)
+    def with_target(
+        url: str, token_file: Path | None, output: str, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        token = None if token_file is None else _read_token(token_file)
+        command(Target(url, token, Output(output)), *args, **kwargs)
+
+    return with_target
+
+
+def _read_token(path: Path) -> str:
+    try:
+        with path.open(encoding="ascii") as file:
+            lines = file.read(_MAX_SECRET_BYTES).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--token-file") from error
+    secrets = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    token = secrets[0].rpartition(":")[2].strip() if secrets else ""
+    if not token or not token.isprintable():
+        raise click.BadParameter(f"{path} holds no token", param_hint="--token-file")
+    return token

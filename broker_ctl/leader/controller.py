@@ -1,0 +1,161 @@
+"""The controller: what this broker does while it leads, and what others may ask of it then."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.load import BundleLoad
+from broker_ctl.errors import AuthorityLost, Fenced, NoLeader, StoreError
+from broker_ctl.leader.cycle import Cycle
+from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.operator import move_by_order
+from broker_ctl.leader.orphans import Orphans
+from broker_ctl.leader.overview import explain, overview
+from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.quotas import Quotas, read_bundle_data
+from broker_ctl.leader.steadiness import Steadiness
+from broker_ctl.ports import Reply
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """A leading that is under way, and the scope of what was asked of it."""
+
+    leading: Leading
+    cycle: Cycle
+    asked: TaskScope
+
+
+class Controller:
+    """`ports.Placement` and `ports.LeaderDesk` of this broker.
+
+    `lead` is the work of the election for the seat ``loadbalance``; outside of it every question is
+    answered with `NoLeader`.
+    """
+
+    def __init__(self, parts: LeaderParts) -> None:
+        self._parts = parts
+        self._steadiness = Steadiness(parts.store, parts.clock)
+        self._desk: _Desk | None = None
+
+    def start(self) -> None:
+        """Begin to notice trouble of this broker's own, leading or not."""
+        self._steadiness.start()
+
+    def close(self) -> None:
+        """Stop noticing."""
+        self._steadiness.close()
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether questions are answered."""
+        return self._desk is not None
+
+    async def lead(self, leadership: Leadership) -> None:
+        """Lead until cancelled, or until another leader is met."""
+        leading = Leading.of(self._parts, leadership)
+        try:
+            await self._lead(leading)
+        except* (Fenced, AuthorityLost) as group:
+            log.info("epoch %d has ended: %s", leadership.epoch, group.exceptions[0])
+
+    async def _lead(self, leading: Leading) -> None:
+        try:
+            await leading.board.start()
+            found = await self._found()
+            leading.board.seed(found)
+            cycle = Cycle(leading, self._steadiness)
+            quotas = Quotas(self._parts, leading.leadership, leading.board, found)
+            orphans = Orphans(leading, self._steadiness)
+            async with TaskScope(f"desk of epoch {leading.leadership.epoch}") as asked:
+                self._desk = _Desk(leading, cycle, asked)
+                try:
+                    async with asyncio.TaskGroup() as tasks:
+                        tasks.create_task(self._adopt(leading), name="adopt moves")
+                        tasks.create_task(cycle.run(), name="cycle")
+                        tasks.create_task(quotas.run(), name="quotas")
+                        tasks.create_task(orphans.run(), name="orphans")
+                finally:
+                    self._desk = None
+        finally:
+            await leading.board.close()
+
+    async def _found(self) -> Mapping[Bundle, BundleLoad]:
+        try:
+            return await read_bundle_data(self._parts.store)
+        except StoreError as error:
+            log.warning("leading without the averages of earlier leaders: %s", error)
+            return {}
+
+    @staticmethod
+    async def _adopt(leading: Leading) -> None:
+        try:
+            await leading.executor.adopt()
+        except StoreError as error:
+            log.info("moves are taken over by the first cycle: %s", error)
+
+    # What may be asked.
+
+    def _open_desk(self) -> _Desk:
+        if self._desk is None:
+            raise NoLeader(f"{self._parts.registry.broker_id} does not lead")
+        return self._desk
+
+    async def place(self, bundle: Bundle) -> str:
+        """See `ports.Placement.place`."""
+        leading = self._open_desk().leading
+        try:
+            choice = await leading.placements.place(bundle)
+        except AuthorityLost as error:
+            raise NoLeader(str(error)) from error
+        assert choice.broker_id is not None
+        return choice.broker_id
+
+    def overview(self) -> Mapping[str, Any]:
+        """See `ports.LeaderDesk.overview`.
+
+        Raises:
+            NoLeader: this broker does not lead.
+        """
+        desk = self._open_desk()
+        return overview(desk.leading, is_paused=desk.cycle.is_paused)
+
+    def explain(self, subject: str) -> Mapping[str, Any]:
+        """See `ports.LeaderDesk.explain`.
+
+        Raises:
+            InvalidName: neither a live broker nor a bundle.
+            NoLeader: this broker does not lead.
+        """
+        return explain(self._open_desk().leading, subject)
+
+    async def move(self, bundle: Bundle, destination: str) -> Reply:
+        """See `ports.LeaderDesk.move`; a bundle that nobody owns is taken by the destination.
+
+        Budgets do not bind an operator, and neither does a pause.
+
+        Raises:
+            NoBroker: the destination is not alive, or on its way down.
+            OwnershipError, PeerError, StoreError: why it was not moved.
+            NoLeader: this broker does not lead (any more).
+        """
+        desk = self._open_desk()
+        # In the scope of the leading: the move must not outlive it, nor end with whoever asked.
+        work = move_by_order(desk.leading, bundle, destination)
+        task = desk.asked.start(work, f"move {bundle}", is_joined=True)
+        try:
+            return await asyncio.shield(task)
+        except (Fenced, AuthorityLost) as error:
+            raise NoLeader(f"{bundle}: {error}") from error
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.cancelled() and current is not None and not current.cancelling():
+                raise NoLeader(f"{bundle}: leading ended during the move") from None
+            raise

@@ -1,0 +1,38 @@
+"""What one leading works with; it ends with the leading."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from broker_ctl.coordination.election import Leadership
+from broker_ctl.leader.bundle_memory import BundleMemory
+from broker_ctl.leader.executor import Executor
+from broker_ctl.leader.load_board import LoadBoard
+from broker_ctl.leader.outcomes import Outcomes
+from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.placement import Placements
+from broker_ctl.leader.survey import Survey
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """The rooms of one leading, wired."""
+
+    parts: LeaderParts
+    leadership: Leadership
+    board: LoadBoard
+    memory: BundleMemory
+    survey: Survey
+    outcomes: Outcomes
+    placements: Placements
+    executor: Executor
+
+    @classmethod
+    def of(cls, parts: LeaderParts, leadership: Leadership) -> Self:
+        """Build them; nothing is started."""
+        board = LoadBoard(parts.store, parts.clock)
+        memory = BundleMemory(parts.clock)
+        survey = Survey(parts, leadership.epoch, board, memory)
+        outcomes = Outcomes(parts, leadership.epoch)
+        placements = Placements(parts, leadership, board, survey)
+        executor = Executor(parts, leadership, memory, outcomes, placements.choose)
+        return cls(parts, leadership, board, memory, survey, outcomes, placements, executor)

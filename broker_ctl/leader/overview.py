@@ -1,0 +1,164 @@
+"""What the leader tells people: plain JSON values out of its newest view."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.imbalance import imbalance
+from broker_ctl.core.view import BrokerView, BundleView, ClusterView
+from broker_ctl.leader.leading import Leading
+from broker_ctl.ports import JournalEntry
+from broker_ctl.store.records.ours import Move
+
+_MAX_BUNDLES: Final = 1000
+_DECISIONS: Final = 50
+_SEARCHED: Final = 1000
+_EXPLAINED: Final = 20
+
+
+def overview(leading: Leading, *, is_paused: bool) -> Mapping[str, Any]:
+    """The whole cluster; of the bundles the heaviest."""
+    view, outcomes = leading.survey.latest, leading.outcomes
+    uneven = None if view is None else imbalance(view)
+    recent = leading.parts.journal.recent(_DECISIONS)
+    return {
+        "leader": leading.parts.registry.broker_id,
+        "epoch": leading.leadership.epoch,
+        "cycle": outcomes.cycle,
+        "taken_at_ms": leading.survey.latest_ms,
+        "imbalance": {
+            "usage": uneven.usage if uneven else 1.0,
+            "throughput": uneven.throughput if uneven else 1.0,
+        },
+        "brokers": [] if view is None else [broker_row(b) for b in view.brokers.values()],
+        "bundles": [] if view is None else _heaviest(view),
+        "bundle_count": 0 if view is None else len(view.bundles),
+        "moves": [move_row(record.move) for record in leading.parts.moves.all],
+        "decisions": [decision_row(entry) for entry in recent],
+        "paused": is_paused,
+        "dry_run": leading.parts.rules().is_dry_run,
+        "splits": outcomes.done["split"],
+        "unloads": outcomes.done["transfer"],
+    }
+
+
+def explain(leading: Leading, subject: str) -> Mapping[str, Any]:
+    """One broker or one bundle, and what was last decided on it.
+
+    Raises:
+        InvalidName: neither a live broker nor a bundle.
+    """
+    view = leading.survey.latest
+    if view is not None and subject in view.brokers:
+        told = _broker(leading, view, subject)
+    elif leading.parts.registry.peer(subject) is not None:
+        told = {"broker": subject, "reported": False}
+    else:
+        told = _bundle(leading, view, Bundle.parse(subject))
+    decisions = [
+        decision_row(entry)
+        for entry in leading.parts.journal.recent(_SEARCHED)
+        if subject in _named(entry)
+    ]
+    return {**told, "decisions": decisions[:_EXPLAINED]}
+
+
+def _broker(leading: Leading, view: ClusterView, broker_id: str) -> dict[str, Any]:
+    broker = view.brokers[broker_id]
+    owned = [view.bundles[bundle] for bundle in broker.owned]
+    owned.sort(key=lambda seen: (-seen.load.short.throughput, seen.bundle))
+    promised = leading.placements.reserved
+    return {
+        **broker_row(broker),
+        "reported": True,
+        "reported_usage": broker.usage_ratio,
+        "owned": [bundle_row(seen) for seen in owned[:_MAX_BUNDLES]],
+        "promised": sorted(str(b) for b, held in promised.items() if held.broker_id == broker_id),
+    }
+
+
+def _bundle(leading: Leading, view: ClusterView | None, bundle: Bundle) -> dict[str, Any]:
+    seen = view.bundles.get(bundle) if view is not None else None
+    load, remembered = leading.board.load_of(bundle), leading.memory.of(bundle)
+    now_s, moving = leading.parts.clock.now_s(), leading.parts.moves.of(bundle)
+    promised = leading.placements.reserved.get(bundle)
+
+    def ago(then_s: float | None) -> float | None:
+        return None if then_s is None else now_s - then_s
+
+    return {
+        **bundle_row(seen or BundleView(bundle, None, load)),
+        "known": seen is not None,
+        "long_msg_rate": load.long.msg_rate,
+        "long_throughput": load.long.throughput,
+        "samples": load.long.samples,
+        "usage": 0.0 if seen is None else seen.footprint.usage_ratio,
+        "last_owner": remembered.owner,
+        "unowned_s": ago(remembered.free_since_s),
+        "unloaded_s_ago": ago(remembered.unloaded_s),
+        "split_s_ago": ago(remembered.split_s),
+        "move": None if moving is None else move_row(moving.move),
+        "promised_to": None if promised is None else promised.broker_id,
+    }
+
+
+def _heaviest(view: ClusterView) -> list[dict[str, Any]]:
+    ordered = sorted(view.bundles.values(), key=lambda s: (-s.load.short.throughput, s.bundle))
+    return [bundle_row(seen) for seen in ordered[:_MAX_BUNDLES]]
+
+
+def broker_row(broker: BrokerView) -> dict[str, Any]:
+    """A broker with all that is on its way to and from it."""
+    expected = broker.expected
+    return {
+        "broker": broker.broker_id,
+        "usage": expected.usage_ratio,
+        "msg_rate": expected.msg_rate,
+        "throughput": expected.throughput_bytes,
+        "bundles": len(broker.owned),
+        "draining": broker.is_draining,
+        "age_s": broker.age_s,
+    }
+
+
+def bundle_row(seen: BundleView) -> dict[str, Any]:
+    """A bundle by its short average."""
+    return {
+        "bundle": str(seen.bundle),
+        "owner": seen.owner,
+        "msg_rate": seen.load.short.msg_rate,
+        "throughput": seen.load.short.throughput,
+        "topics": seen.load.topics,
+    }
+
+
+def move_row(move: Move) -> dict[str, Any]:
+    """A move in flight."""
+    return {
+        "id": move.move_id,
+        "bundle": str(move.bundle),
+        "from": move.from_broker,
+        "to": move.to_broker,
+        "epoch": move.epoch,
+        "deadline_ms": move.deadline_ms,
+    }
+
+
+def decision_row(entry: JournalEntry) -> dict[str, Any]:
+    """A decision with its outcome."""
+    return {
+        **entry.decision.to_row(),
+        "at_ms": entry.at_ms,
+        "epoch": entry.epoch,
+        "cycle": entry.cycle,
+        "result": entry.outcome.result,
+        "outcome": entry.outcome.detail,
+        "took_s": entry.outcome.took_s,
+    }
+
+
+def _named(entry: JournalEntry) -> frozenset[str]:
+    """The brokers and bundles that a decision is about."""
+    row = entry.decision.to_row()
+    keys = ("bundle", "source", "destination", "owner", "subject", "left", "right")
+    return frozenset(str(row[key]) for key in keys if key in row)

@@ -1,0 +1,142 @@
+"""The requests of one session in the order in which they were made, whatever carries them.
+
+A request waits in line while there is no connection, and while as many are on the wire as the
+bound allows. A caller that gives up takes its request out of the line; one that is on the wire
+keeps its place there until the reply comes, so that the bound holds for the server too.
+"""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from broker_ctl import errors
+from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.connection import Connection
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A request, and what its sender was when a connection took it."""
+
+    call: wire.Call[Any]
+    future: "asyncio.Future[Any]"
+    is_sent: bool = False
+    session_id: int = 0
+    zxid_before: int = 0
+
+
+class RequestLine:
+    """Requests that wait for a connection, and the connection that takes them."""
+
+    def __init__(self, max_in_flight: int) -> None:
+        self._max_in_flight = max_in_flight
+        # Ordered as a queue, and a request in the middle can leave it at once.
+        self._waiting: OrderedDict[_Request, None] = OrderedDict()
+        self._connection: Connection | None = None
+        self._session_id = 0
+        self._closed_by: errors.StoreError | None = None
+        self.last_zxid = 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing will be sent any more."""
+        return self._closed_by is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait or are unanswered."""
+        sent = self._connection.in_flight if self._connection is not None else 0
+        return sent + len(self._waiting)
+
+    async def call(self, call: wire.Call[T], timeout_s: float) -> T:
+        """Send one request and wait for its reply.
+
+        Raises:
+            Ambiguous: a write that was sent and whose reply did not come; says who sent it.
+            ConnectionLoss: not sent, or a read without a reply.
+            OperationTimeout: a read that was not answered in time.
+            SessionExpired: the session ended before the request was sent.
+        """
+        self.check_open()
+        request = _Request(call, asyncio.get_running_loop().create_future())
+        self._waiting[request] = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                self.send_waiting()
+                answer: T = await request.future
+                return answer
+        except TimeoutError:
+            raise _timed_out(request, timeout_s) from None
+        except errors.Ambiguous as lost:
+            raise _ambiguous(request, str(lost)) from None
+        finally:
+            if not request.is_sent:
+                self._waiting.pop(request, None)
+
+    def send_waiting(self) -> None:
+        """Put requests on the wire, the oldest first, as long as there is room."""
+        connection = self._connection
+        # A connection is closed a moment before its end is heard: keep them for the next one.
+        while (
+            self._waiting
+            and connection is not None
+            and not connection.is_closed
+            and connection.in_flight < self._max_in_flight
+        ):
+            request, _ = self._waiting.popitem(last=False)
+            if not request.future.done():
+                request.is_sent = True
+                request.session_id, request.zxid_before = self._session_id, self.last_zxid
+                connection.send(request.call, request.future)
+
+    def connect(self, connection: Connection, session_id: int) -> None:
+        """A connection takes what waits, and what comes."""
+        self._connection, self._session_id = connection, session_id
+        self.send_waiting()
+
+    def disconnect(self) -> None:
+        """The connection is gone; what comes waits for the next one."""
+        self._connection = None
+
+    def expire(self, why: str) -> None:
+        """What was asked for under the old session must not be done under the new one."""
+        self._fail_waiting(errors.SessionExpired(why))
+
+    def close(self, error: errors.StoreError) -> None:
+        """Refuse everything from now on."""
+        self._closed_by = error
+        self._fail_waiting(error)
+
+    def check_open(self) -> None:
+        """Raise what the line was closed with."""
+        if self._closed_by is not None:
+            raise _copy(self._closed_by)
+
+    def saw(self, zxid: int) -> None:
+        """Remember the newest zxid that any connection has shown."""
+        self.last_zxid = max(self.last_zxid, zxid)
+
+    def _fail_waiting(self, error: errors.StoreError) -> None:
+        for request in self._waiting:
+            if not request.future.done():
+                request.future.set_exception(_copy(error))
+        self._waiting.clear()
+
+
+def _copy(error: errors.StoreError) -> errors.StoreError:
+    # One exception raised in many tasks would gather the traces of all of them.
+    return type(error)(str(error))
+
+
+def _ambiguous(request: _Request, what: str) -> errors.Ambiguous:
+    return errors.Ambiguous(what, request.session_id, request.zxid_before)
+
+
+def _timed_out(request: _Request, timeout_s: float) -> errors.StoreError:
+    what = f"{request.call}: no answer in {timeout_s:.1f} s"
+    if not request.is_sent:
+        return errors.ConnectionLoss(f"{what}; it was not sent")
+    return _ambiguous(request, what) if request.call.is_write else errors.OperationTimeout(what)

@@ -1,0 +1,273 @@
+"""Verbs that ask a daemon, as somebody types them."""
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from broker_ctl.cli.main import main
+from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.surface.credentials import Credentials
+from broker_ctl.surface.parts import SurfaceRules
+from tests.support.cli_cluster import Cluster, running
+from tests.support.surface_parts import BUNDLES, CLUSTER, NAMESPACE, RING, TOKEN, entry
+from tests.support.web_server import free_port
+
+BUNDLE = str(BUNDLES[1])
+VERBS = [
+    *(["status"], ["leader"], ["lookup"], ["explain"]),
+    *(["brokers"], ["brokers", "list"]),
+    *(["namespaces", "create"], ["namespaces", "list"], ["namespaces", "delete"]),
+    *(["bundles"], ["bundles", "list"], ["bundles", "owner"]),
+    *(["bundles", "unload"], ["bundles", "split"], ["bundles", "move"]),
+]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with running([free_port(), free_port()]) as served:
+        yield served
+
+
+# What is shown.
+
+
+def test_status_shows_session_bundles_and_decisions(cluster: Cluster) -> None:
+    cluster.world.assign(BUNDLES[1], cluster.follower.broker_id)
+    cluster.follower.journal.record(entry())
+    result = cluster.run("status")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["state", "connected"] in lines
+    assert ["lease_remaining_ms", "1500"] in lines
+    assert ["is_leader", "no"] in lines
+    assert [BUNDLE, "owned", "101"] in lines
+    assert "5 % above the mean" in result.stdout
+    assert cluster.json("status")["broker"] == cluster.follower.broker_id
+
+
+def test_status_of_the_cluster_comes_from_the_leader(cluster: Cluster) -> None:
+    result = cluster.run("status", "--cluster")
+    assert result.exit_code == 0, result.output
+    assert [cluster.leader.broker_id, "0.5"] in [s.split() for s in result.stdout.splitlines()]
+    assert cluster.json("status", "--cluster")["imbalance"] == 0.25
+
+
+def test_brokers_are_listed_and_the_leader_is_marked(cluster: Cluster) -> None:
+    leader_id = cluster.leader.broker_id
+    rows = cluster.json("brokers", "list")
+    assert {row["broker"]: row["leads"] for row in rows} == {
+        leader_id: True,
+        cluster.follower.broker_id: False,
+    }
+    assert [leader_id, "yes"] in [
+        s.split() for s in cluster.run("brokers", "list").stdout.splitlines()
+    ]
+    assert cluster.json("leader")["brokerId"] == leader_id
+    assert cluster.run("leader").stdout.startswith(leader_id)
+    cluster.world.leader_id = None
+    assert not any(row["leads"] for row in cluster.json("brokers", "list"))
+    result = cluster.run("leader")
+    assert result.exit_code == 1
+    assert "nobody leads at the moment" in result.stderr
+
+
+@pytest.mark.parametrize("local", ["x", "a%2Fb", "süß", "50% off"])
+def test_a_lookup_follows_redirects(cluster: Cluster, local: str) -> None:
+    cluster.leader.lookup.placement = cluster.follower.broker_id
+    topic = Topic("persistent", NAMESPACE, local)
+    found = cluster.json("lookup", str(topic))
+    assert found["topic"] == str(topic)
+    assert found["bundle"] == str(RING.bundle_of(topic))
+    assert found["broker"] == cluster.follower.broker_id
+    assert [hop.rpartition("=")[2] for hop in found["redirects"]] == ["false", "true"]
+    result = cluster.run("lookup", str(topic))
+    assert result.exit_code == 0, result.output
+    assert str(cluster.follower.urls.native_url) in result.stdout
+
+
+def test_a_lookup_that_is_sent_round_in_circles_ends(cluster: Cluster) -> None:
+    elsewhere = cluster.world.brokers[cluster.follower.broker_id]
+    cluster.world.brokers[cluster.leader.broker_id] = elsewhere
+    result = cluster.run("lookup", "t/ns/x")
+    assert result.exit_code == 1
+    assert "sent on more than 20 times" in result.stderr
+
+
+def test_explain_asks_the_leader(cluster: Cluster) -> None:
+    leader_id = cluster.leader.broker_id
+    result = cluster.run("explain", leader_id)
+    assert result.exit_code == 0, result.output
+    assert "below_threshold" in result.stdout
+    assert cluster.json("explain", leader_id)["subject"] == leader_id
+    result = cluster.run("explain", "nobody")
+    assert result.exit_code == 1
+    assert "neither a live broker nor a bundle" in result.stderr
+
+
+# Namespaces.
+
+
+def test_namespaces_come_and_go(cluster: Cluster) -> None:
+    assert cluster.run("namespaces", "create", "t/new", "--bundles", "2").exit_code == 0
+    assert len(cluster.world.rings[Namespace("t", "new")].bundles) == 2
+    assert cluster.json("namespaces", "list", "t") == ["t/new", "t/ns"]
+    again = cluster.run("namespaces", "create", "t/new")
+    assert again.exit_code == 1
+    assert "exists already (409)" in again.stderr
+    assert cluster.run("namespaces", "delete", "t/new", stdin="n\n").exit_code == 1
+    assert Namespace("t", "new") in cluster.world.rings
+    assert cluster.run("namespaces", "delete", "t/new", "--yes").exit_code == 0
+    assert Namespace("t", "new") not in cluster.world.rings
+
+
+# Bundles.
+
+
+def test_bundles_are_listed_with_their_owners(cluster: Cluster) -> None:
+    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    rows = cluster.json("bundles", "list", "t/ns")
+    assert [row["owner"] for row in rows] == [None, cluster.leader.broker_id, None, None]
+    result = cluster.run("bundles", "owner", BUNDLE)
+    assert [BUNDLE, cluster.leader.broker_id, "101", "-"] in [
+        line.split() for line in result.stdout.splitlines()
+    ]
+    gone = cluster.run("bundles", "owner", "t/ns/0x00000000_0x00000001")
+    assert gone.exit_code == 1
+    assert "is no bundle (any more)" in gone.stderr
+
+
+def test_an_unload_asks_and_is_sent_on_to_the_owner(cluster: Cluster) -> None:
+    owner = cluster.leader.broker_id
+    cluster.world.assign(BUNDLES[1], owner)
+    refused = cluster.run("bundles", "unload", BUNDLE, stdin="n\n")
+    assert (refused.exit_code, BUNDLES[1] in cluster.world.owners) == (1, True)
+    assert f"Unload {BUNDLE} from {owner}?" in refused.stderr
+    done = cluster.run("bundles", "unload", BUNDLE, stdin="y\n")
+    assert (done.exit_code, BUNDLES[1] in cluster.world.owners) == (0, False)
+    again = cluster.json("bundles", "unload", BUNDLE)
+    assert again["result"] == "nothing"
+
+
+def test_a_bundle_is_moved_through_the_leader(cluster: Cluster) -> None:
+    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    destination = cluster.follower.broker_id
+    assert cluster.json("bundles", "move", BUNDLE, destination, "--yes")["result"] == "moved"
+    assert cluster.world.owners[BUNDLES[1]] == destination
+    result = cluster.run("bundles", "move", BUNDLE, "gone:1", "--yes")
+    assert result.exit_code == 1
+    assert "'gone:1' is no live broker (409)" in result.stderr
+
+
+def test_a_bundle_is_split_where_it_is_told(cluster: Cluster) -> None:
+    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    done = cluster.json("bundles", "split", BUNDLE, "--at", "0x41000000", "--yes")
+    assert done["children"] == [
+        "t/ns/0x40000000_0x41000000",
+        "t/ns/0x41000000_0x80000000",
+    ]
+    other = str(BUNDLES[2])
+    nothing = ["--algorithm", "topic_count_equally_divide", "--yes"]
+    assert cluster.json("bundles", "split", other, *nothing)["result"] == "nothing"
+    unknown = cluster.run("bundles", "split", other, "--algorithm", "magic", "--yes")
+    assert unknown.exit_code == 1
+    assert "range_equally_divide" in unknown.stderr
+    assert cluster.run("bundles", "split", other, "--at", "half").exit_code == 2
+
+
+@pytest.mark.parametrize("act", [["unload"], ["split"], ["move", "b:1"]])
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(
+    cluster: Cluster, act: list[str]
+) -> None:
+    verb, *destination = act
+    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    before = (dict(cluster.world.owners), dict(cluster.world.rings))
+    result = cluster.run("bundles", verb, BUNDLE, *destination, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(f"would {verb} {BUNDLE}")
+    assert cluster.leader.broker_id in result.stdout
+    assert (dict(cluster.world.owners), dict(cluster.world.rings)) == before
+
+
+# What goes wrong.
+
+
+def test_nobody_there_says_what_to_do() -> None:
+    for verb in (["status"], ["brokers", "list"], ["lookup", "t/ns/x"]):
+        result = CliRunner().invoke(main, [*verb, "--url", "http://127.0.0.1:1"])
+        assert result.exit_code == 1
+        assert "no answer from the daemon at http://127.0.0.1:1: is it running?" in result.stderr
+        assert "--url" in result.stderr
+
+
+def test_a_broker_that_vanished_is_not_taken_for_the_daemon(cluster: Cluster) -> None:
+    gone = cluster.world.brokers[cluster.leader.broker_id]
+    cluster.world.brokers[cluster.leader.broker_id] = type(gone)(
+        "x:1", web_url="http://127.0.0.1:1"
+    )
+    result = cluster.run("explain", "x")
+    assert result.exit_code == 1
+    assert "sent on to a broker that does not answer" in result.stderr
+
+
+def test_a_name_that_is_none_is_told_before_anything_is_asked() -> None:
+    for verb in (["lookup", "a/b"], ["bundles", "list", "x"], ["bundles", "owner", "x"]):
+        result = CliRunner().invoke(main, [*verb, "--url", "http://127.0.0.1:1"])
+        assert result.exit_code == 1
+        assert "no answer" not in result.stderr
+
+
+def test_a_token_file_opens_what_is_guarded(tmp_path: Path) -> None:
+    credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
+    rules = SurfaceRules(CLUSTER, credentials=credentials)
+    plain, lines = tmp_path / "plain", tmp_path / "lines"
+    plain.write_text(f"{TOKEN}\n")
+    lines.write_text(f"# operators\noperator:{TOKEN}\nother:x\n")
+    with running([free_port(), free_port()], rules) as cluster:
+        refused = cluster.run("status")
+        assert refused.exit_code == 1
+        assert "use --token-file" in refused.stderr
+        for file in (plain, lines):
+            assert cluster.run("status", "--token-file", str(file)).exit_code == 0
+        # Sent on to the leader, and still known there.
+        sent_on = cluster.run("status", "--cluster", "--token-file", str(plain))
+        assert sent_on.exit_code == 0, sent_on.output
+        assert TOKEN not in sent_on.output
+
+
+def test_an_empty_token_file_is_a_wrong_option(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    result = CliRunner().invoke(main, ["status", "--token-file", str(empty)])
+    assert result.exit_code == 2
+    assert "holds no token" in result.stderr
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_help_shows_an_example(verb: list[str]) -> None:
+    result = CliRunner().invoke(main, [*verb, "--help"])
+    assert result.exit_code == 0
+    assert f"broker-ctl {' '.join(verb)}" in result.stdout.partition("Example")[2]
+
+
+async def test_watching_goes_on_until_it_is_interrupted(cluster: Cluster) -> None:
+    watching = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from broker_ctl.cli.main import main; main()"),
+        *("status", "--watch", "--output", "json", "--url", cluster.leader.url),
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    assert watching.stdout is not None
+    async with asyncio.timeout(30):
+        first = await watching.stdout.readuntil(b"\n}\n")
+        second = await watching.stdout.readuntil(b"\n}\n")
+        watching.send_signal(signal.SIGINT)
+        _, err = await watching.communicate()
+    assert json.loads(first)["broker"] == json.loads(second)["broker"] == cluster.leader.broker_id
+    assert (watching.returncode, err) == (0, b"")

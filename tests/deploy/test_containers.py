@@ -1,0 +1,136 @@
+"""Dockerfile and compose file: what they name exists, and what they set is obeyed."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from broker_ctl.core.lease import LeaseRules
+from broker_ctl.settings.check import start_refusals
+from broker_ctl.settings.load import ENVIRONMENT_PREFIX, Reading, read
+from broker_ctl.settings.root import Settings
+
+ROOT = Path(__file__).parents[2]
+DOCKER = ROOT / "deploy" / "docker"
+DOCKERFILE = (DOCKER / "Dockerfile").read_text()
+COMPOSE = (DOCKER / "compose.yaml").read_text()
+
+
+def services(kind: str) -> dict[str, str]:
+    """The services of a name's kind, with their text."""
+    body = re.search(r"^services:\n((?:  .*\n|\n)+)", COMPOSE, re.MULTILINE)
+    assert body
+    names_and_texts = re.split(r"^  ([\w-]+):\n", body[1], flags=re.MULTILINE)[1:]
+    pairs = zip(names_and_texts[::2], names_and_texts[1::2], strict=True)
+    return {name: text for name, text in pairs if name.startswith(kind)}
+
+
+def environment_of(broker: str) -> dict[str, str]:
+    lines = (DOCKER / "broker.env").read_text().splitlines()
+    common = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    return common | dict(re.findall(r"(BROKER_CTL_\w+): ([^,}\s]+)", services("broker")[broker]))
+
+
+def reading_of(broker: str) -> Reading:
+    return read(None, environment_of(broker), [])
+
+
+def instructions(word: str) -> list[str]:
+    whole_lines = DOCKERFILE.replace("\\\n", " ")
+    return re.findall(rf"^(?:HEALTHCHECK .*)?{word} (.*)$", whole_lines, re.MULTILINE)
+
+
+def test_there_are_three_brokers_and_an_ensemble() -> None:
+    assert len(services("broker")) == len(services("zookeeper")) == 3
+
+
+@pytest.mark.parametrize("broker", services("broker"))
+def test_every_environment_key_is_a_setting_and_a_broker_starts_with_them(broker: str) -> None:
+    reading = reading_of(broker)
+    assert all(key.startswith(ENVIRONMENT_PREFIX) for key in environment_of(broker))
+    assert reading.problems == reading.unknown == reading.unused == ()
+    assert list(start_refusals(reading.settings)) == []
+    assert reading.settings.broker.broker_id == f"{broker}:8080"
+    assert not reading.settings.security.allow_insecure_listener
+
+
+def test_the_brokers_know_the_ensemble_as_it_runs() -> None:
+    settings = reading_of("broker-1").settings
+    assert settings.metadata.store_url is not None
+    assert {server.host for server in settings.metadata.store_url.servers} == {
+        *services("zookeeper")
+    }
+    tick_ms = str(settings.zookeeper.tick_time_ms)
+    for number, text in enumerate(services("zookeeper").values(), 1):
+        assert f'ZOO_MY_ID: "{number}"' in text
+        assert f'ZOO_TICK_TIME: "{tick_ms}"' in text
+    # The servers grant twenty ticks at most.
+    granted_s = min(settings.metadata.session_timeout_s, 20 * settings.zookeeper.tick_time_s)
+    LeaseRules(granted_s, settings.zookeeper.tick_time_s).check()
+
+
+def test_secret_state_and_network_are_where_the_settings_say() -> None:
+    settings = reading_of("broker-1").settings
+    assert settings.security.secret_file is not None
+    assert (
+        f"\nsecrets:\n  {settings.security.secret_file.name}:\n    environment: TOKENS\n" in COMPOSE
+    )
+    assert str(settings.security.secret_file.parent) == "/run/secrets"
+    (volume,) = instructions("VOLUME")
+    assert str(settings.history.directory).startswith(volume)
+    for number, text in enumerate(services("broker").values(), 1):
+        # Published for this machine alone.
+        assert f'"127.0.0.1:808{number}:{settings.broker.web_service_port}"' in text
+        assert f'"broker-{number}-state:{volume}"' in text
+
+
+def test_every_volume_is_declared_and_used() -> None:
+    declared = set(re.findall(r"^  ([\w-]+):$", COMPOSE.partition("\nvolumes:\n")[2], re.MULTILINE))
+    used = set(re.findall(r'"([\w-]+):/', COMPOSE))
+    assert declared == used != set()
+
+
+def test_a_stop_is_given_the_time_that_it_may_take() -> None:
+    (seconds,) = re.findall(r"stop_grace_period: (\d+)s", COMPOSE)
+    assert int(seconds) > Settings().session.shutdown_timeout_s
+
+
+def test_paths_that_the_build_takes_exist_and_are_not_ignored() -> None:
+    let_in = {
+        line[1:]
+        for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    copied: set[str] = set()
+    for arguments in instructions("COPY"):
+        if not arguments.startswith("--from"):
+            copied.update(arguments.split()[:-1])
+    assert copied == let_in
+    assert all((ROOT / path).exists() for path in copied)
+    for path in re.findall(r"(?:context|dockerfile|env_file): (\S+)", COMPOSE):
+        assert (DOCKER / path).exists() or (ROOT / path).exists(), path
+
+
+def test_the_image_runs_the_daemon_as_nobody_special() -> None:
+    build, final = re.split(
+        r"^FROM python:3\.11-slim(?: AS build)?$", DOCKERFILE, flags=re.MULTILINE
+    )[1:]
+    assert "-c deploy/constraints.txt" in build
+    assert "pip" not in final
+    (user,) = instructions("USER")
+    assert int(user.partition(":")[0]) > 0
+    assert instructions("STOPSIGNAL") == ["SIGTERM"]
+    (entry,) = instructions("ENTRYPOINT")
+    # Exec form: a shell in between would keep the signal to itself.
+    assert json.loads(entry) == ["broker-ctl"]
+
+
+def test_the_health_check_asks_the_port_of_the_settings_and_compiles() -> None:
+    health, command = instructions("CMD")
+    program, flag, code = json.loads(health)
+    assert (program, flag) == ("python", "-c")
+    compile(code, "HEALTHCHECK", "exec")
+    assert f"{ENVIRONMENT_PREFIX}webServicePort" in code
+    assert f"or {Settings().broker.web_service_port}" in code
+    assert json.loads(command) == ["run"]

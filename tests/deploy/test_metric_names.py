@@ -1,0 +1,132 @@
+"""Alerts and dashboards ask for what is exported, by name and by label."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_ctl.instruments.declared import Instruments, exposed_names
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+DASHBOARD = DEPLOY / "grafana" / "broker-ctl.json"
+
+# What Prometheus adds to every series, and what prometheus_client says of a process.
+EVERYWHERE = {"cluster", "instance", "job"}
+NOT_OURS = frozenset({"up", "process_resident_memory_bytes", "process_cpu_seconds_total"})
+WORDS = {"and", "or", "unless", "bool", "offset"}
+GROUPING = re.compile(r"\b(by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
+# A function has a bracket behind it, a series has none.
+SELECTOR = re.compile(r"(?<![\w$])([a-zA-Z_:][\w:]*)\b(?!\s*\()(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"[^"]*"')
+TEMPLATE = re.compile(r"\$labels\.(\w+)")
+
+
+def labels_of(name: str) -> set[str]:
+    """The labels of a series that is exported; KeyError for another."""
+    if name in NOT_OURS:
+        return EVERYWHERE
+    for instrument in Instruments():
+        if name in {instrument.name + suffix for suffix in instrument.suffixes}:
+            extra = {"histogram": {"le"}, "summary": {"quantile"}}.get(instrument.kind, set())
+            return EVERYWHERE | set(instrument.labels) | set(instrument.constants) | extra
+    raise KeyError(name)
+
+
+def series_in(expression: str) -> dict[str, set[str]]:
+    """Series that a PromQL expression reads, each with the labels that it asks for."""
+    bare = re.sub(r"\[[^\]]*\]", "", GROUPING.sub("", expression))
+    found: dict[str, set[str]] = {}
+    for name, matchers in SELECTOR.findall(bare):
+        if name not in WORDS:
+            found.setdefault(name, set()).update(MATCHER.findall(matchers))
+    return found
+
+
+def faults_in(expression: str) -> list[str]:
+    """What an expression asks for that nobody exports."""
+    series = series_in(expression)
+    faults = [f"no series {name}" for name in series if name not in exposed_names() | NOT_OURS]
+    if faults or not series:
+        return faults or [f"no series in {expression!r}"]
+    for name, asked in series.items():
+        faults += [f"{name} has no label {label}" for label in asked - labels_of(name)]
+    known = set.union(*(labels_of(name) for name in series))
+    for _, grouped in GROUPING.findall(expression):
+        labels = {label.strip() for label in grouped.split(",")}
+        faults += [f"no label {label} to group by" for label in labels - known]
+    if expression.count("(") != expression.count(")"):
+        faults.append("brackets do not match")
+    return faults
+
+
+def alerts() -> Iterator[tuple[str, str, str]]:
+    """Name, expression and annotations of each alert; every expression stands on one line."""
+    for text in re.split(r"^\s+- alert: ", ALERTS.read_text(), flags=re.MULTILINE)[1:]:
+        name, _, rest = text.partition("\n")
+        found = re.search(r"^\s+expr: (.+)$", rest, re.MULTILINE)
+        assert found, name
+        yield name, found[1], rest
+
+
+def panels() -> Iterator[tuple[str, str]]:
+    """Title and expression of each query of the dashboard."""
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expression", "rest"), [pytest.param(*a, id=a[0]) for a in alerts()]
+)
+def test_an_alert_asks_for_what_is_exported(name: str, expression: str, rest: str) -> None:
+    assert faults_in(expression) == []
+    # A label that an aggregation took away would be an empty word in the message.
+    kept = [
+        set(re.split(r",\s*", names))
+        for kind, names in GROUPING.findall(expression)
+        if kind == "by"
+    ]
+    known = set.union(*(labels_of(series) for series in series_in(expression)))
+    assert set(TEMPLATE.findall(rest)) <= (set.intersection(*kept) if kept else known), name
+
+
+@pytest.mark.parametrize(("title", "expression"), list(panels()))
+def test_a_panel_asks_for_what_is_exported(title: str, expression: str) -> None:
+    assert faults_in(expression) == [], title
+
+
+def test_every_alert_says_how_urgent_it_is_and_what_to_do() -> None:
+    for name, _, rest in alerts():
+        assert re.search(r"severity: (page|ticket)\b", rest), name
+        assert "summary: " in rest, name
+        assert "description: " in rest, name
+
+
+def test_prometheus_reads_the_alerts_beside_it() -> None:
+    text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
+    (rule_file,) = re.findall(r"^rule_files:\n  - (\S+)$", text, re.MULTILINE)
+    assert (DEPLOY / "prometheus" / rule_file) == ALERTS
+
+
+def test_the_dashboard_has_one_identifier_a_panel() -> None:
+    shown = json.loads(DASHBOARD.read_text())["panels"]
+    identifiers = [panel["id"] for panel in shown]
+    assert len(identifiers) == len(set(identifiers)) > 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ("broker_ctl_redy == 0", "no series broker_ctl_redy"),
+        ("rate(broker_ctl_loop_lag_ms[5m])", "no series broker_ctl_loop_lag_ms"),
+        ('broker_ctl_is_leader{chair="x"}', "broker_ctl_is_leader has no label chair"),
+        ("sum by (broker) (broker_ctl_brokers)", "no label broker to group by"),
+        ("sum(broker_ctl_brokers", "brackets do not match"),
+        ("1 > 2", "no series in '1 > 2'"),
+    ],
+)
+def test_a_wrong_expression_is_found(expression: str, fault: str) -> None:
+    assert faults_in(expression) == [fault]

@@ -1,0 +1,97 @@
+"""The systemd unit: what it says of the daemon is what the daemon does."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from broker_ctl.cli.run import command
+from broker_ctl.daemon import exit_codes
+from broker_ctl.settings.root import Settings
+
+UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "broker-ctl.service"
+# Back-off between restarts; older systemd warns and goes on.
+SINCE_254 = ("RestartSteps", "RestartMaxDelaySec")
+
+
+def settings_of(section: str) -> dict[str, list[str]]:
+    """Values by key; a key may stand several times."""
+    found: dict[str, list[str]] = {}
+    here = ""
+    for line in UNIT.read_text().splitlines():
+        if line.startswith("["):
+            here = line.strip("[]")
+        elif here == section and line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            found.setdefault(key, []).append(value)
+    return found
+
+
+SERVICE = settings_of("Service")
+
+
+def one(key: str) -> str:
+    (value,) = SERVICE[key]
+    return value
+
+
+def test_it_runs_the_daemon_with_the_file_in_etc() -> None:
+    program, *arguments = one("ExecStart").split()
+    assert program.endswith("/bin/broker-ctl")
+    assert arguments[0] == "run"
+    context = click.Context(command)
+    command.parse_args(context, arguments[1:])
+    assert context.params["configuration"] == Path("/etc/broker-ctl/broker.conf")
+
+
+def test_only_retries_that_are_used_up_keep_it_from_starting_again() -> None:
+    assert one("Restart") == "on-failure"
+    assert {int(code) for code in one("RestartPreventExitStatus").split()} == {
+        exit_codes.RETRIES_USED_UP
+    }
+    assert exit_codes.STOPPED == 0
+
+
+def test_restarts_back_off() -> None:
+    assert int(one("RestartMaxDelaySec")) > int(one("RestartSec"))
+    assert int(one("RestartSteps")) > 1
+    assert settings_of("Unit")["StartLimitIntervalSec"] == ["0"]
+
+
+def test_a_stop_is_given_the_time_that_it_may_take() -> None:
+    assert int(one("TimeoutStopSec")) > Settings().session.shutdown_timeout_s
+
+
+def test_the_watchdog_does_not_outlast_a_session() -> None:
+    assert one("Type") == "notify"
+    assert 0 < int(one("WatchdogSec")) <= Settings().metadata.session_timeout_s
+
+
+def test_its_state_directory_is_the_one_place_that_it_may_write() -> None:
+    assert one("ProtectSystem") == "strict"
+    assert one("StateDirectory") == "broker-ctl"
+    assert "ReadWritePaths" not in SERVICE
+    assert one("User") != "root"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_takes_every_line(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    # The program is not installed here, and must exist for the check.
+    text = re.sub(r"^ExecStart=\S+", f"ExecStart={sys.executable}", UNIT.read_text(), flags=re.M)
+    unit.write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    # It speaks of other units of this machine, too.
+    complaints = [line for line in done.stderr.splitlines() if UNIT.name in line]
+    unknown = re.compile(rf"Unknown key.* '({'|'.join(SINCE_254)})'")
+    assert [line for line in complaints if not unknown.search(line)] == []
