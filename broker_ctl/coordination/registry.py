@@ -115,8 +115,16 @@ class Registry:
 
     async def foreign_brokers(self) -> list[str]:
         """Brokers in Pulsar's registry that are no broker-ctl process."""
-        ours = set(await self._store.children(paths.REGISTRATIONS))
-        return [name for name in await self._store.children(paths.LOAD_REPORTS) if name not in ours]
+        foreign = []
+        for name in await self._store.children(paths.LOAD_REPORTS):
+            # Both nodes of a broker come in one transaction and go with one session, so they are
+            # read together: one list after the other would accuse whoever comes or goes between.
+            report, registration = await self._store.get_many(
+                [paths.load_report(name), paths.registration(name)]
+            )
+            if report is not None and registration is None:
+                foreign.append(name)
+        return foreign
 
     # This one.
 

@@ -46,10 +46,8 @@ class ValueCache(Generic[T]):
 
     async def start(self) -> None:
         """Begin to watch; until then every `get` reads."""
-        self._stops = [
-            self._store.listen(self._session_changed),
-            await self._store.watch(self._root, self._changed),
-        ]
+        self._stops.append(self._store.listen(self._session_changed))
+        self._stops.append(await self._store.watch(self._root, self._changed))
         self._drop_all(is_trusted=True)
 
     def close(self) -> None:

@@ -75,9 +75,20 @@ class Run:
     def is_over(self) -> bool:
         return not self.actions
 
-    def next(self, event: Event, world: World, **known: object) -> "Run":
-        state, actions = step(self.state, event)
-        return replace(self, state=state, actions=actions, world=world, **known)
+    def next(
+        self,
+        event: Event,
+        world: World,
+        *,
+        version: int | None = None,
+        asked: tuple[str, ...] | None = None,
+    ) -> "Run":
+        return Run(
+            *step(self.state, event),
+            world,
+            self.version if version is None else version,
+            self.asked if asked is None else asked,
+        )
 
 
 def look(run: Run) -> Event:
@@ -116,9 +127,7 @@ def rerouted(run: Run) -> Run:
     if world.version != run.version:
         return run.next(Event.REFUSED, world, version=world.version or run.version)
     version = run.version + 1
-    return run.next(
-        Event.REROUTED, replace(world, to=others[0], version=version), version=version
-    )
+    return run.next(Event.REROUTED, replace(world, to=others[0], version=version), version=version)
 
 
 def ordered(run: Run, action: Action) -> Iterator[Run]:

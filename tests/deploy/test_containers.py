@@ -49,7 +49,7 @@ def test_there_are_three_brokers_and_an_ensemble() -> None:
 def test_every_environment_key_is_a_setting_and_a_broker_starts_with_them(broker: str) -> None:
     reading = reading_of(broker)
     assert all(key.startswith(ENVIRONMENT_PREFIX) for key in environment_of(broker))
-    assert reading.problems == reading.unknown == reading.unused == ()
+    assert [*reading.problems, *reading.unknown, *reading.unused] == []
     assert list(start_refusals(reading.settings)) == []
     assert reading.settings.broker.broker_id == f"{broker}:8080"
     assert not reading.settings.security.allow_insecure_listener

@@ -82,7 +82,9 @@ def test_its_state_directory_is_the_one_place_that_it_may_write() -> None:
 def test_systemd_takes_every_line(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
     # The program is not installed here, and must exist for the check.
-    text = re.sub(r"^ExecStart=\S+", f"ExecStart={sys.executable}", UNIT.read_text(), flags=re.M)
+    text = re.sub(
+        r"^ExecStart=\S+", f"ExecStart={sys.executable}", UNIT.read_text(), flags=re.MULTILINE
+    )
     unit.write_text(text)
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],

@@ -226,6 +226,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone: everything unanswered fails now, not at some timeout."""
+        self._transport = None
         why = str(error) if error else "the server closed the connection"
         self._end(errors.ConnectionLoss(why))
 

@@ -10,9 +10,18 @@ from typing import Final, TypeVar
 from aiozk.protocol.acl import ACL
 
 from broker_ctl import errors
-from broker_ctl.store.interface import Create, Delete, Operation, Result, SetData, Versioned
+from broker_ctl.store.interface import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    Result,
+    SetData,
+    Versioned,
+)
+from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.resolve import Sender, Verdict, judge, mark_of, telling
+from broker_ctl.store.zookeeper.resolve import Sender, Verdict, judge, mark_of, results
 from broker_ctl.store.zookeeper.session import Session
 
 T = TypeVar("T")
@@ -34,19 +43,16 @@ class Requests:
         end_s = loop.time() + self._timeout_s
         while True:
             try:
-                return await self._session.call(call, max(end_s - loop.time(), 0.0))
-            except errors.Throttled:
-                await asyncio.sleep(_THROTTLE_PAUSE_S)
-            except (errors.ConnectionLoss, errors.SessionExpired):
-                if loop.time() >= end_s:
-                    raise
+                return await self._session.call(call, end_s - loop.time())
+            except (errors.Throttled, errors.ConnectionLoss, errors.SessionExpired) as error:
+                await _before_next(error, end_s)
 
     async def write(self, operation: Create | SetData | Delete) -> Result:
         """One operation.
 
         Raises:
             SessionExpired: not done; for an ephemeral node: or done and gone with its session.
-            Ambiguous: the node does not tell whether it was done.
+            Ambiguous: the node does not tell whether it was done, or with what result.
         """
         call: wire.Call[Result]
         match operation:
@@ -71,88 +77,90 @@ class Requests:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + self._timeout_s
         while True:
-            sender = Sender(self._session.session_id, self._session.last_zxid)
             try:
-                return await self._session.call(call, max(end_s - loop.time(), 0.0))
-            except errors.Throttled:
-                await asyncio.sleep(_THROTTLE_PAUSE_S)
-            except errors.ConnectionLoss:  # it was not sent
-                if loop.time() >= end_s:
-                    raise
+                return await self._session.call(call, end_s - loop.time())
+            except (errors.Throttled, errors.ConnectionLoss) as error:  # it was not done
+                await _before_next(error, end_s)
             except errors.Ambiguous as lost:
-                results = await self._find_out(operations, sender, lost, end_s - loop.time())
-                if results is not None:
-                    return results
+                found = await self._find_out(operations, lost, end_s)
+                if found is not None:
+                    return found
+                await _before_next(errors.ConnectionLoss(f"{lost}; it was not done"), end_s)
 
     async def _find_out(
         self,
         operations: Sequence[Operation],
-        sender: Sender,
         lost: errors.Ambiguous,
-        limit_s: float,
+        end_s: float,
     ) -> tuple[Result, ...] | None:
-        """The results if it was applied, None if it was not."""
-        unknown = errors.Ambiguous(str(lost), sender.session_id, sender.zxid_before)
+        """The results if it was applied, None if it was not and may be sent again."""
+        if asyncio.get_running_loop().time() >= end_s:
+            raise lost
         try:
-            async with asyncio.timeout(max(limit_s, 0.0)):
-                teller = await self._teller(operations)
-                if teller is None:
-                    raise unknown from lost
-                # Meanwhile the session may have ended, and with it what it owned.
-                if self._session.session_id != sender.session_id and any(
-                    isinstance(op, Create) and op.mode.is_ephemeral for op in operations
-                ):
-                    raise errors.SessionExpired(f"{lost}; its session is gone") from lost
-                verdict = judge(teller, await self._synced(teller.path), sender)
-                if verdict is Verdict.NOT_APPLIED:
-                    return None
-                if verdict is Verdict.UNKNOWN:
-                    raise unknown from lost
-                if len(operations) == 1:
-                    operations = [teller]
-                return await self._results(operations, unknown)
-        except TimeoutError:
-            raise unknown from lost
+            async with asyncio.timeout_at(end_s):
+                operations = await self._located(operations)
+                nodes = await self._nodes(operations)
+        except (TimeoutError, errors.StoreError) as error:
+            # No error of these reads is an answer to the write.
+            raise lost from error
+        verdict = judge(operations, nodes, Sender(lost.session_id, lost.zxid_before))
+        # Only now: while the nodes were read the session may have ended, and what it owned.
+        if self._session.session_id != lost.session_id and (
+            verdict is Verdict.NOT_APPLIED or any(_is_ephemeral(op) for op in operations)
+        ):
+            raise errors.SessionExpired(f"{lost}; its session is gone") from lost
+        if verdict is Verdict.NOT_APPLIED:
+            return None
+        answer = results(operations, nodes) if verdict is Verdict.APPLIED else None
+        if answer is None:
+            raise lost
+        return answer
 
-    async def _teller(self, operations: Sequence[Operation]) -> Operation | None:
-        """The operation to look at, with its real path where the server numbered it."""
-        await self._session.wait_connected()
+    async def _located(self, operations: Sequence[Operation]) -> Sequence[Operation]:
+        """The operations with their real paths, where the server numbered a marked node."""
         first = operations[0]
-        if len(operations) > 1 or not (isinstance(first, Create) and first.mode.is_sequential):
-            return telling(operations)
+        if len(operations) > 1 or not isinstance(first, Create) or not first.mode.is_sequential:
+            return operations
         mark = mark_of(first.path)
         if mark is None:
-            return None
-        parent = first.path.rpartition("/")[0]
-        await self.read(wire.sync(parent or "/"))
-        for name in await self.read(wire.children(parent or "/")):
+            raise errors.StoreError(f"{first.path} cannot be told from its like")
+        parent = parent_of(first.path)
+        await self.read(wire.sync(parent))
+        for name in await self.read(wire.children(parent)):
             if name.startswith(mark):
-                return Create(f"{parent}/{name}", first.data, first.mode, first.ttl_ms)
-        return first
+                path = f"{parent.rstrip('/')}/{name}"
+                return [Create(path, first.data, first.mode, first.ttl_ms)]
+        return operations
 
-    async def _synced(self, path: str) -> Versioned | None:
-        await self.read(wire.sync(path))
-        return await self._get(path)
+    async def _nodes(self, operations: Sequence[Operation]) -> dict[str, Versioned | None]:
+        """The nodes that the operations are about, all read at one moment."""
+        several = len(operations) > 1
+        paths = list(
+            dict.fromkeys(
+                op.path
+                for op in operations
+                if not (isinstance(op, Check) or (several and _is_numbered(op)))
+            ),
+        )
+        if not paths:
+            return {}
+        await self.read(wire.sync(paths[0]))
+        found = await self.read(wire.multi_read(paths))
+        return dict(zip(paths, found, strict=True))
 
-    async def _get(self, path: str) -> Versioned | None:
-        try:
-            return await self.read(wire.get(path))
-        except errors.NoNode:
-            return None
 
-    async def _results(
-        self,
-        operations: Sequence[Operation],
-        unknown: errors.Ambiguous,
-    ) -> tuple[Result, ...]:
-        """What the lost reply would have said, read back."""
-        results: list[Result] = []
-        for operation in operations:
-            if not isinstance(operation, Create | SetData):
-                results.append(None)
-                continue
-            found = await self._get(operation.path)
-            if found is None:
-                raise unknown
-            results.append(found if isinstance(operation, Create) else found.stat)
-        return tuple(results)
+def _is_ephemeral(operation: Operation) -> bool:
+    return isinstance(operation, Create) and operation.mode.is_ephemeral
+
+
+def _is_numbered(operation: Operation) -> bool:
+    return isinstance(operation, Create) and operation.mode.is_sequential
+
+
+async def _before_next(error: errors.StoreError, end_s: float) -> None:
+    """Wait as long as the server needs; raise ``error`` where no time is left to try again."""
+    pause_s = _THROTTLE_PAUSE_S if isinstance(error, errors.Throttled) else 0.0
+    if asyncio.get_running_loop().time() + pause_s >= end_s:
+        raise error
+    if pause_s:
+        await asyncio.sleep(pause_s)

@@ -1,15 +1,17 @@
-"""Was it done? What a node tells of a write whose reply was lost.
+"""Was it done? What the nodes tell of a write whose reply was lost.
 
 Pure rules of reference metadata-store 6.7. The caller has waited until it is connected again, has
 synced, and then read; on one session nothing that was sent before can be applied after that read.
-A rule never guesses: where the node cannot tell, the verdict is UNKNOWN.
+A rule never guesses: where the nodes cannot tell, the verdict is UNKNOWN. What is older than the
+sender's zxid was not done by it, whatever else it looks like.
 """
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
+from typing import Final
 
 from broker_ctl.store.interface import (
     ANY_VERSION,
@@ -17,6 +19,7 @@ from broker_ctl.store.interface import (
     Create,
     Delete,
     Operation,
+    Result,
     SetData,
     Versioned,
 )
@@ -34,7 +37,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sent the write: its session, and the newest zxid it had seen before."""
+    """Who sent the write: its session then, and the newest zxid that it had seen before."""
 
     session_id: int
     zxid_before: int
@@ -55,66 +58,136 @@ def mark_of(path: str) -> str | None:
     return match[0] if match else None
 
 
-def judge(operation: Operation, found: Versioned | None, sender: Sender) -> Verdict:
-    """Whether ``operation`` was applied, seen from its node as it is now."""
+def judge(
+    operations: Sequence[Operation],
+    nodes: Mapping[str, Versioned | None],
+    sender: Sender,
+) -> Verdict:
+    """Whether ``operations``, sent as one, were applied, seen from their nodes as they are now."""
+    if len(operations) == 1:
+        return _judge_one(operations[0], nodes.get(operations[0].path), sender)
+    if all(isinstance(operation, Check) for operation in operations):
+        return Verdict.NOT_APPLIED
+    # Of several operations on one path only the last one shows.
+    last = {
+        operation.path: operation
+        for operation in operations
+        if not (isinstance(operation, Check) or _is_numbered(operation))
+    }
+    if last and all(isinstance(operation, Delete) for operation in last.values()):
+        gone = all(
+            _judge_one(operation, nodes.get(path), sender) is Verdict.APPLIED
+            for path, operation in last.items()
+        )
+        return Verdict.APPLIED if gone else Verdict.NOT_APPLIED
+    evidence = [_evidence(operation, nodes.get(path), sender) for path, operation in last.items()]
+    return _VERDICTS[min(evidence, default=_Evidence.DOUBT)]
+
+
+def results(
+    operations: Sequence[Operation],
+    nodes: Mapping[str, Versioned | None],
+) -> tuple[Result, ...] | None:
+    """What the lost reply to applied operations said; None where the nodes do not show it now.
+
+    A later Stat must never pass for the operation's own: its version would let the caller write
+    over a change that he has not seen.
+    """
+    found = [
+        None if isinstance(operation, Check | Delete) else nodes.get(operation.path)
+        for operation in operations
+    ]
+    written = [node for node in found if node is not None]
+    expected = [op.path for op in operations if isinstance(op, Create | SetData)]
+    zxids = {node.stat.mzxid for node in written}
+    if len(written) < len(expected) or len(set(expected)) < len(expected) or len(zxids) > 1:
+        return None
+    return tuple(
+        node.stat if node is not None and isinstance(operation, SetData) else node
+        for operation, node in zip(operations, found, strict=True)
+    )
+
+
+class _Evidence(IntEnum):
+    """What one operation of a transaction says of the whole; the smaller one prevails.
+
+    REFUTED: the node was not touched. PROVEN: it bears the mark of this write. DOUBT: it was
+    touched, maybe also by others. SILENT: a created node is not there; it never was, most likely,
+    but one that was created may have been deleted since.
+    """
+
+    REFUTED = auto()
+    PROVEN = auto()
+    DOUBT = auto()
+    SILENT = auto()
+
+
+_VERDICTS: Final = {
+    _Evidence.REFUTED: Verdict.NOT_APPLIED,
+    _Evidence.PROVEN: Verdict.APPLIED,
+    _Evidence.DOUBT: Verdict.UNKNOWN,
+    _Evidence.SILENT: Verdict.NOT_APPLIED,
+}
+
+
+def _evidence(operation: Operation, found: Versioned | None, sender: Sender) -> _Evidence:
+    verdict = _judge_one(operation, found, sender)
+    if isinstance(operation, Create) and verdict is Verdict.NOT_APPLIED:
+        is_old = found is not None and found.stat.czxid <= sender.zxid_before
+        return _Evidence.REFUTED if is_old else _Evidence.SILENT
+    if verdict is Verdict.UNKNOWN or found is None:
+        return _Evidence.DOUBT
+    if verdict is Verdict.NOT_APPLIED:
+        return _Evidence.REFUTED
+    # That a node is gone does not tell who deleted it.
+    return _Evidence.DOUBT if isinstance(operation, Delete) else _Evidence.PROVEN
+
+
+def _judge_one(operation: Operation, found: Versioned | None, sender: Sender) -> Verdict:
     match operation:
         case Create():
             return _judge_create(operation, found, sender)
         case SetData():
             return _judge_set(operation, found, sender)
         case Delete():
-            return _judge_delete(operation, found, sender)
+            return _judge_delete(found, sender)
         case Check():
-            return Verdict.UNKNOWN
+            return Verdict.NOT_APPLIED  # it changes nothing, and may be asked again
 
 
 def _judge_create(operation: Create, found: Versioned | None, sender: Sender) -> Verdict:
-    if found is None:
+    # Sending again answers NodeExists where the node is not ours, which is true.
+    if found is None or found.stat.czxid <= sender.zxid_before:
         return Verdict.NOT_APPLIED
-    is_new = found.stat.czxid > sender.zxid_before
-    if operation.mode.is_ephemeral:
-        is_mine = found.stat.ephemeral_owner == sender.session_id
-        applied = is_new and is_mine and found.data == operation.data
-    else:
-        # Payloads of persistent creates that must be told apart carry an id of their writer.
-        applied = is_new and found.stat.version == 0 and found.data == operation.data
-    return Verdict.APPLIED if applied else Verdict.NOT_APPLIED
+    owner = found.stat.ephemeral_owner if found.stat.is_ephemeral else 0
+    if owner != (sender.session_id if operation.mode.is_ephemeral else 0):
+        return Verdict.NOT_APPLIED
+    if found.stat.version:
+        return Verdict.UNKNOWN  # written over: what it was created with is not to be seen
+    # Payloads of creates that must be told apart carry an id of their writer.
+    return Verdict.APPLIED if found.data == operation.data else Verdict.NOT_APPLIED
 
 
 def _judge_set(operation: SetData, found: Versioned | None, sender: Sender) -> Verdict:
-    if found is None:
-        return Verdict.NOT_APPLIED  # sending again answers NoNode, which is true
+    # Sending again answers NoNode or BadVersion where it must, which is true.
+    if found is None or found.stat.mzxid <= sender.zxid_before:
+        return Verdict.NOT_APPLIED
+    if found.stat.czxid > sender.zxid_before:
+        return Verdict.UNKNOWN  # another node of the same name: what became of ours is lost
     is_equal = found.data == operation.data
     if operation.version == ANY_VERSION:
-        if found.stat.mzxid <= sender.zxid_before:
-            return Verdict.NOT_APPLIED
         return Verdict.APPLIED if is_equal else Verdict.UNKNOWN
     if found.stat.version == operation.version + 1:
-        # Other data: somebody else won, and sending again answers BadVersion.
         return Verdict.APPLIED if is_equal else Verdict.NOT_APPLIED
-    if found.stat.version <= operation.version:
-        return Verdict.NOT_APPLIED
-    return Verdict.UNKNOWN
+    return Verdict.NOT_APPLIED if found.stat.version <= operation.version else Verdict.UNKNOWN
 
 
-def _judge_delete(_operation: Delete, found: Versioned | None, sender: Sender) -> Verdict:
+def _judge_delete(found: Versioned | None, sender: Sender) -> Verdict:
     # Absent is what was wanted, whoever did it; a younger node proves that the old one is gone.
     if found is None or found.stat.czxid > sender.zxid_before:
         return Verdict.APPLIED
     return Verdict.NOT_APPLIED
 
 
-def telling(operations: Sequence[Operation]) -> Operation | None:
-    """The operation of a transaction whose node tells best: it was applied iff all were."""
-    candidates: list[tuple[int, Operation]] = []
-    for operation in operations:
-        match operation:
-            case Create(mode=mode) if not mode.is_sequential:
-                candidates.append((0 if mode.is_ephemeral else 1, operation))
-            case SetData(version=version):
-                candidates.append((2 if version != ANY_VERSION else 4, operation))
-            case Delete():
-                candidates.append((3, operation))
-            case _:
-                pass
-    return min(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
+def _is_numbered(operation: Operation) -> bool:
+    return isinstance(operation, Create) and operation.mode.is_sequential

@@ -18,16 +18,18 @@ import asyncio
 import logging
 import random
 import ssl
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from broker_ctl import errors
 from broker_ctl.store.interface import NotificationListener, SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
+from broker_ctl.store.zookeeper.keepalive import keep_alive
+from broker_ctl.store.zookeeper.line import RequestLine
+from broker_ctl.store.zookeeper.listeners import tell
 from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
 
@@ -46,7 +48,7 @@ class SessionOptions:
     Attributes:
         hosts: ``(host, port)`` pairs.
         timeout_s: session timeout asked for; the server clamps it to 2 to 20 ticks.
-        max_in_flight: bound on requests that are queued or unanswered.
+        max_in_flight: bound on unanswered requests; more wait in line.
         max_frame_bytes: jute.maxbuffer of the servers.
         digest: ``user:password`` for digest authentication.
         session_id, password: a session of an earlier process to take up again, or 0.
@@ -62,17 +64,8 @@ class SessionOptions:
     password: bytes = field(default=b"", repr=False)
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A request and whether a connection has taken it."""
-
-    call: wire.Call[Any]
-    future: "asyncio.Future[Any]"
-    is_sent: bool = False
-
-
 class Session:
-    """Requests in the order in which they were made, over whatever connection there is."""
+    """Keeps a session, and a connection for its requests."""
 
     def __init__(self, options: SessionOptions, draws: random.Random) -> None:
         self._options = options
@@ -81,14 +74,10 @@ class Session:
         self._session_id = options.session_id
         self._password = options.password or _NO_PASSWORD
         self._timeout_s = 0.0  # as negotiated
-        self._last_zxid = 0
-        self._waiting: deque[_Waiting] = deque()
-        self._slots = asyncio.Semaphore(options.max_in_flight)
+        self._line = RequestLine(options.max_in_flight)
         self._listeners: list[SessionListener] = []
         self._watches = WatchTable()
         self._connected = asyncio.Event()
-        self._closed_by: errors.StoreError | None = None
-        self._is_moved = False
         self._tasks = TaskScope("zookeeper session")
         self.reconnects = 0
 
@@ -112,18 +101,17 @@ class Session:
     @property
     def last_zxid(self) -> int:
         """Newest zxid seen on any connection."""
-        return self._last_zxid
+        return self._line.last_zxid
 
     @property
     def is_connected(self) -> bool:
         """Whether requests go out at once."""
-        return self._connected.is_set() and self._closed_by is None
+        return self._connected.is_set() and not self._line.is_closed
 
     @property
     def in_flight(self) -> int:
         """Requests that are queued or unanswered."""
-        sent = self._connection.in_flight if self._connection is not None else 0
-        return sent + len(self._waiting)
+        return self._line.in_flight
 
     # Use.
 
@@ -139,55 +127,13 @@ class Session:
     async def wait_connected(self) -> None:
         """Return while connected; raise when that will never be again."""
         while not self._connected.is_set():
-            self._check_open()
+            self._line.check_open()
             await self._connected.wait()
-        self._check_open()
+        self._line.check_open()
 
-    async def call(self, call: wire.Call[T], timeout_s: float) -> T:
-        """Send one request and wait for its reply.
-
-        While there is no connection the request waits in line, and goes to the next connection
-        of the same session in order.
-
-        Raises:
-            Ambiguous: a write that was sent and whose reply did not come.
-            ConnectionLoss: not sent, or a read without a reply.
-            OperationTimeout: a read that was not answered in time.
-            SessionExpired: the session ended before the request was sent.
-        """
-        self._check_open()
-        waiting = _Waiting(call, asyncio.get_running_loop().create_future())
-        try:
-            async with asyncio.timeout(timeout_s), self._slots:
-                self._check_open()
-                self._submit(waiting)
-                answer: T = await waiting.future
-                return answer
-        except TimeoutError:
-            raise self._timed_out(waiting, timeout_s) from None
-        except errors.SessionMoved:
-            self._is_moved = True
-            self.abort_connection("another connection took the session over")
-            raise
-        finally:
-            if not waiting.is_sent and waiting in self._waiting:
-                self._waiting.remove(waiting)
-
-    def _submit(self, waiting: _Waiting) -> None:
-        connection = self._connection
-        # A connection is closed a moment before its end is seen here: wait for the next one.
-        if connection is None or connection.is_closed or not self._connected.is_set():
-            self._waiting.append(waiting)
-        elif not waiting.future.done():
-            waiting.is_sent = True
-            connection.send(waiting.call, waiting.future)
-
-    @staticmethod
-    def _timed_out(waiting: _Waiting, timeout_s: float) -> errors.StoreError:
-        what = f"{waiting.call}: no answer in {timeout_s:.1f} s"
-        if not waiting.is_sent:
-            return errors.ConnectionLoss(f"{what}; it was not sent")
-        return errors.Ambiguous(what) if waiting.call.is_write else errors.OperationTimeout(what)
+    def call(self, call: wire.Call[T], timeout_s: float) -> Awaitable[T]:
+        """Send one request, over this or the next connection; see `RequestLine.call`."""
+        return self._line.call(call, timeout_s)
 
     async def watch(
         self,
@@ -199,7 +145,7 @@ class Session:
         stop = self._watches.add(root, listener)
         try:
             await self.call(wire.add_watch(root), timeout_s)
-        except errors.ConnectionLoss:
+        except (errors.ConnectionLoss, errors.SessionExpired):
             # The next connection sets it with all others: the root is in the table already.
             log.debug("the watch on %s waits for the next connection", root)
         except BaseException:
@@ -209,14 +155,14 @@ class Session:
 
     async def close(self, *, end_session: bool) -> None:
         """Close for good. Without ``end_session`` the server keeps the session until it expires."""
-        if self._closed_by is not None:
-            return
         if end_session and self.is_connected:
             try:
                 await self.call(wire.close_session(), min(_CLOSE_LIMIT_S, self._timeout_s))
             except errors.StoreError as error:
                 log.warning("closing the session: %s; the server will expire it", error)
-        self._end(errors.StoreClosed("the store is closed"))
+        if not self._line.is_closed:
+            self._end(errors.StoreClosed("the store is closed"))
+        # Also where refused credentials had closed it before.
         await self._tasks.close()
 
     def abort_connection(self, why: str = "aborted") -> None:
@@ -228,22 +174,23 @@ class Session:
 
     async def _run(self) -> None:
         while (connection := await self._connect()) is not None:
-            self._tasks.start(self._keep_alive(connection), "keep alive")
+            self._tasks.start(keep_alive(connection, self._timeout_s), "keep alive")
             why = await connection.wait_closed()
-            if self._closed_by is not None:
+            if self._line.is_closed:
                 return
             self._connected.clear()
+            self._line.disconnect()
             log.info("connection to ZooKeeper lost: %s", why)
-            self._tell(SessionEvent.SUSPENDED)
+            tell(self._listeners, SessionEvent.SUSPENDED)
+            if isinstance(why, errors.SessionMoved):
+                # To take it back would start a fight that neither side can win (ZOOKEEPER-2886).
+                self._expire("another connection took it over")
 
     async def _connect(self) -> Connection | None:
         """Try server after server until one takes us; None once closed."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        if self._is_moved:
-            # To take it back would start a fight that neither side can win (ZOOKEEPER-2886).
-            self._expire("another connection took the session over")
-        while self._closed_by is None:
+        while not self._line.is_closed:
             timeout_s = self._timeout_s or self._options.timeout_s
             host = self._dialer.next_host()
             try:
@@ -270,10 +217,11 @@ class Session:
                 round(options.timeout_s * 1000),
                 self._session_id,
                 self._password,
-                self._last_zxid,
+                self.last_zxid,
             ),
             on_event=self._watches.notify,
-            on_zxid=self._saw,
+            on_zxid=self._line.saw,
+            on_room=self._line.send_waiting,
             max_frame_bytes=options.max_frame_bytes,
             tls=options.tls,
         )
@@ -300,7 +248,7 @@ class Session:
             auth = wire.auth_digest(self._options.digest)
             await connection.send_special(wire.XID_AUTH, auth)
         for roots in self._watches.chunks():
-            watches = wire.set_watches(self._last_zxid, roots)
+            watches = wire.set_watches(self.last_zxid, roots)
             await connection.send_special(wire.XID_SET_WATCHES, watches)
 
     def _adopt(self, connection: Connection, handshake: wire.Handshake) -> None:
@@ -318,56 +266,21 @@ class Session:
         )
         self._connected.set()
         # Listeners first: caches are empty before a request that waited is answered.
-        self._tell(SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED)
-        waiting, self._waiting = self._waiting, deque()
-        for request in waiting:
-            self._submit(request)
-
-    async def _keep_alive(self, connection: Connection) -> None:
-        period_s, limit_s = self._timeout_s / 12, self._timeout_s / 3
-        while not connection.is_closed:
-            await asyncio.sleep(period_s)
-            if connection.unanswered_s > limit_s:
-                # After a stall of this loop the answer may lie in the socket: let it be read.
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
-                if (silent_s := connection.unanswered_s) > limit_s:
-                    connection.abort(f"no answer for {silent_s:.1f} s")
-            elif connection.idle_s >= period_s:
-                connection.send_ping()
+        event = SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED
+        tell(self._listeners, event)
+        self._line.connect(connection, self._session_id)
 
     # Ends.
 
     def _expire(self, why: str) -> None:
         log.warning("session 0x%x is lost: %s", self._session_id & 0xFFFFFFFFFFFFFFFF, why)
-        self._session_id, self._password, self._is_moved = 0, _NO_PASSWORD, False
-        # What was asked for under the old session must not be done under the new one.
-        self._fail_waiting(errors.SessionExpired(f"the session is lost: {why}"))
-        self._tell(SessionEvent.EXPIRED)
+        self._session_id, self._password = 0, _NO_PASSWORD
+        self._line.expire(f"the session is lost: {why}")
+        tell(self._listeners, SessionEvent.EXPIRED)
 
     def _end(self, error: errors.StoreError) -> None:
-        self._closed_by = error
-        self._fail_waiting(error)
+        self._line.close(error)
         if self._connection is not None:
             self._connection.abort(str(error))
         self._connected.set()  # whoever waits for a connection learns that none will come
-        self._tell(SessionEvent.CLOSED)
-
-    def _fail_waiting(self, error: errors.StoreError) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for request in waiting:
-            if not request.future.done():
-                request.future.set_exception(type(error)(str(error)))
-
-    def _check_open(self) -> None:
-        if self._closed_by is not None:
-            raise type(self._closed_by)(str(self._closed_by))
-
-    # What is heard.
-
-    def _saw(self, zxid: int) -> None:
-        self._last_zxid = max(self._last_zxid, zxid)
-
-    def _tell(self, event: SessionEvent) -> None:
-        for listener in tuple(self._listeners):
-            listener(event)
+        tell(self._listeners, SessionEvent.CLOSED)

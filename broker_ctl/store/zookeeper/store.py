@@ -29,7 +29,7 @@ from broker_ctl.store.zookeeper.requests import Requests
 from broker_ctl.store.zookeeper.session import Session, SessionOptions
 
 _DEFAULT_PORT: Final = 2181
-# Replies of multiRead must stay below jute.maxbuffer; nodes of ours are small.
+# Nodes of one multiRead, while their reply has not been beyond jute.maxbuffer.
 _READ_MANY: Final = 128
 
 
@@ -97,6 +97,7 @@ class ZooKeeperStore:
         # With credentials the nodes belong to whoever holds them; without, to everybody.
         acl = protocol.AUTHED_UNRESTRICTED if options.digest else protocol.UNRESTRICTED_ACCESS
         self._requests = Requests(self._session, options.operation_timeout_s, [acl])
+        self._read_many = _READ_MANY
 
     # Session.
 
@@ -166,11 +167,19 @@ class ZooKeeperStore:
 
     async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
         """See `MetadataStore.get_many`."""
+        full = [self._full(path) for path in paths]
         found: list[Versioned | None] = []
-        for start in range(0, len(paths), _READ_MANY):
-            part = [self._full(path) for path in paths[start : start + _READ_MANY]]
-            nodes = await self._requests.read(wire.multi_read(part))
-            found += nodes
+        while len(found) < len(full):
+            size = self._read_many
+            part = full[len(found) : len(found) + size]
+            try:
+                found += await self._requests.read(wire.multi_read(part))
+            except errors.TooLarge:
+                if len(part) == 1:
+                    raise
+                # It has cost a connection, so the size is remembered. Another call may have
+                # found out at the same time: one halving is enough for both.
+                self._read_many = min(self._read_many, max(1, min(size, len(part)) // 2))
         return [node and self._own(node) for node in found]
 
     async def exists(self, path: str) -> Stat | None:
@@ -284,4 +293,4 @@ class ZooKeeperStore:
         return self._chroot + path if path != "/" else self._chroot or "/"
 
     def _own(self, node: Versioned) -> Versioned:
-        return replace(node, path=node.path[len(self._chroot) :] or "/")
+        return Versioned(node.path[len(self._chroot) :] or "/", node.data, node.stat)

@@ -1,0 +1,314 @@
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Assign, Reason, Split, Transfer
+from broker_ctl.core.footprint import Footprint
+from broker_ctl.errors import AuthorityLost, Fenced, NotOwner, PeerError, PeerRefused
+from broker_ctl.leader.leading import Leading
+from broker_ctl.tasks import TaskScope
+from tests.support.in_memory_broker import read_ring
+from tests.support.in_memory_peers import AFTER, BEFORE
+from tests.support.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
+from tests.support.waiting import eventually
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+
+
+def transfer(bundle: Bundle, source: str = A, destination: str = B) -> Transfer:
+    moved = Footprint(0.1, 1e7)
+    before = Footprint(0.5, 5e7)
+    return Transfer(
+        bundle, source, destination, Reason.OVERLOADED, "why", moved, before, Footprint()
+    )
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[LeaderCluster]:
+    async with running_cluster(A, B, C) as running:
+        yield running
+
+
+@pytest.fixture
+async def bundle(cluster: LeaderCluster) -> Bundle:
+    """Owned by A."""
+    ring = await cluster.create_namespace(4)
+    await cluster.brokers[A].acquire(ring.bundles[0])
+    return ring.bundles[0]
+
+
+def results(cluster: LeaderCluster) -> list[str]:
+    return [entry.outcome.result for entry in reversed(cluster.journal.recent(20))]
+
+
+async def assert_settled(cluster: LeaderCluster, bundle: Bundle, *owners: str) -> None:
+    """Exactly one of ``owners`` serves it, by its node, and no record is left."""
+    owner = await cluster.owner(bundle)
+    assert owner in owners
+    assert cluster.witness.servers_of(bundle) == [owner]
+    assert cluster.witness.faults == []
+    assert await cluster.record_count() == 0
+
+
+async def test_a_transfer_moves_the_bundle_and_ends_its_record(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    async with cluster.leading(A) as leading:
+        await leading.executor.perform([transfer(bundle)])
+        assert cluster.peers.sent == [f"prepare {B}", f"release {A}", f"receive {B}"]
+        assert results(cluster) == ["done"]
+        assert leading.memory.of(bundle).given_to == B
+        assert [settled.throughput_bytes for settled in leading.memory.settled()] == [1e7]
+    await assert_settled(cluster, bundle, B)
+
+
+async def test_a_receiver_that_refuses_leaves_the_bundle_where_it_is(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cluster.peers.refusals[B, "prepare"].append(PeerRefused("Draining", "on its way down"))
+    async with cluster.leading(A) as leading:
+        with pytest.raises(PeerRefused, match="on its way down"):
+            await leading.executor.carry_out(transfer(bundle))
+        assert leading.memory.of(bundle).unloaded_s is None
+    assert results(cluster) == ["failed"]
+    await assert_settled(cluster, bundle, A)
+
+
+async def test_a_source_that_cannot_close_keeps_the_bundle(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cluster.peers.refusals[A, "release"].append(PeerRefused("UnloadFailed", "topics are open"))
+    async with cluster.leading(A) as leading:
+        with pytest.raises(PeerRefused, match="topics are open"):
+            await leading.executor.carry_out(transfer(bundle))
+        assert leading.memory.of(bundle).unloaded_s is not None
+    await assert_settled(cluster, bundle, A)
+
+
+@pytest.mark.parametrize("verb", ["release", "receive"])
+@pytest.mark.parametrize("phase", [BEFORE, AFTER])
+async def test_a_lost_answer_is_decided_by_looking(
+    cluster: LeaderCluster, bundle: Bundle, verb: str, phase: str
+) -> None:
+    cluster.peers.losses[phase, verb] = 1
+    async with cluster.leading(A) as leading:
+        await leading.executor.perform([transfer(bundle)])
+    # Only a release that never arrived leaves the bundle where it was.
+    stays = (verb, phase) == ("release", BEFORE)
+    assert results(cluster) == ["failed" if stays else "done"]
+    await assert_settled(cluster, bundle, A if stays else B)
+
+
+async def test_a_receiver_that_dies_is_replaced(cluster: LeaderCluster, bundle: Bundle) -> None:
+    cut = cluster.peers.cut_at("receive", BEFORE)
+    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
+        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        await cut.reached.wait()
+        cluster.peers.heal()
+        await cluster.kill(B)
+        await eventually(lambda: A in cluster.brokers and not leading.parts.can_receive(B))
+        await work
+    assert results(cluster) == ["done"]
+    await assert_settled(cluster, bundle, A, C)
+
+
+async def test_a_move_whose_source_died_waits_out_the_grace_of_its_session(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    reclaimable = PeerRefused("BundleReclaimable", "only its former owner may take it")
+    cluster.peers.refusals[B, "receive"] += [reclaimable] * 4
+    async with cluster.leading(A) as leading:
+        await leading.executor.perform([transfer(bundle)])
+    assert cluster.peers.sent.count(f"receive {B}") == 5
+    await assert_settled(cluster, bundle, B)
+
+
+async def test_a_receiver_that_keeps_refusing_is_replaced(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cluster.peers.refusals[B, "receive"] += [PeerRefused("Draining", "no")] * 9
+    async with cluster.leading(A) as leading:
+        await leading.executor.perform([transfer(bundle)])
+    assert cluster.peers.sent.count(f"receive {B}") == 2
+    await assert_settled(cluster, bundle, A, C)
+
+
+async def test_where_nobody_can_receive_the_bundle_is_left_to_the_next_placement(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    for broker_id in (A, B, C):
+        refusal = PeerRefused("DataPlaneRefused", "full")
+        cluster.peers.refusals[broker_id, "receive"] += [refusal] * 2
+    async with cluster.leading(A) as leading:
+        await leading.executor.perform([transfer(bundle)])
+    assert results(cluster) == ["failed"]
+    assert await cluster.owner(bundle) is None
+    assert await cluster.record_count() == 0
+
+
+@pytest.mark.parametrize("verb", ["prepare", "release", "receive"])
+@pytest.mark.parametrize("phase", [BEFORE, AFTER])
+async def test_wherever_the_leader_is_killed_the_next_one_ends_the_move(
+    cluster: LeaderCluster, bundle: Bundle, verb: str, phase: str
+) -> None:
+    cut = cluster.peers.cut_at(verb, phase)
+    async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
+        tasks.start(first.executor.perform([transfer(bundle)]), "move")
+        await cut.reached.wait()
+    cluster.peers.heal()
+    async with cluster.leading(C) as second:
+        await second.executor.adopt()
+    await assert_settled(cluster, bundle, A, B)
+
+
+@pytest.mark.parametrize("verb", ["prepare", "release", "receive"])
+@pytest.mark.parametrize("phase", [BEFORE, AFTER])
+async def test_an_old_leader_that_goes_on_is_refused_everywhere(
+    cluster: LeaderCluster, bundle: Bundle, verb: str, phase: str
+) -> None:
+    """It was paused, not killed: the next one has taken over, then it wakes up."""
+    held = asyncio.Event()
+    waking = asyncio.Event()
+
+    async def hold(leading: Leading) -> None:
+        cut = cluster.peers.cut_at(verb, phase)
+        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        await cut.reached.wait()
+        held.set()
+        await waking.wait()
+        work.cancel()
+
+    async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
+        tasks.start(hold(first), "hold")
+        await held.wait()
+        cluster.peers.heal()
+        async with cluster.leading(C) as second:
+            await second.executor.adopt()
+        owner = await cluster.owner(bundle)
+        other = B if owner == A else A
+        waking.set()
+        with pytest.raises(ExceptionGroup) as caught:
+            await first.executor.perform([transfer(bundle, str(owner), other)])
+        assert caught.group_contains(Fenced)
+    await assert_settled(cluster, bundle, str(owner))
+
+
+async def test_an_adoption_makes_orders_of_the_old_leader_void(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cut = cluster.peers.cut_at("release", BEFORE)
+    async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
+        tasks.start(first.executor.perform([transfer(bundle)]), "move")
+        await cut.reached.wait()
+        cluster.peers.heal()
+        async with cluster.leading(C) as second:
+            await second.executor.adopt()
+    await assert_settled(cluster, bundle, A)
+    assert f"release {A}" in cluster.peers.sent
+
+
+async def test_a_bundle_that_has_gone_elsewhere_is_not_moved(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    async with cluster.leading(A) as leading:
+        with pytest.raises(NotOwner, match=A):
+            await leading.executor.carry_out(transfer(bundle, source=C))
+    assert cluster.peers.sent == []
+    await assert_settled(cluster, bundle, A)
+
+
+async def test_without_authority_nothing_is_begun(cluster: LeaderCluster, bundle: Bundle) -> None:
+    async with cluster.leading(A) as leading:
+        cluster.has_authority = False
+        with pytest.raises(AuthorityLost):
+            await leading.executor.carry_out(transfer(bundle))
+    assert cluster.peers.sent == []
+    await assert_settled(cluster, bundle, A)
+
+
+async def test_a_record_that_somebody_ended_is_no_fault(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cut = cluster.peers.cut_at("receive", AFTER)
+    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
+        tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        await cut.reached.wait()
+        cluster.peers.heal()
+        # The receiver has ended the record; a leader that starts over finds nothing to do.
+        assert await cluster.record_count() == 0
+        async with cluster.leading(C) as second:
+            await second.executor.adopt()
+    await assert_settled(cluster, bundle, B)
+
+
+async def test_a_record_that_was_left_behind_is_taken_up_by_the_same_leader(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cut = cluster.peers.cut_at("receive", BEFORE)
+    async with cluster.leading(A) as leading:
+        async with TaskScope("a driver that ends in between") as tasks:
+            tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+            await cut.reached.wait()
+        cluster.peers.heal()
+        assert await cluster.owner(bundle) is None
+        await leading.executor.adopt()
+    await assert_settled(cluster, bundle, B)
+
+
+async def test_a_split_is_ordered_from_the_owner(cluster: LeaderCluster, bundle: Bundle) -> None:
+    middle = (bundle.range.low + bundle.range.high) // 2
+    split = Split(bundle, A, "range_equally_divide", (middle,), Reason.TOPICS, "why")
+    async with cluster.leading(B) as leading:
+        await leading.executor.perform([split])
+        assert leading.memory.splitting == set()
+    assert results(cluster) == ["done"]
+    assert set(cluster.brokers[A].serving) == set(bundle.cut((middle,)))
+    assert cluster.witness.faults == []
+
+
+async def test_a_split_that_the_owner_refuses_is_written_down(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    split = Split(bundle, C, "range_equally_divide", (), Reason.TOPICS, "why")
+    async with cluster.leading(B) as leading:
+        with pytest.raises(PeerError, match="not owned"):
+            await leading.executor.carry_out(split)
+    assert results(cluster) == ["failed"]
+    await assert_settled(cluster, bundle, A)
+
+
+async def test_an_assignment_is_taken_only_at_the_newest_epoch(cluster: LeaderCluster) -> None:
+    free = (await cluster.create_namespace(4)).bundles[1]
+    assign = Assign(free, C, Reason.UNOWNED, "why")
+    async with cluster.leading(A) as old:
+        await cluster.elect(B)
+        with pytest.raises(PeerRefused, match="Fenced"):
+            await old.executor.carry_out(assign)
+        assert await cluster.owner(free) is None
+    async with cluster.leading(B) as leading:
+        await leading.executor.carry_out(assign)
+    await assert_settled(cluster, free, C)
+
+
+async def test_one_failure_does_not_stop_the_others(cluster: LeaderCluster, bundle: Bundle) -> None:
+    free = (await read_ring(cluster.brokers[A].store, NAMESPACE)).bundles[2]
+    decisions = [transfer(bundle, source=C), Assign(free, B, Reason.UNOWNED, "why")]
+    async with cluster.leading(A) as leading:
+        await leading.executor.perform(decisions)
+    assert sorted(results(cluster)) == ["done", "failed"]
+    await assert_settled(cluster, free, B)
+
+
+async def test_an_owner_node_that_vanishes_during_the_move_is_no_second_owner(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cut = cluster.peers.cut_at("release", BEFORE)
+    async with cluster.leading(C) as leading, TaskScope("test") as tasks:
+        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        await cut.reached.wait()
+        await cluster.kill(A)
+        cluster.peers.heal()
+        await work
+    await assert_settled(cluster, bundle, B)

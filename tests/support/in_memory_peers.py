@@ -1,0 +1,80 @@
+"""Orders from broker to broker without a network, which a test can cut anywhere."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from broker_ctl.core.orders import Order
+from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
+from broker_ctl.ports import Orders, Reply
+
+BEFORE, AFTER = "before", "after"
+
+
+@dataclass
+class Cut:
+    """Where orders stop: before a broker carries one out, or after, when it should answer."""
+
+    verb: str
+    phase: str
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class InMemoryPeers:
+    """`coordination.peers.Peers`; errors arrive in the words in which HTTP would bring them.
+
+    Attributes:
+        sent: every order that was given, as ``verb broker``, in order.
+        losses: how many of the next answers to a verb are lost, by phase and verb.
+        refusals: how many of the next orders of a verb a broker refuses, by broker and verb.
+    """
+
+    def __init__(self) -> None:
+        self._brokers: dict[str, Orders] = {}
+        self.sent: list[str] = []
+        self.losses: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.refusals: defaultdict[tuple[str, str], list[PeerRefused]] = defaultdict(list)
+        self.on_order: Callable[[str, Order], None] = lambda _broker_id, _order: None
+        self._cut: Cut | None = None
+
+    def join(self, broker_id: str, orders: Orders) -> None:
+        self._brokers[broker_id] = orders
+
+    def leave(self, broker_id: str) -> None:
+        self._brokers.pop(broker_id, None)
+
+    def cut_at(self, verb: str, phase: str) -> Cut:
+        """From now on whoever gives such an order waits for ever at that point."""
+        self._cut = Cut(verb, phase)
+        return self._cut
+
+    def heal(self) -> None:
+        self._cut = None
+
+    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+        assert timeout_s > 0
+        self.sent.append(f"{order.verb} {broker_id}")
+        self.on_order(broker_id, order)
+        await self._pass(BEFORE, order)
+        broker = self._brokers.get(broker_id)
+        if broker is None:
+            raise PeerUnreachable(f"{broker_id} is gone")
+        if self.refusals[broker_id, order.verb]:
+            raise self.refusals[broker_id, order.verb].pop(0)
+        try:
+            reply = await broker.obey(order)
+        except PeerError:
+            raise
+        except BrokerCtlError as error:
+            raise PeerRefused(type(error).__name__, str(error)) from error
+        await self._pass(AFTER, order)
+        return reply
+
+    async def _pass(self, phase: str, order: Order) -> None:
+        if self._cut is not None and (self._cut.verb, self._cut.phase) == (order.verb, phase):
+            self._cut.reached.set()
+            await asyncio.get_running_loop().create_future()
+        if self.losses[phase, order.verb]:
+            self.losses[phase, order.verb] -= 1
+            raise PeerUnreachable(f"{order.verb}: lost {phase} it was carried out")

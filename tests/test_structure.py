@@ -1,0 +1,187 @@
+"""The house rules, held against every file; each checker is shown to find what it looks for."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support import structure
+from tests.support.structure import Breach, Budget
+
+ROOT: Final = Path(__file__).parents[1]
+FILES: Final = structure.files_of(ROOT)
+# What may be over its budget, and why.
+EXCEPTIONS: Final[Mapping[str, str]] = {
+    "broker_ctl/store/memory/store.py:MemoryStore": "the store protocol alone has 18 methods",
+    "broker_ctl/store/zookeeper/store.py:ZooKeeperStore": "the store protocol alone has 18 methods",
+}
+
+
+def sources(folder: str) -> Iterator[tuple[Path, str]]:
+    for path in FILES:
+        if path.parts[0] == folder and path.suffix == ".py":
+            yield path, (ROOT / path).read_text()
+
+
+def told(breaches: Iterator[Breach]) -> list[str]:
+    return sorted(map(str, breaches))
+
+
+def test_files_functions_and_classes_keep_their_budget() -> None:
+    breaches = [
+        breach
+        for folder, budget in (("broker_ctl", structure.PACKAGE), ("tests", structure.TESTS))
+        for path, source in sources(folder)
+        for breach in structure.over_budget(path, source, budget)
+    ]
+    unexcused, unneeded = structure.without_exceptions(breaches, EXCEPTIONS)
+    assert list(map(str, unexcused)) == []
+    assert unneeded == set(), "these exceptions are needed no more"
+
+
+def test_no_module_is_a_junk_drawer() -> None:
+    assert told(structure.junk_drawers(FILES)) == []
+
+
+def test_a_package_says_what_it_is_and_does_nothing() -> None:
+    found = (
+        breach
+        for path, source in sources("broker_ctl")
+        for breach in structure.code_in_init(path, source)
+    )
+    assert told(found) == []
+
+
+def test_no_test_sleeps() -> None:
+    found = (b for path, source in sources("tests") for b in structure.sleeping(path, source))
+    assert told(found) == []
+
+
+def test_the_top_level_holds_what_belongs_there() -> None:
+    assert told(structure.strangers(FILES)) == []
+
+
+def test_every_dependency_is_pinned() -> None:
+    pyproject = (ROOT / "pyproject.toml").read_text()
+    constraints = (ROOT / "deploy" / "constraints.txt").read_text()
+    assert told(structure.unpinned(pyproject, constraints)) == []
+
+
+def test_nothing_is_bound_to_one_machine() -> None:
+    found = (b for path in FILES for b in structure.machine_bound(path, (ROOT / path).read_bytes()))
+    assert told(found) == []
+
+
+# The checkers.
+
+HERE = Path("broker_ctl/x.py")
+LITTLE = Budget(file=3, function=2, class_=3, methods=1)
+
+
+@pytest.mark.parametrize(
+    ("source", "breaches"),
+    [
+        ("a = 1\nb = 2\nc = 3\n", []),
+        ("a = 1\nb = 2\nc = 3\nd = 4\n", ["broker_ctl/x.py: 4 lines"]),
+        ("def f():\n    a = 1\n    return a\n", ["broker_ctl/x.py:f: 3 lines"]),
+        ("class C:\n    async def f(self):\n        await g\n", []),
+        (
+            "class C:\n    def f(self): ...\n    async def g(self): ...\n",
+            ["broker_ctl/x.py:C: 2 methods"],
+        ),
+        (
+            "class C:\n    a = 1\n    b = 2\n    c = 3\n",
+            ["broker_ctl/x.py: 4 lines", "broker_ctl/x.py:C: 4 lines"],
+        ),
+    ],
+)
+def test_what_is_too_long_is_found(source: str, breaches: list[str]) -> None:
+    assert told(structure.over_budget(HERE, source, LITTLE)) == breaches
+
+
+@pytest.mark.parametrize(
+    ("path", "is_junk"),
+    [
+        ("broker_ctl/utils.py", True),
+        ("broker_ctl/common/clock.py", True),
+        ("broker_ctl/database.py", False),
+        ("config/base.conf", False),
+    ],
+)
+def test_a_junk_drawer_is_found(path: str, is_junk: bool) -> None:
+    assert bool(told(structure.junk_drawers([Path(path)]))) is is_junk
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "has_code"),
+    [
+        ("__init__.py", "", False),
+        ("__init__.py", '"""A room."""\n', False),
+        ("__init__.py", '"""A room."""\nfrom x import y\n', True),
+        ("__init__.py", "print(1)\n", True),
+        ("module.py", "print(1)\n", False),
+    ],
+)
+def test_code_in_a_package_is_found(name: str, source: str, has_code: bool) -> None:
+    assert bool(told(structure.code_in_init(Path(name), source))) is has_code
+
+
+@pytest.mark.parametrize(
+    ("source", "sleeps"),
+    [
+        ("import time\ntime.sleep(1)\n", True),
+        ("from time import sleep\n", True),
+        ("import asyncio\nawait_it = asyncio.sleep(1)\n", False),
+        ("from time import monotonic\n", False),
+    ],
+)
+def test_a_sleeping_test_is_found(source: str, sleeps: bool) -> None:
+    assert bool(told(structure.sleeping(HERE, source))) is sleeps
+
+
+def test_a_stranger_at_the_top_level_is_found() -> None:
+    paths = [Path("notes.txt"), Path(".ci/run"), Path("broker_ctl/errors.py"), Path("docs/a/b")]
+    assert told(structure.strangers(paths)) == [
+        "docs: at the top level",
+        "notes.txt: at the top level",
+    ]
+
+
+def test_a_dependency_without_a_version_is_found() -> None:
+    pyproject = '[project]\ndependencies = ["A_b>=1", "c"]\noptional-dependencies.x = ["d[e]"]\n'
+    assert told(structure.unpinned(pyproject, "# why\na-b==1.0\nD==2\nf>=3\n")) == [
+        "c: not in deploy/constraints.txt",
+        "f>=3: no name==version",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("index = https://packages.example.org/" + "simple", "a package index"),
+        ("pip install --index-" + "url x", "a package index"),
+        ("open('/" + "home/anna/x')", "an absolute home"),
+        ("cd /" + "root/x", "an absolute home"),
+        ("GET /admin/v2/home/x", None),
+        ("~/.local/state/broker-ctl", None),
+    ],
+)
+def test_what_is_bound_to_one_machine_is_found(line: str, what: str | None) -> None:
+    found = told(structure.machine_bound(HERE, f"\n{line}\n".encode()))
+    assert found == ([] if what is None else [f"broker_ctl/x.py:2: {what}"])
+
+
+def test_an_exception_that_is_not_needed_is_found() -> None:
+    breaches = [Breach("a.py", "500 lines"), Breach("b.py", "600 lines")]
+    excused = {"a.py": "a table", "c.py": "was long"}
+    assert structure.without_exceptions(breaches, excused) == ([breaches[1]], {"c.py"})
+
+
+def test_ignored_files_are_no_part_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("build/\n*.egg-info/\n")
+    for name in ("build/a.py", "x.egg-info/PKG-INFO", ".git/HEAD", "broker_ctl/b.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert structure.files_of(tmp_path) == [Path(".gitignore"), Path("broker_ctl/b.py")]
