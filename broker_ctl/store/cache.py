@@ -7,6 +7,7 @@ Reference: metadata-store 2.2 to 2.4.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,6 +21,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MAX_ENTRIES: Final = 100_000
+
+
+class _AbandonedError(Exception):
+    """Whoever read the node was cancelled."""
 
 
 class ValueCache(Generic[T]):
@@ -66,20 +71,22 @@ class ValueCache(Generic[T]):
         Raises:
             CorruptRecord: it does not decode; not remembered, and counted.
         """
-        if path in self._entries:
-            self.hits += 1
-            self._entries.move_to_end(path)
-            return self._entries[path]
-        self.misses += 1
-        if (loading := self._loading.get(path)) is not None:
-            # Started after the last event on this path, so its answer is new enough.
-            return await asyncio.shield(loading)
-        return await self._load(path)
+        while path not in self._entries:
+            self.misses += 1
+            loading = self._loading.get(path)
+            if loading is None:
+                return await self._load(path)
+            with contextlib.suppress(_AbandonedError):
+                # Started after the last event on this path, so its answer is new enough.
+                return await asyncio.shield(loading)
+        self.hits += 1
+        self._entries.move_to_end(path)
+        return self._entries[path]
 
     async def _load(self, path: str) -> T | None:
         future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
         # Whoever joins may be gone when the answer comes; it is nobody's error then.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future.add_done_callback(lambda done: done.exception())
         self._loading[path] = future
         try:
             node = await self._store.get(path)
@@ -88,11 +95,9 @@ class ValueCache(Generic[T]):
             if isinstance(error, CorruptRecord):
                 self.corrupt += 1
                 log.warning("skipped %s: %s", path, error)
-            if not future.done():
-                if isinstance(error, asyncio.CancelledError):
-                    future.cancel()
-                else:
-                    future.set_exception(error)
+            # Who joined was not cancelled, and reads for himself.
+            is_cancelled = isinstance(error, asyncio.CancelledError)
+            future.set_exception(_AbandonedError() if is_cancelled else error)
             raise
         else:
             future.set_result(value)

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 # How long what is left is given to end after it was cancelled.
 _CANCEL_S: Final = 0.5
 _POLL_S: Final = 0.02
+# How long the rest of a refused body is read, so that the sender gets to read the refusal.
+_LINGER_S: Final = 1.0
 
 
 class Surface:
@@ -48,7 +50,12 @@ class Surface:
         """
         follow(self._parts, self._lanes, self._lookups)
         # Nothing of a request is logged: a path may name a tenant's topic.
-        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=_CANCEL_S)
+        runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            shutdown_timeout=_CANCEL_S,
+            lingering_time=_LINGER_S,
+        )
         await runner.setup()
         rules = self._rules
         try:

@@ -19,6 +19,7 @@ class Cut:
     verb: str
     phase: str
     reached: asyncio.Event = field(default_factory=asyncio.Event)
+    resumed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class InMemoryPeers:
@@ -45,7 +46,7 @@ class InMemoryPeers:
         self._brokers.pop(broker_id, None)
 
     def cut_at(self, verb: str, phase: str) -> Cut:
-        """From now on whoever gives such an order waits for ever at that point."""
+        """From now on whoever gives such an order waits at that point until it is resumed."""
         self._cut = Cut(verb, phase)
         return self._cut
 
@@ -72,9 +73,10 @@ class InMemoryPeers:
         return reply
 
     async def _pass(self, phase: str, order: Order) -> None:
-        if self._cut is not None and (self._cut.verb, self._cut.phase) == (order.verb, phase):
-            self._cut.reached.set()
-            await asyncio.get_running_loop().create_future()
+        cut = self._cut
+        if cut is not None and (cut.verb, cut.phase) == (order.verb, phase):
+            cut.reached.set()
+            await cut.resumed.wait()
         if self.losses[phase, order.verb]:
             self.losses[phase, order.verb] -= 1
             raise PeerUnreachable(f"{order.verb}: lost {phase} it was carried out")

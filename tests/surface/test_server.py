@@ -1,12 +1,15 @@
 """The server itself: bounds, odd requests, start and stop."""
 
 import asyncio
+import ssl
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from broker_ctl.errors import HttpError, StartError
 from broker_ctl.http import HttpClient
+from broker_ctl.surface import bounds, questions
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
 from tests.support.surface_parts import CLUSTER, Broker, serving_brokers
@@ -60,6 +63,48 @@ async def test_a_body_must_say_that_it_is_json(leader: Broker) -> None:
     )
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert leader.orders.obeyed == []
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    leader: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "_BODY_LIMIT_S", 0.1)
+    answer = await raw(
+        leader,
+        b"POST /control/v1/take HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+    )
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_request_that_hangs_is_ended(
+    http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "_READ_LIMIT_S", 0.1)
+    url = f"{leader.url}/lookup/v2/topic/persistent/t/ns/x"
+    leader.lookup.gate = asyncio.Event().wait
+    reply = await http.request("GET", url)
+    assert (reply.status, reply.json()["error"]) == (503, "Timeout")
+    # A deadline that something else has missed is a fault, and no reason to ask again.
+    leader.lookup.gate, leader.lookup.refuse = None, TimeoutError()
+    assert (await http.request("GET", url)).status == 500
+
+
+async def test_tls_is_served_and_kept(certificate: Path) -> None:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate)
+    trusting = ssl.create_default_context(cafile=f"{certificate}.crt")
+    rules = SurfaceRules(CLUSTER, tls=server)
+    async with (
+        serving_brokers([free_port(), free_port()], rules) as (leader, follower),
+        HttpClient(timeout_s=5, max_body_bytes=1 << 20, ssl=trusting) as http,
+    ):
+        leader_url = leader.url.replace("http:", "https:")
+        leader.world.brokers[leader.broker_id] = replace(leader.urls, web_url_tls=leader_url)
+        path = "/control/v1/cluster"
+        sent_on = await http.request("GET", follower.url.replace("http:", "https:") + path)
+        assert (sent_on.status, sent_on.headers["Location"]) == (307, leader_url + path)
+        assert (await http.request("GET", leader_url + path)).status == 200
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,14 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.resolve import Sender, Verdict, judge, mark_of, results
+from broker_ctl.store.zookeeper.resolve import (
+    Sender,
+    Verdict,
+    is_numbered,
+    judge,
+    mark_of,
+    results,
+)
 from broker_ctl.store.zookeeper.session import Session
 
 T = TypeVar("T")
@@ -139,7 +146,7 @@ class Requests:
             dict.fromkeys(
                 op.path
                 for op in operations
-                if not (isinstance(op, Check) or (several and _is_numbered(op)))
+                if not (isinstance(op, Check) or (several and is_numbered(op)))
             ),
         )
         if not paths:
@@ -151,10 +158,6 @@ class Requests:
 
 def _is_ephemeral(operation: Operation) -> bool:
     return isinstance(operation, Create) and operation.mode.is_ephemeral
-
-
-def _is_numbered(operation: Operation) -> bool:
-    return isinstance(operation, Create) and operation.mode.is_sequential
 
 
 async def _before_next(error: errors.StoreError, end_s: float) -> None:

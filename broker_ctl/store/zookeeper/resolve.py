@@ -58,6 +58,11 @@ def mark_of(path: str) -> str | None:
     return match[0] if match else None
 
 
+def is_numbered(operation: Operation) -> bool:
+    """Whether the server completes the path, so that the operation does not say it."""
+    return isinstance(operation, Create) and operation.mode.is_sequential
+
+
 def judge(
     operations: Sequence[Operation],
     nodes: Mapping[str, Versioned | None],
@@ -72,7 +77,7 @@ def judge(
     last = {
         operation.path: operation
         for operation in operations
-        if not (isinstance(operation, Check) or _is_numbered(operation))
+        if not (isinstance(operation, Check) or is_numbered(operation))
     }
     if last and all(isinstance(operation, Delete) for operation in last.values()):
         gone = all(
@@ -187,7 +192,3 @@ def _judge_delete(found: Versioned | None, sender: Sender) -> Verdict:
     if found is None or found.stat.czxid > sender.zxid_before:
         return Verdict.APPLIED
     return Verdict.NOT_APPLIED
-
-
-def _is_numbered(operation: Operation) -> bool:
-    return isinstance(operation, Create) and operation.mode.is_sequential

@@ -1,0 +1,131 @@
+"""What a daemon costs that has nothing to do: time until it is ready, and resident memory.
+
+Each run starts a fresh `broker-ctl run` on an embedded ZooKeeper that serves already, asks /readyz
+until it answers 200, leaves the daemon idle for a while and reads its resident set.
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from broker_ctl.codec import encode
+from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.errors import HttpError
+from broker_ctl.http import HttpClient
+
+POLL_S: Final = 0.005
+READY_LIMIT_S: Final = 30.0
+STOP_LIMIT_S: Final = 30.0
+BYTES_PER_MB: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """``rss_mb`` in 10**6 bytes, ``ready_s`` from the spawn to the first 200 of /readyz."""
+
+    rss_mb: float
+    ready_s: float
+
+
+@asynccontextmanager
+async def daemon(configuration: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """One `broker-ctl run`, stopped on leaving; its log stands beside the configuration."""
+    with configuration.with_suffix(".log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "broker_ctl", "run", "-c", str(configuration)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        try:
+            async with asyncio.timeout(STOP_LIMIT_S):
+                await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+
+async def wait_ready(http: HttpClient, url: str, process: asyncio.subprocess.Process) -> None:
+    """Ask until the answer is 200."""
+    async with asyncio.timeout(READY_LIMIT_S):
+        while process.returncode is None:
+            try:
+                if (await http.request("GET", f"{url}/readyz")).status == 200:
+                    return
+            except HttpError:
+                # Nobody listens yet.
+                pass
+            await asyncio.sleep(POLL_S)
+    raise RuntimeError(f"the daemon ended with {process.returncode}")
+
+
+async def measure(directory: Path, number: int, hosts: str, idle_s: float) -> Footprint:
+    """One run, below a chroot of its own."""
+    with reserve_port() as web, reserve_port() as native:
+        settings = {
+            "metadataStoreUrl": f"zk:{hosts}/run-{number}",
+            "zookeeperTickTimeMillis": TICK_MS,
+            "webServicePort": port_of(web),
+            "brokerServicePort": port_of(native),
+        }
+        configuration = directory / f"run-{number}.conf"
+        configuration.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        async with HttpClient(timeout_s=2.0, max_body_bytes=65_536) as http:
+            started_s = time.perf_counter()
+            async with daemon(configuration) as process:
+                await wait_ready(http, f"http://127.0.0.1:{port_of(web)}", process)
+                ready_s = time.perf_counter() - started_s
+                await asyncio.sleep(idle_s)
+                rss_bytes = psutil.Process(process.pid).memory_info().rss
+    return Footprint(rss_bytes / BYTES_PER_MB, ready_s)
+
+
+async def run(runs: int, idle_s: float) -> Footprint:
+    """The median of several runs, each number by itself."""
+    with tempfile.TemporaryDirectory(prefix="broker-ctl-footprint-") as name:
+        directory = Path(name)
+        async with Ensemble.of(directory / "zookeeper") as ensemble:
+            found = []
+            for number in range(1, runs + 1):
+                seen = await measure(directory, number, ensemble.connect_string, idle_s)
+                sys.stderr.write(f"run {number}: {seen.rss_mb:.1f} MB, {seen.ready_s:.3f} s\n")
+                found.append(seen)
+    return Footprint(
+        round(statistics.median(one.rss_mb for one in found), 1),
+        round(statistics.median(one.ready_s for one in found), 3),
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--runs", type=int, default=3, help="of which the median counts (3)")
+    parser.add_argument("--idle", type=float, default=5.0, help="idle seconds before memory (5)")
+    arguments = parser.parse_args()
+    footprint = asyncio.run(run(arguments.runs, arguments.idle))
+    if arguments.json:
+        sys.stdout.write(encode(asdict(footprint)).decode() + "\n")
+    else:
+        sys.stdout.write(f"{footprint.rss_mb} MB resident, ready after {footprint.ready_s} s\n")
+
+
+if __name__ == "__main__":
+    main()
