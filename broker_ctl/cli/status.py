@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.tables import echo_json, print_facts, print_table
+from broker_ctl.cli.tables import echo_json, print_facts
 from broker_ctl.cli.target import Target, daemon_options
 
 if TYPE_CHECKING:
@@ -58,11 +58,5 @@ def _show(target: Target, seen: dict[str, Any]) -> None:
     if target.is_json:
         echo_json(seen)
         return
-    journal = seen.pop("journal", [])
-    print_facts(str(seen.get("broker", "cluster")), seen)
-    if journal:
-        print_table("newest decisions", ("result", "decision"), map(_line, journal))
-
-
-def _line(entry: dict[str, Any]) -> tuple[str, str]:
-    return entry["result"], entry["decision"]["sentence"]
+    journal = [entry | entry["decision"] for entry in seen.pop("journal", [])]
+    print_facts(str(seen.get("broker", "cluster")), seen | {"newest decisions": journal})

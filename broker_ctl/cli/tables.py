@@ -23,8 +23,14 @@ def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[obje
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in columns:
+    headers = list(columns)
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD if any(headers) else box.SIMPLE,
+        show_header=any(headers),
+    )
+    for column in headers:
         table.add_column(column, overflow="fold")
     for row in rows:
         # Text: a value in brackets is no markup.
@@ -41,8 +47,14 @@ def print_facts(title: str, facts: Mapping[str, Any]) -> None:
         if isinstance(value, Mapping) and value:
             print_facts(key, value)
         elif _is_nested(value):
-            columns = list(dict.fromkeys(name for row in value for name in row))
+            columns = _columns(value)
             print_table(key, columns, ([row.get(name) for name in columns] for row in value))
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """All that occur; of decisions, their sentence says it all."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return ["result", "sentence"] if "sentence" in names else names
 
 
 def _is_nested(value: object) -> bool:

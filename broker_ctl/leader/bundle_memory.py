@@ -66,9 +66,10 @@ class BundleMemory:
         self.owned(bundle, broker_id)
         self._entry(bundle).given_to = broker_id
 
-    def free(self, bundle: Bundle) -> None:
-        """It has no owner node."""
+    def free(self, bundle: Bundle, last_reporter: str | None) -> None:
+        """It has no owner node; ``last_reporter`` had it, unless somebody is known to since."""
         entry = self._entry(bundle)
+        entry.owner = entry.owner or last_reporter
         entry.given_to = None
         if entry.free_since_s is None:
             entry.free_since_s = self._clock.now_s()

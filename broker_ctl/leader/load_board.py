@@ -49,6 +49,7 @@ class LoadBoard:
         self._reports: dict[str, Report] = {}
         self._loads: dict[Bundle, BundleLoad] = {}
         self._heard_s: dict[Bundle, float] = {}
+        self._reporters: dict[Bundle, str] = {}
         self.skipped_lines = 0
 
     async def start(self) -> None:
@@ -82,6 +83,10 @@ class LoadBoard:
     def load_of(self, bundle: Bundle) -> BundleLoad:
         """A bundle's averages; Pulsar's defaults for one that nobody has measured."""
         return self._loads.get(bundle) or BundleLoad.unseen()
+
+    def last_reporter(self, bundle: Bundle) -> str | None:
+        """Who reported it last, alive or not; None: nobody in this leading."""
+        return self._reporters.get(bundle)
 
     def reporters(self) -> Mapping[Bundle, list[str]]:
         """By bundle, who reports it: more than one while it changes hands."""
@@ -123,6 +128,7 @@ class LoadBoard:
             lines[bundle] = stats
             self._loads[bundle] = self.load_of(bundle).fold(stats)
             self._heard_s[bundle] = now_s
+            self._reporters[bundle] = broker_id
         self._reports[broker_id] = Report(data, now_s, lines)
 
     def note_owned(self, bundle: Bundle) -> None:
@@ -170,6 +176,7 @@ class LoadBoard:
     def _forget(self, bundle: Bundle) -> None:
         self._loads.pop(bundle, None)
         self._heard_s.pop(bundle, None)
+        self._reporters.pop(bundle, None)
 
 
 def _within(whole: BundleRange, ring: Ring) -> tuple[Bundle, ...]:

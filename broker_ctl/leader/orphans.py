@@ -39,19 +39,21 @@ class Orphans:
         stop_listening = self._parts.registry.listen(self._wake.set)
         try:
             while True:
-                self._wake.clear()
                 await self._steadiness.wait_steady()
                 await self._place_all()
-                await self._wait_news()
+                await self._wait_news(_LONGEST_S)
         finally:
             stop_listening()
 
-    async def _wait_news(self) -> None:
+    async def _wait_news(self, limit_s: float) -> bool:
+        """Whether a broker came or went within the limit."""
         try:
-            async with asyncio.timeout(_LONGEST_S):
+            async with asyncio.timeout(limit_s):
                 await self._wake.wait()
         except TimeoutError:
-            return
+            return False
+        self._wake.clear()
+        return True
 
     async def _place_all(self) -> None:
         """Round after round: when the next grace ends, else the later the less came of the last."""
@@ -70,7 +72,8 @@ class Orphans:
                 return
             is_progress = len(after) < len(before)
             pause_s = _SHORTEST_S if is_progress else min(pause_s * 2, _LONGEST_S)
-            await asyncio.sleep(pause_s if grace_left_s is None else grace_left_s)
+            if await self._wait_news(pause_s if grace_left_s is None else grace_left_s):
+                pause_s = _SHORTEST_S
 
     async def _orphans(self) -> list[BundleView]:
         """The heaviest first: they have the most clients."""

@@ -162,7 +162,7 @@ class Survey:
     def _note(self, owners: Mapping[Bundle, str | None]) -> None:
         for bundle, broker_id in owners.items():
             if broker_id is None:
-                self._memory.free(bundle)
+                self._memory.free(bundle, self._board.last_reporter(bundle))
             else:
                 self._memory.owned(bundle, broker_id)
                 self._board.note_owned(bundle)

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from broker_ctl.cli.client import _location
 from broker_ctl.cli.main import main
 from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.errors import HttpError
+from broker_ctl.http import HttpReply
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
 from tests.support.cli_cluster import Cluster, running
@@ -104,7 +107,7 @@ def test_explain_asks_the_leader(cluster: Cluster) -> None:
     leader_id = cluster.leader.broker_id
     result = cluster.run("explain", leader_id)
     assert result.exit_code == 0, result.output
-    assert "below_threshold" in result.stdout
+    assert "skip cluster: below threshold: 5 % above the mean" in result.stdout
     assert cluster.json("explain", leader_id)["subject"] == leader_id
     result = cluster.run("explain", "nobody")
     assert result.exit_code == 1
@@ -221,6 +224,15 @@ def test_a_name_that_is_none_is_told_before_anything_is_asked() -> None:
         result = CliRunner().invoke(main, [*verb, "--url", "http://127.0.0.1:1"])
         assert result.exit_code == 1
         assert "no answer" not in result.stderr
+
+
+def test_a_protected_connection_is_not_left_for_an_open_one() -> None:
+    to_open = HttpReply(307, {"Location": "http://b:1/x"}, b"")
+    to_protected = HttpReply(307, {"Location": "https://b:1/x"}, b"")
+    assert _location("https://a:1/x", to_protected) == "https://b:1/x"
+    assert _location("http://a:1/x", to_open) == "http://b:1/x"
+    with pytest.raises(HttpError, match="not followed"):
+        _location("https://a:1/x", to_open)
 
 
 def test_a_token_file_opens_what_is_guarded(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from broker_ctl.tasks import TaskScope
+
 LOOPBACK = "127.0.0.1"
 PING = 11
 AUTH = 100
@@ -63,7 +65,9 @@ class Peer:
         password = data[_CONNECT.size : _CONNECT.size + size]
         self.connect = Connect(zxid, timeout_ms, session_id, password)
 
-    def welcome(self, session_id: int, timeout_ms: int = 10_000, password: bytes = b"p" * 16) -> None:
+    def welcome(
+        self, session_id: int, timeout_ms: int = 10_000, password: bytes = b"p" * 16
+    ) -> None:
         head = _CONNECTED.pack(0, timeout_ms, session_id, len(password))
         self.send(frame(head + password + b"\0"))
 
@@ -98,19 +102,24 @@ class FakeZooKeeper:
         self._scripts = scripts
         self.connects: list[Connect] = []
         self.address = ""
+        self._tasks = TaskScope("fake ZooKeeper")
 
     @classmethod
     @asynccontextmanager
     async def playing(cls, *scripts: Script) -> "AsyncIterator[FakeZooKeeper]":
         """Serve on a loopback port; a connection ends with its script."""
         fake = cls(scripts)
-        server = await asyncio.start_server(fake._play, LOOPBACK, 0)
-        fake.address = f"{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
-        try:
-            yield fake
-        finally:
-            server.close()
-            await server.wait_closed()
+        async with fake._tasks:
+            server = await asyncio.start_server(fake._accept, LOOPBACK, 0)
+            fake.address = f"{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
+            try:
+                yield fake
+            finally:
+                server.close()
+                await server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._tasks.start(self._play(reader, writer), "connection")
 
     async def _play(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(reader, writer)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from broker_ctl.clock import SystemClock
+from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
@@ -59,6 +59,7 @@ class LeaderCluster:
     ensemble: MemoryEnsemble
     traffic: Callable[[Bundle], BundleStats]
     rules: LeaderRules = QUICK
+    clock: Clock = field(default_factory=SystemClock)
     witness: Witness = field(default_factory=Witness)
     peers: InMemoryPeers = field(default_factory=InMemoryPeers)
     journal: DecisionJournal = field(default_factory=DecisionJournal)
@@ -104,7 +105,7 @@ class LeaderCluster:
             registry=broker.registry,
             moves=broker.moves,
             peers=self.peers,
-            clock=SystemClock(),
+            clock=self.clock,
             journal=self.journal,
             rules=lambda: self.rules,
             ring_of=ring_of,

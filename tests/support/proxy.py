@@ -100,7 +100,10 @@ class Proxy:
         """Let the next request of this kind get lost, once."""
         self._loss = (loss, opcode)
 
-    async def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        self._tasks.start(self._serve(reader, client), "connection")
+
+    async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         if self.way is Way.REFUSED or len(self._links) >= _MAX_CONNECTIONS:
             _reset(client)
             return

@@ -229,7 +229,7 @@ class MemoryDesk:
         return {
             "subject": subject,
             "load": {"usage_ratio": 0.5, "msg_rate": 10.0},
-            "decisions": [{"kind": "skip", "reason": "below_threshold"}],
+            "decisions": [entry().decision.to_row() | {"result": "skipped"}],
         }
 
     async def move(self, bundle: Bundle, destination: str) -> Mapping[str, Any]:

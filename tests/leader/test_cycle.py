@@ -1,0 +1,160 @@
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Split, Transfer
+from broker_ctl.core.load import BundleStats
+from broker_ctl.core.namespace import Ring
+from broker_ctl.core.rules import SplitRules
+from broker_ctl.core.shedding.threshold import ThresholdShedder
+from broker_ctl.leader.cycle import Cycle
+from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.steadiness import Steadiness
+from broker_ctl.store import paths
+from broker_ctl.tasks import TaskScope
+from tests.support.in_memory_broker import even_traffic
+from tests.support.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
+from tests.support.waiting import eventually
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+RING = Ring.even(NAMESPACE, 8)
+CROWDED = RING.bundles[3]
+BALANCING = replace(
+    QUICK, shedding=ThresholdShedder(), splitting=SplitRules(max_bandwidth_bytes=0, max_msg_rate=0)
+)
+
+
+def skewed(bundle: Bundle) -> BundleStats:
+    """Three bundles of 200 MB/s, and one with many topics and little traffic."""
+    if bundle.overlaps(CROWDED):
+        return even_traffic(1e6, topics=1500 if bundle == CROWDED else 750)
+    return even_traffic(2e8)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[LeaderCluster]:
+    async with running_cluster(A, B, C, traffic=skewed) as running:
+        await running.create_namespace(8)
+        running.rules = BALANCING
+        for bundle in RING.bundles[:4]:
+            await running.brokers[A].acquire(bundle)
+        yield running
+
+
+@pytest.fixture
+async def leading(cluster: LeaderCluster) -> AsyncIterator[Leading]:
+    async with cluster.leading(B) as running:
+        await cluster.synced(running)
+        yield running
+
+
+@pytest.fixture
+def cycle(leading: Leading) -> Cycle:
+    return Cycle(leading, Steadiness(leading.parts.store, leading.parts.clock))
+
+
+def results(cluster: LeaderCluster) -> set[tuple[str, str]]:
+    return {
+        (entry.decision.kind, entry.outcome.result)
+        for entry in cluster.journal.recent(50)
+        if entry.decision.kind != "skip"
+    }
+
+
+async def test_one_cycle_splits_the_crowded_and_sheds_the_overloaded(
+    cluster: LeaderCluster, cycle: Cycle
+) -> None:
+    plan = await cycle.once(cluster.rules)
+    kinds = {type(decision) for decision in plan.decisions}
+    assert kinds == {Split, Transfer}
+    assert results(cluster) == {("split", "done"), ("transfer", "done")}
+    assert CROWDED not in cluster.brokers[A].serving
+    assert {c for c in CROWDED.cut((CROWDED.range.low + 2**28,))} <= set(cluster.brokers[A].serving)
+    assert len(cluster.brokers[B].serving) + len(cluster.brokers[C].serving) >= 1
+    assert cluster.witness.faults == []
+    assert plan.after.throughput < plan.before.throughput
+
+
+async def test_what_was_moved_is_not_moved_again_before_anybody_reports(
+    cluster: LeaderCluster, cycle: Cycle
+) -> None:
+    first = await cycle.once(cluster.rules, is_split_due=False)
+    second = await cycle.once(cluster.rules, is_split_due=False)
+    moved = {d.bundle for d in first.decisions if isinstance(d, Transfer)}
+    assert moved
+    assert not moved & {d.bundle for d in second.decisions if isinstance(d, Transfer)}
+
+
+@pytest.mark.parametrize("held_back", ["paused", "dry_run"])
+async def test_a_pause_and_a_dry_run_decide_and_do_nothing(
+    cluster: LeaderCluster, leading: Leading, cycle: Cycle, held_back: str
+) -> None:
+    if held_back == "paused":
+        await leading.parts.store.create(paths.PAUSE, make_parents=True)
+    else:
+        cluster.rules = replace(cluster.rules, is_dry_run=True)
+    before = dict(cluster.brokers[A].serving)
+    plan = await cycle.once(cluster.rules)
+    assert plan.decisions
+    assert results(cluster) == {("split", held_back), ("transfer", held_back)}
+    assert cluster.peers.sent == []
+    assert cluster.brokers[A].serving == before
+    assert cycle.is_paused == (held_back == "paused")
+
+
+async def test_a_balanced_cluster_is_told_why_nothing_is_done(
+    cluster: LeaderCluster, cycle: Cycle
+) -> None:
+    rules = replace(
+        cluster.rules, shedding_rules=replace(cluster.rules.shedding_rules, threshold_points=90.0)
+    )
+    plan = await cycle.once(rules, is_split_due=False)
+    assert plan.decisions == ()
+    (entry,) = cluster.journal.recent(5)
+    assert (entry.decision.reason.value, entry.outcome.result) == ("below_threshold", "skipped")
+
+
+async def test_shedding_remembers_from_cycle_to_cycle_until_the_policy_changes(
+    cluster: LeaderCluster, cycle: Cycle
+) -> None:
+    await cycle.once(cluster.rules, is_split_due=False)
+    remembered = cycle._memory
+    assert set(remembered.history) == {A, B, C}
+    await cycle.once(cluster.rules, is_split_due=False)
+    assert cycle._memory.history[A] != pytest.approx(remembered.history[A], abs=1e-12)
+    other = replace(cluster.rules, shedding=ThresholdShedder())
+    await cycle.once(other, is_split_due=False)
+    assert (
+        cycle._memory.history
+        == {
+            broker_id: broker.expected.usage_ratio
+            for broker_id, broker in (await cycle._leading.survey.take()).brokers.items()
+        }
+        or cycle._policy is other.shedding
+    )
+
+
+async def test_the_loop_goes_on_through_trouble_of_the_store(
+    cluster: LeaderCluster, leading: Leading, cycle: Cycle
+) -> None:
+    cluster.rules = replace(cluster.rules, shedding_interval_s=0.05, splitting=None)
+    store = cluster.brokers[B].store
+    async with TaskScope("test") as tasks:
+        tasks.start(cycle.run(), "cycle")
+        await eventually(lambda: leading.outcomes.cycle >= 2)
+        store.disconnect()
+        store.reconnect()
+        await store.wait_connected()
+        seen = leading.outcomes.cycle
+        await eventually(lambda: leading.outcomes.cycle > seen + 1)
+        assert tasks.failures == 0
+
+
+async def test_nothing_is_shed_while_shedding_is_off(
+    cluster: LeaderCluster, leading: Leading, cycle: Cycle
+) -> None:
+    cluster.rules = replace(cluster.rules, shedding=None)
+    plan = await cycle.once(cluster.rules)
+    assert {type(decision) for decision in plan.decisions} == {Split}

@@ -1,0 +1,147 @@
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker_ctl.core.namespace import Ring
+from broker_ctl.errors import AuthorityLost, NoBroker
+from broker_ctl.leader.leading import Leading
+from tests.support.leader_cluster import LeaderCluster, running_cluster
+from tests.support.manual_clock import ManualClock
+from tests.support.waiting import eventually
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def cluster(clock: ManualClock) -> AsyncIterator[LeaderCluster]:
+    async with running_cluster(A, B, C) as running:
+        running.clock = clock
+        yield running
+
+
+@pytest.fixture
+async def ring(cluster: LeaderCluster) -> Ring:
+    return await cluster.create_namespace(64)
+
+
+@pytest.fixture
+async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
+    async with cluster.leading(A) as running:
+        await cluster.synced(running)
+        yield running
+
+
+async def test_a_repeated_question_gets_the_same_answer(leading: Leading, ring: Ring) -> None:
+    bundle = ring.bundles[5]
+    answers = {(await leading.placements.place(bundle)).broker_id for _ in range(20)}
+    assert len(answers) == 1
+    assert set(leading.placements.reserved) == {bundle}
+
+
+async def test_a_burst_of_questions_is_spread_over_the_brokers(
+    leading: Leading, ring: Ring
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        asked = [
+            group.create_task(leading.placements.place(bundle), name=str(bundle))
+            for bundle in ring.bundles[:60]
+        ]
+    counts = Counter(task.result().broker_id for task in asked)
+    assert counts == {A: 20, B: 20, C: 20}
+
+
+async def test_promises_outlast_a_new_view_until_the_target_reports_the_bundle(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    """Pulsar's leader drops them at the next report of anybody."""
+    promised = {bundle: await leading.placements.place(bundle) for bundle in ring.bundles[:2]}
+    full = {choice.broker_id for choice in promised.values()}
+    await cluster.publish()
+    clock.time_s += 5.0
+    (idle,) = {A, B, C} - full
+    assert (await leading.placements.place(ring.bundles[2])).broker_id == idle
+    for bundle, choice in promised.items():
+        assert (await leading.placements.place(bundle)).broker_id == choice.broker_id
+
+
+async def test_a_report_that_has_the_bundle_takes_the_place_of_the_promise(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    bundle = ring.bundles[0]
+    chosen = (await leading.placements.place(bundle)).broker_id
+    assert chosen is not None
+    await cluster.brokers[chosen].acquire(bundle)
+    await cluster.synced(leading)
+    clock.time_s += 5.0
+    other = (await leading.placements.place(ring.bundles[1])).broker_id
+    assert bundle not in leading.placements.reserved
+    assert other != chosen
+
+
+async def test_a_promise_that_is_not_kept_in_time_is_made_anew(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    bundle = ring.bundles[0]
+    await leading.placements.place(bundle)
+    until_s = leading.placements.reserved[bundle].until_s
+    clock.time_s += cluster.rules.reservation_s / 2
+    await leading.placements.place(bundle)
+    assert leading.placements.reserved[bundle].until_s == until_s
+    clock.time_s += cluster.rules.reservation_s
+    await leading.placements.place(bundle)
+    assert leading.placements.reserved[bundle].until_s > until_s
+
+
+async def test_a_promise_of_a_broker_that_died_is_given_to_another(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    for bundle in ring.bundles:
+        chosen = (await leading.placements.place(bundle)).broker_id
+        if chosen == B:
+            break
+    await cluster.kill(B)
+    await eventually(lambda: B not in leading.parts.registry.peers)
+    # The view that the choice is made on may still be the old one.
+    assert (await leading.placements.place(bundle)).broker_id in {A, C}
+
+
+async def test_a_draining_broker_receives_nothing(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    await cluster.brokers[B].registry.announce_drain()
+    await eventually(lambda: not leading.parts.can_receive(B))
+    chosen = {(await leading.placements.place(bundle)).broker_id for bundle in ring.bundles}
+    assert chosen == {A, C}
+
+
+async def test_with_nobody_left_there_is_no_broker(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    for broker in cluster.brokers.values():
+        await broker.registry.announce_drain()
+    await eventually(lambda: not any(map(leading.parts.can_receive, (A, B, C))))
+    with pytest.raises(NoBroker):
+        await leading.placements.place(ring.bundles[0])
+    assert leading.placements.reserved == {}
+
+
+async def test_whoever_was_asked_in_vain_is_not_chosen_again(leading: Leading, ring: Ring) -> None:
+    bundle = ring.bundles[0]
+    assert await leading.placements.choose(bundle, frozenset({A, B})) == C
+    with pytest.raises(NoBroker):
+        await leading.placements.choose(bundle, frozenset({A, B, C}))
+
+
+async def test_without_authority_nothing_is_promised(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    cluster.has_authority = False
+    with pytest.raises(AuthorityLost):
+        await leading.placements.place(ring.bundles[0])

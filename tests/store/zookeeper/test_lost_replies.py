@@ -1,0 +1,403 @@
+"""Requests and replies that get lost on the way to a real server: each is done exactly once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from broker_ctl.errors import Ambiguous, BadVersion, MultiFailed, NodeExists, SessionExpired
+from broker_ctl.store.interface import (
+    ANY_VERSION,
+    Check,
+    Create,
+    CreateMode,
+    Delete,
+    Notification,
+    SessionEvent,
+    SetData,
+    Stat,
+    Versioned,
+)
+from broker_ctl.store.zookeeper.resolve import protected
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.store.zookeeper.conftest import OpenStore
+from tests.support.ensemble import SharedEnsemble
+from tests.support.proxy import Loss, Proxy, Way
+from tests.support.waiting import eventually
+from tests.support.zookeeper import expire_session
+
+CREATE, DELETE, EXISTS, GET, SET, CHILDREN, SYNC, MULTI = 15, 2, 3, 4, 5, 8, 9, 14
+MULTI_READ, ADD_WATCH, SET_WATCHES, CLOSE = 22, 106, 105, -11
+
+BOTH = pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.REPLY], ids=lambda loss: loss.name)
+
+
+@pytest.fixture(autouse=True)
+async def same_session(store: ZooKeeperStore, proxy: Proxy) -> AsyncIterator[None]:
+    """Nothing in this file may cost the session, and each test loses what it means to lose."""
+    session_id = store.session_id
+    yield
+    assert proxy.lost == 1
+    assert store.session_id == session_id
+
+
+@BOTH
+async def test_a_created_node_is_the_one_that_was_made(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    proxy.lose(loss, CREATE)
+    created = await store.create("/a", b"1")
+    assert created == await observer.get("/a")
+    assert proxy.opcodes.count(CREATE) == (1 if loss is Loss.REQUEST else 0)
+    with pytest.raises(NodeExists):
+        await store.create("/a", b"1")
+
+
+@BOTH
+async def test_an_ephemeral_is_ours_exactly_once(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    before = store.last_zxid
+    proxy.lose(loss, CREATE)
+    created = await store.create("/e", b"1", CreateMode.EPHEMERAL)
+    assert created == await observer.get("/e")
+    assert created.stat.ephemeral_owner == store.session_id
+    assert created.stat.czxid > before
+    assert await store.ephemerals("/") == ["/e"]
+
+
+@BOTH
+async def test_a_create_that_lost_to_another_says_so(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    theirs = await observer.create("/e", b"1", CreateMode.EPHEMERAL)
+    proxy.lose(loss, CREATE)
+    with pytest.raises(NodeExists):
+        await store.create("/e", b"1", CreateMode.EPHEMERAL)
+    assert await observer.get("/e") == theirs
+
+
+@BOTH
+@pytest.mark.parametrize("mode", [CreateMode.SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL])
+async def test_a_protected_sequential_node_is_made_once(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+    mode: CreateMode,
+) -> None:
+    await observer.create("/q")
+    await observer.create("/q/n-", b"1", CreateMode.SEQUENTIAL)
+    path = protected("/q/n-")
+    proxy.lose(loss, CREATE)
+    created = await store.create(path, b"1", mode)
+    assert created.path == f"{path}0000000001"
+    assert created == await observer.get(created.path)
+    assert len(await observer.children("/q")) == 2
+
+
+async def test_an_unprotected_sequential_node_cannot_be_told(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+) -> None:
+    await observer.create("/q")
+    proxy.lose(Loss.REPLY, CREATE)
+    with pytest.raises(Ambiguous) as lost:
+        await store.create("/q/n-", b"1", CreateMode.SEQUENTIAL)
+    assert lost.value.session_id == store.session_id
+    assert lost.value.zxid_before > 0
+    # Once, not twice: it was not sent again blindly.
+    assert await observer.children("/q") == ["n-0000000000"]
+
+
+@BOTH
+async def test_a_compare_and_set_counts_once(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    await store.create("/a", b"0")
+    proxy.lose(loss, SET)
+    stat = await store.set("/a", b"1", 0)
+    assert stat == await observer.exists("/a")
+    assert stat.version == 1
+    with pytest.raises(BadVersion):
+        await store.set("/a", b"1", 0)
+
+
+@BOTH
+async def test_a_compare_and_set_on_an_old_version_fails(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    await store.create("/a", b"0")
+    # Of the very data that is about to be sent: equal bytes do not make it ours.
+    theirs = await observer.set("/a", b"1", 0)
+    assert await store.exists("/a") == theirs
+    proxy.lose(loss, SET)
+    with pytest.raises(BadVersion):
+        await store.set("/a", b"1", 0)
+    assert await observer.exists("/a") == theirs
+
+
+@BOTH
+async def test_an_unconditional_set_counts_once(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    await store.create("/a", b"0")
+    proxy.lose(loss, SET)
+    stat = await store.set("/a", b"1", ANY_VERSION)
+    assert stat == await observer.exists("/a")
+    assert stat.version == 1
+
+
+@BOTH
+@pytest.mark.parametrize("version", [0, ANY_VERSION])
+async def test_a_deleted_node_is_gone(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+    version: int,
+) -> None:
+    await store.create("/a", b"0")
+    proxy.lose(loss, DELETE)
+    await store.delete("/a", version)
+    assert await observer.exists("/a") is None
+    assert proxy.opcodes.count(DELETE) == (1 if loss is Loss.REQUEST else 0)
+
+
+@BOTH
+async def test_a_delete_of_another_version_fails(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    await store.create("/a", b"0")
+    await store.set("/a", b"1")
+    proxy.lose(loss, DELETE)
+    with pytest.raises(BadVersion):
+        await store.delete("/a", 0)
+    assert await observer.exists("/a") is not None
+
+
+@BOTH
+async def test_a_transaction_is_done_once_and_answered_in_full(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    for path in ("/fence", "/epoch", "/mark", "/old"):
+        await store.create(path)
+    proxy.lose(loss, MULTI)
+    checked, epoch, mark, seat, deleted = await store.multi(
+        [
+            Check("/fence", 0),
+            SetData("/epoch", b"me", 0),
+            SetData("/mark", b"me", ANY_VERSION),
+            Create("/seat", b"me", CreateMode.EPHEMERAL),
+            Delete("/old", 0),
+        ],
+    )
+    assert (checked, deleted) == (None, None)
+    assert isinstance(epoch, Stat)
+    assert isinstance(mark, Stat)
+    assert isinstance(seat, Versioned)
+    assert epoch == await observer.exists("/epoch")
+    assert mark == await observer.exists("/mark")
+    assert seat == await observer.get("/seat")
+    assert (epoch.version, mark.version) == (1, 1)
+    assert epoch.mzxid == mark.mzxid == seat.stat.czxid
+    assert await observer.exists("/old") is None
+    assert proxy.opcodes.count(MULTI) == (1 if loss is Loss.REQUEST else 0)
+
+
+@BOTH
+async def test_a_transaction_that_fails_names_its_culprit(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    await store.create("/epoch")
+    proxy.lose(loss, MULTI)
+    with pytest.raises(MultiFailed) as failure:
+        await store.multi([Create("/a"), SetData("/epoch", b"", 7), Create("/b")])
+    assert failure.value.index == 1
+    assert isinstance(failure.value.cause, BadVersion)
+    assert await observer.children("/") == ["epoch"]
+
+
+@BOTH
+async def test_a_transaction_of_a_check_and_a_delete_is_done_once(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    await store.create("/fence")
+    await store.create("/old")
+    proxy.lose(loss, MULTI)
+    assert await store.multi([Check("/fence", 0), Delete("/old", 0)]) == (None, None)
+    assert await observer.children("/") == ["fence"]
+
+
+async def test_an_applied_transaction_that_was_written_over_is_not_answered_with_their_version(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+) -> None:
+    await store.create("/policies", b"0")
+    proxy.way = Way.REFUSED  # after the cut, until the other has written
+    proxy.lose(Loss.REPLY, MULTI)
+    operations = [SetData("/policies", b"1", 0), Create("/seat", b"me", CreateMode.EPHEMERAL)]
+    async with asyncio.TaskGroup() as tasks:
+        multi = tasks.create_task(failure_of(store.multi(operations)), name="multi")
+        await eventually(lambda: proxy.lost)
+        await observer.set("/policies", b"2", 1)
+        proxy.way = Way.OPEN
+    assert isinstance(multi.result(), Ambiguous)
+    assert (await observer.children("/")) == ["policies", "seat"]
+
+
+async def failure_of(work: Awaitable[object]) -> BaseException | None:
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - it is what the test looks at
+        return error
+    return None
+
+
+@BOTH
+async def test_a_watch_stands_after_its_request_was_lost(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    heard: list[Notification] = []
+    proxy.lose(loss, ADD_WATCH)
+    await store.watch("/w", heard.append)
+    await observer.create("/w")
+    await eventually(lambda: heard)
+    await observer.create("/w/x")
+    await store.sync("/")
+    assert [event.path for event in heard] == ["/w", "/w/x"]
+
+
+@BOTH
+@pytest.mark.parametrize("opcode", [GET, EXISTS, CHILDREN, SYNC, MULTI_READ])
+async def test_reads_are_asked_again(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    loss: Loss,
+    opcode: int,
+) -> None:
+    created = await store.create("/a", b"1")
+    reads: dict[int, Callable[[], Awaitable[object]]] = {
+        GET: lambda: store.get("/a"),
+        EXISTS: lambda: store.exists("/a"),
+        CHILDREN: lambda: store.children("/"),
+        SYNC: lambda: store.sync("/"),
+        MULTI_READ: lambda: store.get_many(["/a", "/b"]),
+    }
+    answers = {
+        GET: created,
+        EXISTS: created.stat,
+        CHILDREN: ["a"],
+        SYNC: None,
+        MULTI_READ: [created, None],
+    }
+    proxy.lose(loss, opcode)
+    assert await reads[opcode]() == answers[opcode]
+
+
+@BOTH
+async def test_a_close_that_was_lost_still_closes(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    loss: Loss,
+) -> None:
+    await store.create("/e", b"", CreateMode.EPHEMERAL)
+    proxy.lose(loss, CLOSE)
+    heard: list[SessionEvent] = []
+    store.listen(heard.append)
+    await store.close()
+    assert heard[-1] is SessionEvent.CLOSED
+    assert set(heard) <= {SessionEvent.SUSPENDED, SessionEvent.CLOSED}
+    await observer.sync("/")
+    # Where the server never saw it, the session is left to expire.
+    assert (await observer.exists("/e") is None) == (loss is Loss.REPLY)
+
+
+async def test_two_losses_in_a_row_are_found_out_about_too(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+) -> None:
+    await store.create("/a", b"0")
+    proxy.lose(Loss.REQUEST, SET)
+    async with asyncio.TaskGroup() as tasks:
+        setting = tasks.create_task(store.set("/a", b"1", 0), name="set")
+        await eventually(lambda: proxy.lost, poll_s=0)
+        proxy.lose(Loss.REPLY, SYNC)  # the question is lost as well
+    assert setting.result() == await observer.exists("/a")
+    assert setting.result().version == 1
+    assert proxy.lost == 2
+    proxy.lost = 1
+
+
+async def test_an_ephemeral_whose_session_ended_is_not_made_in_the_next_one(
+    open_store: OpenStore,
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    zookeeper: SharedEnsemble,
+    rooted: StoreOptions,
+    observer: ZooKeeperStore,
+) -> None:
+    async with Proxy.to(zookeeper.servers[0].client_port) as other:
+        doomed = await open_store(other.address, rooted)
+        await observer.create("/p", b"0")
+        session_id, password = doomed.session_id, doomed.session_password
+        writes = [
+            (CREATE, lambda: doomed.create("/e", b"1", CreateMode.EPHEMERAL)),
+            (SET, lambda: doomed.set("/p", b"1", 0)),
+        ]
+        for opcode, write in writes:
+            await doomed.wait_connected()
+            session_id, password = doomed.session_id, doomed.session_password
+            other.way = Way.REFUSED
+            other.lose(Loss.REQUEST, opcode)
+            before = other.lost
+            async with asyncio.TaskGroup() as tasks:
+                lost = tasks.create_task(failure_of(write()), name="write")
+                await eventually(lambda: other.lost > before)  # noqa: B023 - awaited in the loop
+                await expire_session(zookeeper.connect_string, session_id, password)
+                other.way = Way.OPEN
+            assert isinstance(lost.result(), SessionExpired)
+            await eventually(lambda: doomed.is_connected and doomed.session_id)
+            assert doomed.session_id != session_id
+    node = await observer.get("/p")
+    assert node is not None
+    assert (node.data, node.stat.version) == (b"0", 0)
+    assert await observer.children("/") == ["p"]
+    proxy.lost = 1
