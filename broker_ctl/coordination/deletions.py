@@ -5,6 +5,7 @@ against the very node it was meant for: entries carry the czxid (I8).
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict
 from typing import Final
@@ -41,7 +42,7 @@ class Deletions:
         return len(self._entries)
 
     def add(self, path: str, czxid: int) -> None:
-        """The node that was created at ``czxid`` must go."""
+        """The node that was created at ``czxid`` must go; until it is gone, nobody may adopt it."""
         self._entries[path] = czxid
         self._entries.move_to_end(path)
         if len(self._entries) > _MAX_ENTRIES:
@@ -49,6 +50,9 @@ class Deletions:
             self.given_up += 1
             log.error("too many deletions wait: gave up on %s", dropped)
         self._wake.set()
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._entries
 
     async def _work_off(self) -> None:
         while True:
@@ -59,6 +63,9 @@ class Deletions:
                     await self._delete(path, czxid)
                 except StoreError as error:
                     log.info("deleting %s: %s; trying again", path, error)
+                    # The others go first: what is wrong may be with this one alone.
+                    if path in self._entries:
+                        self._entries.move_to_end(path)
                     self._wake.set()
                     break
                 # While it was deleted a newer node may have been queued on the same path.
@@ -68,11 +75,8 @@ class Deletions:
                 await asyncio.sleep(_RETRY_S)
 
     async def _delete(self, path: str, czxid: int) -> None:
-        stat = await self._store.exists(path)
-        if stat is None or stat.czxid != czxid:
-            return
-        try:
-            await self._store.delete(path, stat.version)
-        except (NoNode, BadVersion):
-            # Gone, or changed between read and delete: look again.
-            await self._delete(path, czxid)
+        """Raises nothing where it is gone, or another node stands there."""
+        while (stat := await self._store.exists(path)) is not None and stat.czxid == czxid:
+            # Read and deleted back to back: a successor's node may carry the same version.
+            with contextlib.suppress(NoNode, BadVersion):
+                await self._store.delete(path, stat.version)

@@ -1,44 +1,26 @@
 """One mechanism of election, for every seat (design: what runs, and how it ends).
 
-The seat's node is ephemeral. Its epoch is the data version of a persistent node that is written
-in the same transaction as the node is created: a version of a persistent node never starts again,
-so `Check(epoch_path, epoch)` in a leader's transaction proves that no other was elected since
-(I3). Leading is a scope: the work is cancelled when it ends.
+`core/leadership.py` judges, this drives, `seat.py` is the seat in the store. Leading is a scope:
+the work is cancelled when it ends.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.seat import SeatNode
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.leadership import Action, Event, State, step
 from broker_ctl.core.session import Action as SessionAction
-from broker_ctl.errors import (
-    AuthorityLost,
-    BadVersion,
-    CorruptRecord,
-    MultiFailed,
-    NodeExists,
-    NoNode,
-    StoreError,
-)
-from broker_ctl.store.interface import (
-    Check,
-    Create,
-    CreateMode,
-    MetadataStore,
-    Notification,
-    Operation,
-    SetData,
-    Stat,
-    Versioned,
-)
+from broker_ctl.errors import AuthorityLost, StoreError
+from broker_ctl.store.interface import Check, MetadataStore, Operation
 from broker_ctl.store.paths import Seat
-from broker_ctl.store.records.ours import LeadEpoch
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
 
@@ -46,13 +28,19 @@ log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.25
 _MAX_PAUSE_S: Final = 30.0
+_MAX_DOUBLINGS: Final = 10
 _STABLE_S: Final = 300.0
 _LOOK_AGAIN_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """One leading of one seat."""
+    """One leading of one seat.
+
+    Attributes:
+        check: raises `AuthorityLost` where this leading has ended, or is suspended, or the lease
+            has run out: before each decision.
+    """
 
     seat: Seat
     epoch: int
@@ -77,7 +65,7 @@ class Election:
         leader: LeaderBroker,
         draws: random.Random,
     ) -> None:
-        self._store = store
+        self._seat_node = SeatNode(store, seat, leader)
         self._watcher = watcher
         self._clock = clock
         self._seat = seat
@@ -90,7 +78,8 @@ class Election:
         self._work: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
         self._ended = asyncio.Event()
-        self._is_resigning = False
+        self._ended.set()
+        self._resigning = asyncio.Event()
         self._setbacks = 0
         self._led_since_s = 0.0
 
@@ -135,56 +124,67 @@ class Election:
 
     async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
         """Stand for election until cancelled or resigned; run ``lead`` while leading."""
-        self._state, self._leadership, self._leader, self._czxid = State.ELECTING, None, None, 0
-        stop_watching = await self._store.watch(self._seat.node_path, self._notified)
         self._ended.clear()
+        self._state, self._leader = State.ELECTING, None
         try:
-            async with TaskScope(f"leading {self._seat.name}") as scope:
-                while not self.is_resigned:
-                    self._look.clear()
-                    try:
-                        await self._apply(await self._news(), scope, lead)
-                    except StoreError as error:
-                        log.info("election of %s: %s", self._seat.name, error)
-                        await asyncio.sleep(_RETRY_S)
-                        continue
-                    if not self.is_resigned:
-                        await self._wait_news()
+            stop_watching = await self._seat_node.watch(self._look.set)
+            try:
+                async with TaskScope(f"leading {self._seat.name}") as scope:
+                    await self._keep_looking(scope, lead)
+            finally:
+                stop_watching()
         finally:
             self._step_down()
             self._leader = None
+            if not self.is_resigned:
+                self._state = State.ELECTING
             self._ended.set()
-            stop_watching()
 
     async def resign(self) -> None:
         """Give the seat back and stand no more; the caller gives the deadline."""
-        self._is_resigning = True
+        self._resigning.set()
         self._look.set()
         await self._ended.wait()
 
-    def _notified(self, _notification: Notification) -> None:
-        self._look.set()
+    async def _keep_looking(
+        self,
+        scope: TaskScope,
+        lead: Callable[[Leadership], Awaitable[None]],
+    ) -> None:
+        while not self.is_resigned:
+            self._look.clear()
+            try:
+                news = await self._news()
+                if news is not None:
+                    await self._apply(news, scope, lead)
+            except StoreError as error:
+                log.info("election of %s: %s", self._seat.name, error)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if not self.is_resigned:
+                # A notification may fall into a lost connection: look again now and then.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN_S):
+                        await self._look.wait()
 
-    async def _wait_news(self) -> None:
-        try:
-            # A notification may fall into a lost connection: look again now and then.
-            async with asyncio.timeout(_LOOK_AGAIN_S):
-                await self._look.wait()
-        except TimeoutError:
-            return
-
-    async def _news(self) -> Event:
-        """One read tells where this candidate stands."""
-        if self._is_resigning:
+    async def _news(self) -> Event | None:
+        """One read tells where this candidate stands; None: it was overtaken by the session."""
+        before = self._state
+        if self._resigning.is_set():
             return Event.RESIGN
-        if self._state is State.LEADING and self._work is not None and self._work.done():
+        is_leader = before in {State.LEADING, State.SUSPENDED}
+        if is_leader and self._work is not None and self._work.done():
             return Event.FAILED
-        node = await self._store.get(self._seat.node_path)
+        node = await self._seat_node.read()
+        if self._state is not before:
+            # An answer from before the connection was lost must not make a suspended leader lead.
+            self._look.set()
+            return None
         if node is None:
             self._leader = None
             return Event.FREE
-        self._leader = self._decode(node)
-        is_mine = node.stat.ephemeral_owner == self._store.session_id
+        self._leader = self._seat_node.leader_of(node)
+        is_mine = self._seat_node.is_ours(node)
         return Event.MINE if is_mine and self._czxid in {0, node.stat.czxid} else Event.OTHERS
 
     async def _apply(
@@ -193,6 +193,11 @@ class Election:
         scope: TaskScope,
         lead: Callable[[Leadership], Awaitable[None]],
     ) -> None:
+        """Go on. While an action waits, only `session_changed` changes the state besides.
+
+        What waits is STAND and DELETE. Both are done in ELECTING or RESIGNED, in which nothing
+        that the session tells leads to another state.
+        """
         before = self._state
         self._state, actions = step(before, event)
         if self._state is not before:
@@ -200,7 +205,6 @@ class Election:
         for action in actions:
             match action:
                 case Action.STAND:
-                    # Meanwhile another may have been elected, or our authority have ended.
                     outcome = Event.WON if await self._stand() else Event.BEATEN
                     await self._apply(outcome, scope, lead)
                 case Action.LEAD:
@@ -210,7 +214,9 @@ class Election:
                 case Action.STEP_DOWN:
                     self._step_down()
                 case Action.DELETE:
-                    await self._give_back()
+                    await self._wait_work()
+                    await self._seat_node.give_back()
+                    self._look.set()
 
     async def _lead(
         self,
@@ -234,72 +240,50 @@ class Election:
             self._work.cancel()
         self._look.set()
 
+    def _check(self, epoch: int) -> None:
+        leadership = self.leadership
+        if leadership is None or leadership.epoch != epoch:
+            raise AuthorityLost(f"{self._seat.name} is not led from here at epoch {epoch}")
+        self._watcher.check()
+
     # The seat.
 
     async def _stand(self) -> bool:
-        """Create the node under a new epoch; false when somebody was quicker."""
-        await self._pause()
-        if self._work is not None and not self._work.done():
-            # Two leadings of one process must not overlap.
-            await asyncio.wait([self._work])
-        epoch = await self._store.get(self._seat.epoch_path)
-        try:
-            if epoch is None:
-                first = LeadEpoch(0, self._own.broker_id).encode()
-                epoch = await self._store.create(self._seat.epoch_path, first, make_parents=True)
-            version = epoch.stat.version
-            claim = LeadEpoch(version + 1, self._own.broker_id).encode()
-            written, created = await self._store.multi(
-                [
-                    SetData(self._seat.epoch_path, claim, version),
-                    Create(self._seat.node_path, self._own.encode(), CreateMode.EPHEMERAL),
-                ],
-            )
-        except NodeExists:
+        """Create the node under a new epoch; false when that came to nothing."""
+        # Whatever comes of it: look again.
+        self._look.set()
+        if not await self._is_our_turn():
             return False
-        except MultiFailed as error:
-            if isinstance(error.cause, NoNode):
-                await self._make_parent()
-            self._look.set()
+        claimed = await self._seat_node.claim()
+        # Meanwhile the lease may have run out: then the node is given back.
+        if claimed is None or not self._has_authority:
             return False
-        assert isinstance(written, Stat)
-        assert isinstance(created, Versioned)
-        try:
-            self._watcher.check()
-        except AuthorityLost:
-            self._look.set()
-            return False
-        self._leader, self._czxid = self._own, created.stat.czxid
+        self._leader, self._czxid = self._own, claimed.czxid
         self._led_since_s = self._clock.now_s()
-        self._leadership = Leadership(self._seat, written.version, self._watcher.check)
+        check = partial(self._check, claimed.epoch)
+        self._leadership = Leadership(self._seat, claimed.epoch, check)
         return True
 
-    async def _pause(self) -> None:
-        """After a setback others go first (reference 4.5: anti-flap)."""
+    @property
+    def _has_authority(self) -> bool:
+        return self._clock.now_s() < self._watcher.deadline_s
+
+    async def _is_our_turn(self) -> bool:
+        """After a setback others go first (reference 4.5: anti-flap); false: not now."""
+        pause_s = 0.0
         if self._setbacks:
-            backoff_s = min(_RETRY_S * 2**self._setbacks, _MAX_PAUSE_S)
-            await asyncio.sleep(backoff_s + self._draws.uniform(0, 1))
+            backoff_s = min(_RETRY_S * 2 ** min(self._setbacks, _MAX_DOUBLINGS), _MAX_PAUSE_S)
+            pause_s = backoff_s + self._draws.uniform(0, 1)
+        if not self._has_authority:
+            # A seat that may not be used is only in the way of others.
+            pause_s = max(pause_s, _RETRY_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._resigning.wait()
+        await self._wait_work()
+        return self._has_authority and not self._resigning.is_set()
 
-    async def _make_parent(self) -> None:
-        parent = self._seat.node_path.rpartition("/")[0]
-        if parent:
-            try:
-                await self._store.create(parent, make_parents=True)
-            except NodeExists:
-                return
-
-    async def _give_back(self) -> None:
-        node = await self._store.get(self._seat.node_path)
-        if node is not None and node.stat.ephemeral_owner == self._store.session_id:
-            try:
-                await self._store.delete(node.path, node.stat.version)
-            except (NoNode, BadVersion):
-                log.info("%s changed while it was given back", node.path)
-        self._look.set()
-
-    def _decode(self, node: Versioned) -> LeaderBroker | None:
-        try:
-            return LeaderBroker.decode(node.path, node.data)
-        except CorruptRecord as error:
-            log.warning("skipped the leader: %s", error)
-            return None
+    async def _wait_work(self) -> None:
+        """Two leadings of one process must not overlap, nor one of ours and one of another."""
+        if self._work is not None and not self._work.done():
+            await asyncio.wait([self._work])

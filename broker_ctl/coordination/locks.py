@@ -6,6 +6,7 @@ the same path cannot touch it, because every step compares identities (reference
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -13,7 +14,15 @@ from typing import Final
 
 from broker_ctl.core.lock import Action, Claim, Event, Identity, State, claim_of, step
 from broker_ctl.core.session import Action as SessionAction
-from broker_ctl.errors import BadVersion, MultiFailed, NodeExists, NoNode, StoreError
+from broker_ctl.errors import (
+    Ambiguous,
+    BadVersion,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    StoreError,
+)
 from broker_ctl.store.interface import (
     Change,
     Create,
@@ -56,6 +65,11 @@ class Lock:
         """The fencing token: it grows with each owner that follows."""
         return self.identity.czxid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether this generation is over, one way or the other."""
+        return self.state in {State.LOST, State.RELEASED}
+
     def is_held_by(self, node: Versioned | None) -> bool:
         """Whether ``node`` is the one that this right rests on."""
         return (
@@ -91,7 +105,7 @@ class Locks:
         self._broker_of = broker_of
         self._draws = draws
         self._held: dict[str, Lock] = {}
-        self._deletions: dict[str, asyncio.Event] = {}
+        self._waiting: dict[str, set[asyncio.Event]] = {}
         self._tasks = TaskScope(f"locks below {root}")
         self._stop_watching: Callable[[], None] | None = None
 
@@ -103,6 +117,7 @@ class Locks:
         """Stop verifying; the nodes stay with the session."""
         if self._stop_watching is not None:
             self._stop_watching()
+        self._held.clear()
         await self._tasks.close()
 
     # Acquire and release.
@@ -119,171 +134,204 @@ class Locks:
         Raises:
             LockBusy: somebody stands there.
             MultiFailed: a guard failed; its index is that in ``guards``.
+            SessionExpired: the session in which it was created has ended.
         """
         create = Create(path, data, CreateMode.EPHEMERAL)
+        clearing: tuple[Operation, ...] = ()
         while True:
-            session_id = self._store.session_id
             try:
-                results = await self._store.multi([*guards, create])
+                results = await self._store.multi([*guards, *clearing, create])
             except MultiFailed as error:
                 if error.index < len(guards):
                     raise
-                if isinstance(error.cause, NoNode):
-                    await self._make_parent(path)
-                elif isinstance(error.cause, NodeExists):
-                    node = await self._store.get(path)
-                    if node is None:
-                        continue
-                    claim = self._claim(node)
-                    if claim is Claim.MINE and node.data == data:
-                        # Created by a call whose caller has gone; the session is the same.
-                        return self._hold(Lock(path, node.stat, on_lost))
-                    raise LockBusy(node, claim) from error
-                else:
-                    raise error.cause from error
+                clearing = await self._clearing(path, error.cause)
+            except Ambiguous as error:
+                # If it was done after all, the next attempt finds the node.
+                log.info("creating %s: %s; looking again", path, error)
             else:
                 created = results[-1]
                 assert isinstance(created, Versioned)
-                lock = Lock(path, created.stat, on_lost)
-                if self._store.session_id != session_id:
-                    # The session that it was created in has ended while the answer came.
-                    lock.state = State.LOST
-                    on_lost(lock)
-                    return lock
-                return self._hold(lock)
+                return self.adopt(created, on_lost)
 
     def adopt(self, node: Versioned, on_lost: Callable[[Lock], None]) -> Lock:
-        """Hold a node that a transaction of the caller has created in this session."""
-        return self._hold(Lock(node.path, node.stat, on_lost))
+        """Hold a node that a transaction of this process has created.
 
-    def end(self, lock: Lock) -> None:
-        """A transaction of the caller has deleted the node."""
-        lock.state = State.RELEASED
-        self._drop(lock)
+        Raises:
+            SessionExpired: its session has ended while the answer came.
+        """
+        if node.stat.ephemeral_owner != self._store.session_id:
+            raise SessionExpired(f"{node.path} was created in a session that has ended")
+        lock = Lock(node.path, node.stat, on_lost)
+        self._held[lock.path] = lock
+        return lock
 
     async def release(self, lock: Lock, guards: Sequence[Operation] = ()) -> None:
-        """Delete the node, together with ``guards``.
+        """Delete the node, together with ``guards``; nothing to do where the right has ended.
 
         Raises:
             MultiFailed: a guard failed, and nothing was done: the right still stands.
-            StoreError: unknown; the right counts as given up, the node ends with the session.
+            StoreError: unknown; the right counts as given up, and the node must go some time.
         """
-        self._feed(lock, Event.RELEASE)
+        self._feed(Event.RELEASE, lock)
+        if lock.state is not State.RELEASING:
+            return
         try:
-            await self._store.multi([*guards, Delete(lock.path, lock.version)])
+            # Read and deleted back to back: a successor's node may carry the same version.
+            while lock.is_held_by(node := await self._store.get(lock.path)):
+                assert node is not None
+                if await self._delete([*guards, Delete(lock.path, node.stat.version)]):
+                    break
+        except MultiFailed:
+            self._feed(Event.REFUSED, lock)
+            raise
+        except StoreError:
+            self._feed(Event.DONE, lock)
+            raise
+        self._feed(Event.DONE, lock)
+
+    async def _delete(self, operations: Sequence[Operation]) -> bool:
+        """False: the node was changed since it was read. Raises `MultiFailed` for a guard."""
+        try:
+            await self._store.multi(operations)
         except MultiFailed as error:
-            if error.index < len(guards):
-                self._feed(lock, Event.KEEP)
+            if error.index < len(operations) - 1:
                 raise
-            if isinstance(error.cause, NoNode):
-                self._feed(lock, Event.GONE)
-            elif isinstance(error.cause, BadVersion):
-                self._feed(lock, Event.OTHER)
-            else:
-                raise error.cause from error
-        else:
-            self._feed(lock, Event.GONE)
+            if isinstance(error.cause, NoNode | BadVersion):
+                return False
+            raise error.cause from error
+        return True
+
+    # A transaction of the caller that deletes the node in favour of others: split, merge.
+
+    def about_to_end(self, lock: Lock) -> None:
+        """From here on only the outcome of the transaction counts."""
+        self._feed(Event.RELEASE, lock)
+
+    def end(self, lock: Lock) -> None:
+        """It was done."""
+        self._feed(Event.DONE, lock)
+
+    def keep(self, lock: Lock) -> None:
+        """It was refused, or it is unknown: the node tells."""
+        self._feed(Event.REFUSED, lock)
 
     async def wait_deleted(self, node: Versioned, limit_s: float) -> bool:
         """Wait until ``node`` is gone or replaced; False when it outlives the limit."""
-        event = self._deletions.setdefault(node.path, asyncio.Event())
+        deleted = asyncio.Event()
+        waiting = self._waiting.setdefault(node.path, set())
+        waiting.add(deleted)
         try:
             async with asyncio.timeout(limit_s):
                 while True:
+                    deleted.clear()
                     now = await self._store.get(node.path)
                     if now is None or now.stat.czxid != node.stat.czxid:
                         return True
                     # The event may fall into a lost connection: look again now and then.
-                    try:
+                    with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(_RETRY_S):
-                            await event.wait()
-                        event.clear()
-                    except TimeoutError:
-                        continue
+                            await deleted.wait()
         except TimeoutError:
             return False
         finally:
-            self._deletions.pop(node.path, None)
+            waiting.discard(deleted)
+            if not waiting and self._waiting.get(node.path) is waiting:
+                del self._waiting[node.path]
 
     # Doubt.
 
     def session_changed(self, action: SessionAction) -> None:
         """Hear the session watcher."""
+        held = tuple(self._held.values())
         match action:
             case SessionAction.CONNECTION_LOST:
-                self._feed_all(Event.SUSPENDED)
+                self._feed(Event.SUSPENDED, *held)
             case SessionAction.END:
-                self._feed_all(Event.SESSION_ENDED)
+                self._feed(Event.SESSION_ENDED, *held)
             case SessionAction.VERIFY:
-                doubtful = list(self._held.values())
-                self._feed_all(Event.RECONNECTED)
-                self._tasks.start(self._verify(doubtful), "verify after reconnect")
+                self._feed(Event.RECONNECTED, *held)
             case _:
                 pass
 
     def _notified(self, notification: Notification) -> None:
         if notification.change is not Change.DELETED:
             return
-        if (waiting := self._deletions.get(notification.path)) is not None:
-            waiting.set()
-        lock = self._held.get(notification.path)
-        if lock is not None and lock.state is not State.RELEASING:
-            self._feed(lock, Event.NODE_DELETED)
-            self._tasks.start(self._verify([lock]), f"verify {lock.path}")
+        for deleted in self._waiting.get(notification.path, ()):
+            deleted.set()
+        # It may be late news of an earlier generation: the read tells.
+        if (lock := self._held.get(notification.path)) is not None:
+            self._feed(Event.NODE_DELETED, lock)
+
+    def _feed(self, event: Event, *locks: Lock) -> None:
+        doubtful: list[Lock] = []
+        for lock in locks:
+            lock.state, actions = step(lock.state, event)
+            if lock.has_ended and self._held.get(lock.path) is lock:
+                del self._held[lock.path]
+            if Action.READ in actions:
+                doubtful.append(lock)
+            if Action.TELL_LOST in actions:
+                log.warning("lost %s (%s)", lock.path, event)
+                lock.on_lost(lock)
+        if doubtful:
+            self._tasks.start(self._verify(doubtful), f"verify {len(doubtful)} locks")
 
     async def _verify(self, locks: list[Lock]) -> None:
         """Read the nodes again in batches, after a short pause: brokers reconnect in herds."""
         if len(locks) > _VERIFY_BATCH:
             await asyncio.sleep(self._draws.uniform(0, _VERIFY_WINDOW_S))
         for start in range(0, len(locks), _VERIFY_BATCH):
-            batch = locks[start : start + _VERIFY_BATCH]
+            await self._verify_batch(locks[start : start + _VERIFY_BATCH])
+
+    async def _verify_batch(self, locks: list[Lock]) -> None:
+        """Until the store answers, or nobody waits for the answer any more.
+
+        Also what counts as held again is read: that may rest on an answer older than the doubt.
+        """
+        while doubtful := [lock for lock in locks if not lock.has_ended]:
             try:
                 await self._store.sync(self._root)
-                nodes = await self._store.get_many([lock.path for lock in batch])
+                nodes = await self._store.get_many([lock.path for lock in doubtful])
             except StoreError as error:
-                # Suspended again: the next reconnect verifies everything anew.
-                log.info("verifying %d locks: %s", len(locks) - start, error)
-                return
-            for lock, node in zip(batch, nodes, strict=True):
-                if lock.is_held_by(node):
-                    self._feed(lock, Event.MINE)
-                else:
-                    self._feed(lock, Event.GONE if node is None else Event.OTHER)
+                log.info("verifying %d locks: %s", len(doubtful), error)
+                if all(lock.state is State.SUSPECT for lock in doubtful):
+                    return  # the next reconnect verifies everything anew
+                await asyncio.sleep(_RETRY_S)
+                continue
+            for lock, node in zip(doubtful, nodes, strict=True):
+                found = Event.GONE if node is None else Event.OTHER
+                self._feed(Event.MINE if lock.is_held_by(node) else found, lock)
+            return
 
     # Inside.
 
-    def _claim(self, node: Versioned) -> Claim:
-        return claim_of(
+    async def _clearing(self, path: str, cause: StoreError) -> tuple[Operation, ...]:
+        """What has to be done in the next attempt before the node is created.
+
+        Raises:
+            LockBusy: somebody else stands there.
+        """
+        if not isinstance(cause, NoNode | NodeExists | BadVersion):
+            raise cause
+        node = await self._store.get(path)
+        if node is None:
+            if isinstance(cause, NoNode):
+                await self._make_parent(path)
+            return ()
+        claim = claim_of(
             owner_session=node.stat.ephemeral_owner,
             is_ephemeral=node.stat.is_ephemeral,
             owner_broker=self._broker_of(node),
             session_id=self._store.session_id,
             broker_id=self._broker_id,
         )
+        if claim is not Claim.MINE:
+            raise LockBusy(node, claim)
+        # Left by a call whose answer was lost, or by an earlier process whose session this was.
+        # A new node gives a new token: nothing of before can pass for what begins now.
+        return (Delete(path, node.stat.version),)
 
     async def _make_parent(self, path: str) -> None:
         parent = path.rpartition("/")[0]
-        try:
+        with contextlib.suppress(NodeExists):
             await self._store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)
-        except NodeExists:
-            return
-
-    def _hold(self, lock: Lock) -> Lock:
-        self._held[lock.path] = lock
-        return lock
-
-    def _drop(self, lock: Lock) -> None:
-        if self._held.get(lock.path) is lock:
-            del self._held[lock.path]
-
-    def _feed_all(self, event: Event) -> None:
-        for lock in list(self._held.values()):
-            self._feed(lock, event)
-
-    def _feed(self, lock: Lock, event: Event) -> None:
-        lock.state, actions = step(lock.state, event)
-        if lock.state in {State.LOST, State.RELEASED}:
-            self._drop(lock)
-        if Action.TELL_LOST in actions:
-            log.warning("lost %s (%s)", lock.path, event)
-            lock.on_lost(lock)

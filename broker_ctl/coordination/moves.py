@@ -59,6 +59,11 @@ class Moves:
         await self._tree.wait_synced()
 
     @property
+    def corrupt(self) -> int:
+        """Records that did not decode."""
+        return self._tree.corrupt
+
+    @property
     def all(self) -> list[MoveRecord]:
         """Every move, as far as it was read."""
         return list(self._tree.values.values())

@@ -5,37 +5,38 @@ registration, which says how to reach the process and which run of it this is. B
 the registrations; reports change all the time and are for the leader.
 """
 
+import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from broker_ctl.coordination.predecessors import Predecessors
 from broker_ctl.coordination.watched_tree import WatchedTree
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.errors import (
-    BadVersion,
-    CorruptRecord,
+    Ambiguous,
     MultiFailed,
     NodeExists,
     NoNode,
-    StartError,
     StoreError,
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import (
+    Change,
     Create,
     CreateMode,
     Delete,
     MetadataStore,
+    Notification,
     Versioned,
 )
 from broker_ctl.store.records.ours import Registration
-from broker_ctl.tasks import wait_until
 
 log = logging.getLogger(__name__)
 
-_WAIT_MARGIN_S = 2.0
-# ZooKeeper's default upper bound on a session timeout, for nodes that do not say theirs.
-_MAX_TIMEOUT_TICKS = 20
+_RETRY_S = 0.25
+_MAX_DEPARTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +56,51 @@ def _decode(node: Versioned) -> Peer:
     return Peer(Registration.decode(node.path, node.data), node.stat.czxid)
 
 
+class _Departures:
+    """When registrations were seen to go."""
+
+    def __init__(self) -> None:
+        self._zxids: OrderedDict[str, int] = OrderedDict()
+
+    def notified(self, notification: Notification) -> None:
+        """Something changed among the registrations."""
+        broker_id = paths.name_below(paths.REGISTRATIONS, notification.path)
+        if broker_id is None or notification.change is not Change.DELETED:
+            return
+        self._zxids[broker_id] = notification.zxid
+        self._zxids.move_to_end(broker_id)
+        if len(self._zxids) > _MAX_DEPARTED:
+            self._zxids.popitem(last=False)
+
+    def is_later(self, broker_id: str, zxid: int) -> bool:
+        """Whether it was seen to go after ``zxid``."""
+        return 0 < zxid < self._zxids.get(broker_id, 0)
+
+
 class Registry:
     """Who is there. Lives as long as the store; `register` is called once in each session."""
 
     def __init__(self, store: MetadataStore, own: Registration, tick_s: float) -> None:
         self._store = store
         self._own = own
-        self._tick_s = tick_s
         self._tree = WatchedTree(store, paths.REGISTRATIONS, _decode)
         self._report_path = paths.load_report(own.urls.broker_id)
         self._path = paths.registration(own.urls.broker_id)
-        self._is_registered = False
+        self._predecessors = Predecessors(store, own.urls.broker_id, self._path, tick_s)
+        self._session_id = 0
+        self._departures = _Departures()
+        self._stop_watching: Callable[[], None] | None = None
 
     async def start(self) -> None:
         """Begin to follow the registrations."""
+        told = self._departures.notified
+        self._stop_watching = await self._store.watch(paths.REGISTRATIONS, told)
         await self._tree.start()
 
     async def close(self) -> None:
         """Stop following."""
+        if self._stop_watching is not None:
+            self._stop_watching()
         await self._tree.close()
 
     # Others.
@@ -84,8 +112,13 @@ class Registry:
 
     @property
     def is_registered(self) -> bool:
-        """Whether this broker stands in the registry."""
-        return self._is_registered
+        """Whether this broker stands in the registry, in the session that it has now."""
+        return self._session_id != 0 and self._session_id == self._store.session_id
+
+    @property
+    def corrupt(self) -> int:
+        """Registrations that did not decode."""
+        return self._tree.corrupt
 
     def peer(self, broker_id: str) -> Peer | None:
         """A live broker, by the newest that was read."""
@@ -108,8 +141,11 @@ class Registry:
         """Whether the broker's registration stood when the transaction ``zxid`` was applied.
 
         An expiry takes the registration away in the transaction that takes the owner nodes; a
-        release leaves it standing (I7). A younger registration is one of a later session.
+        release leaves it standing (I7), be it for a moment: who drains goes after its bundles.
+        A younger registration is one of a later session.
         """
+        if self._departures.is_later(broker_id, zxid):
+            return True
         stat = await self._store.exists(paths.registration(broker_id))
         return stat is not None and (zxid <= 0 or stat.czxid < zxid)
 
@@ -134,30 +170,48 @@ class Registry:
         Raises:
             StartError: another process with the same broker id is alive.
         """
-        own = replace(self._own, session_timeout_ms=round(self._store.session_timeout_s * 1000))
-        operations = [
-            Create(self._report_path, report, CreateMode.EPHEMERAL),
-            Create(self._path, own.encode(), CreateMode.EPHEMERAL),
-        ]
         while True:
             try:
-                await self._store.multi(operations)
-            except MultiFailed as error:
-                if isinstance(error.cause, NoNode):
-                    await self._make_parents()
-                elif isinstance(error.cause, NodeExists):
-                    await self._clear_earlier(self._report_path)
-                    await self._clear_earlier(self._path)
-                else:
-                    raise error.cause from error
+                created = await self._create(report)
+            except StoreError as error:
+                if not error.can_retry and not isinstance(error, Ambiguous):
+                    raise
+                log.info("registering: %s; again", error)
+                await asyncio.sleep(_RETRY_S)
             else:
-                self._is_registered = True
-                log.info("registered as %s", self.broker_id)
-                return
+                if created is not None:
+                    self._session_id = created.stat.ephemeral_owner
+                    log.info("registered as %s", self.broker_id)
+                    return
+
+    async def _create(self, report: bytes) -> Versioned | None:
+        """One attempt; None when something had to be cleared first."""
+        try:
+            _, created = await self._store.multi(
+                [
+                    Create(self._report_path, report, CreateMode.EPHEMERAL),
+                    Create(self._path, self._payload(), CreateMode.EPHEMERAL),
+                ],
+            )
+        except MultiFailed as error:
+            if isinstance(error.cause, NoNode):
+                await self._make_parents()
+            elif isinstance(error.cause, NodeExists):
+                await self._predecessors.outlive(self._report_path)
+                await self._predecessors.outlive(self._path)
+            else:
+                raise error.cause from error
+            return None
+        assert isinstance(created, Versioned)
+        return created
+
+    def _payload(self) -> bytes:
+        timeout_ms = round(self._store.session_timeout_s * 1000)
+        return replace(self._own, session_timeout_ms=timeout_ms).encode()
 
     def ended(self) -> None:
         """The session has ended, and the registration with it."""
-        self._is_registered = False
+        self._session_id = 0
 
     async def publish(self, report: bytes) -> None:
         """Replace the load report.
@@ -170,16 +224,18 @@ class Registry:
     async def announce_drain(self) -> None:
         """Say in the registration that nothing may be sent here any more."""
         self._own = replace(self._own, is_draining=True)
+        if not self.is_registered:
+            return  # there is nobody to tell, and a node that stands there is another's
         try:
-            await self._store.set(self._path, self._own.encode())
+            await self._store.set(self._path, self._payload())
         except NoNode:
-            log.info("not registered: nobody to tell of the drain")
+            log.info("not registered any more: nobody to tell of the drain")
 
     async def unregister(self) -> None:
         """Take both nodes away; others see at once that this broker has gone."""
-        if not self._is_registered:
+        if not self.is_registered:
             return
-        self._is_registered = False
+        self._session_id = 0
         try:
             await self._store.multi([Delete(self._report_path), Delete(self._path)])
         except StoreError as error:
@@ -191,50 +247,3 @@ class Registry:
                 await self._store.create(path, make_parents=True)
             except NodeExists:
                 continue
-
-    async def _clear_earlier(self, path: str) -> None:
-        """Wait until a node of another session is gone; take one of this session away."""
-        node = await self._store.get(path)
-        if node is None:
-            return
-        if node.stat.ephemeral_owner == self._store.session_id:
-            # Ours, from a call whose answer was lost: it goes and comes again with its twin.
-            await self._delete_own(node)
-            return
-        limit_s = await self._outlive_s()
-        log.info("%s stands from another session: waiting up to %.1f s", path, limit_s)
-        if not await wait_until(lambda: self._is_gone(node), limit_s):
-            who = await self._store.get(self._path)
-            raise StartError(
-                f"broker id {self.broker_id} is in use: {path} outlived {limit_s:.0f} s"
-                f"{'' if who is None else self._twin(who)}; "
-                "give each broker its own advertisedAddress and webServicePort",
-            )
-
-    async def _delete_own(self, node: Versioned) -> None:
-        try:
-            await self._store.delete(node.path, node.stat.version)
-        except (NoNode, BadVersion):
-            log.debug("%s changed meanwhile", node.path)
-
-    async def _is_gone(self, node: Versioned) -> bool:
-        stat = await self._store.exists(node.path)
-        return stat is None or stat.czxid != node.stat.czxid
-
-    async def _outlive_s(self) -> float:
-        """How long a node of a dead session can stand (reference: metadata-store 3.8)."""
-        timeout_s = max(self._store.session_timeout_s, _MAX_TIMEOUT_TICKS * self._tick_s)
-        node = await self._store.get(self._path)
-        if node is not None:
-            try:
-                timeout_s = Registration.decode(node.path, node.data).session_timeout_ms / 1000
-            except CorruptRecord as error:
-                log.warning("%s", error)
-        return timeout_s + 2 * self._tick_s + _WAIT_MARGIN_S
-
-    @staticmethod
-    def _twin(node: Versioned) -> str:
-        try:
-            return f", a process started at {_decode(node).registration.started_ms} ms holds it"
-        except CorruptRecord:
-            return ""

@@ -13,19 +13,18 @@ from enum import StrEnum
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.heartbeats import Heartbeats
 from broker_ctl.core.lease import Lease, LeaseRules
 from broker_ctl.core.session import Action, Event, State, step
-from broker_ctl.errors import AuthorityLost, NoNode, StoreError
+from broker_ctl.errors import AuthorityLost, SessionError, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, SessionEvent
-from broker_ctl.store.records.ours import Lease as Heartbeat
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
 # A handshake that was answered was sent at most this much earlier.
 _HANDSHAKE_LIMIT_S: Final = 2.0
-_RETRY_S: Final = 0.1
 # Pulsar's fraction of the timeout after which a silent session counts as lost.
 _PULSAR_FRACTION: Final = 5 / 6
 
@@ -73,8 +72,9 @@ class SessionWatcher:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._path = paths.lease(broker_id)
-        self._nonce = nonce
+        self._heartbeats = Heartbeats(
+            store, clock, path=paths.lease(broker_id), nonce=nonce, on_committed=self._prove
+        )
         self._mode = mode
         self._tick_s = tick_s
         self._state = State.NONE
@@ -86,8 +86,6 @@ class SessionWatcher:
         self._grant_listeners: list[Callable[[Grant], None]] = []
         self._tasks = TaskScope("session watcher")
         self._stop_listening: Callable[[], None] | None = None
-        self._heartbeats = 0
-        self.error: Exception | None = None
 
     # State.
 
@@ -104,15 +102,15 @@ class SessionWatcher:
     @property
     def deadline_s(self) -> float:
         """Until when an act may start, on `Clock.now_s`; 0: not at all."""
-        if self._state not in {State.CONNECTED, State.SUSPENDED}:
-            return math.inf if self._mode is AuthorityMode.STORAGE and self._epoch else 0.0
+        is_alive = self._state in {State.CONNECTED, State.SUSPENDED}
         match self._mode:
-            case AuthorityMode.LEASE:
-                return self._lease.deadline_s if self._lease is not None else 0.0
-            case AuthorityMode.PULSAR56:
-                return self._suspended_s + self._store.session_timeout_s * _PULSAR_FRACTION
             case AuthorityMode.STORAGE:
-                return math.inf
+                return math.inf if self._epoch and self._state is not State.CLOSED else 0.0
+            case AuthorityMode.LEASE:
+                return self._lease.deadline_s if is_alive and self._lease is not None else 0.0
+            case AuthorityMode.PULSAR56:
+                limit_s = self._store.session_timeout_s * _PULSAR_FRACTION
+                return self._suspended_s + limit_s if is_alive else 0.0
 
     def check(self) -> None:
         """Before each act that needs the session.
@@ -126,8 +124,8 @@ class SessionWatcher:
     def check_epoch(self, epoch: int) -> None:
         """As `check`, and the session must still be the one that ``epoch`` counted."""
         self.check()
-        if epoch != self._epoch:
-            raise AuthorityLost(f"session {epoch} has ended, this is session {self._epoch}")
+        if epoch != self._epoch or self._lease is None:
+            raise AuthorityLost(f"session {epoch} has ended")
 
     # Use.
 
@@ -140,9 +138,12 @@ class SessionWatcher:
         self._grant_listeners.append(listener)
 
     def start(self) -> None:
-        """Listen to the store, and beat while there is a session."""
+        """Listen to the store, and beat while there is a session.
+
+        To be called before the store connects: what it told before was not heard.
+        """
         self._stop_listening = self._store.listen(lambda event: self._feed(_EVENTS[event]))
-        self._tasks.start(self._beat(), "heartbeats")
+        self._tasks.start(self._heartbeats.run(), "heartbeats")
         self._tasks.start(self._watch_deadline(), "deadline")
 
     async def close(self) -> None:
@@ -154,36 +155,58 @@ class SessionWatcher:
         await self._tasks.close()
 
     async def wait_authority(self) -> None:
-        """Return once acts are allowed."""
+        """Return once acts are allowed; never, once the store is closed."""
         while self._clock.now_s() >= self.deadline_s:
-            await self._wait_change()
+            await self._changed.wait()
+
+    async def wait_past(self, deadline_s: float) -> None:
+        """Return once a deadline that was granted lies in the past."""
+        await asyncio.sleep(max(0.0, deadline_s - self._clock.now_s()))
 
     async def run_epochs(self, work: Callable[[int], Awaitable[None]]) -> None:
         """Run ``work(epoch)`` once in each session; cancel it when the session ends.
 
-        Returns when the store is closed. An error of ``work`` ends it too.
+        Returns when the store is closed. An error of ``work`` ends it too, unless it comes of the
+        end of the session.
+
+        Raises:
+            SettingsError: the timeout that the server granted is too short for a lease.
         """
         done_epoch = 0
         while self._state is not State.CLOSED:
-            if self._epoch == done_epoch or self._state is State.EXPIRED:
-                await self._wait_change()
+            if self._epoch == done_epoch or not self._is_current(self._epoch):
+                await self._changed.wait()
                 continue
             done_epoch = self._epoch
+            if self._mode is AuthorityMode.LEASE and self._lease is not None:
+                self._lease.rules.check()
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._raise_at_end(done_epoch), name="end of session")
-                    await work(done_epoch)
-                    await asyncio.get_running_loop().create_future()
+                    await self._run_epoch(work, done_epoch)
             except* _EpochEndedError:
                 log.info("session %d has ended", done_epoch)
 
-    async def _raise_at_end(self, epoch: int) -> None:
-        while self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}:
-            await self._wait_change()
-        raise _EpochEndedError
+    async def _run_epoch(self, work: Callable[[int], Awaitable[None]], epoch: int) -> None:
+        """``work``, and then nothing until the session ends."""
+        try:
+            await work(epoch)
+        except* SessionError as failed:
+            # Whoever asks the store may hear of the end before the watcher does.
+            log.info("session %d: %s", epoch, failed.exceptions[0])
+        except* (StoreError, AuthorityLost) as failed:
+            if self._is_current(epoch):
+                raise
+            log.info("session %d: %s", epoch, failed.exceptions[0])
+        await asyncio.get_running_loop().create_future()
 
-    async def _wait_change(self) -> None:
-        await self._changed.wait()
+    def _is_current(self, epoch: int) -> bool:
+        return self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}
+
+    async def _raise_at_end(self, epoch: int) -> None:
+        while self._is_current(epoch):
+            await self._changed.wait()
+        raise _EpochEndedError
 
     # The machine.
 
@@ -194,11 +217,14 @@ class SessionWatcher:
             self._suspended_s = min(self._suspended_s, self._clock.now_s())
         elif event is Event.RECONNECTED:
             self._suspended_s = math.inf
+            self._heartbeats.hurry()
         for action in actions:
             self._act(action)
         if before is not self._state:
             log.info("session %d: %s -> %s (%s)", self._epoch, before, self._state, event)
-        self._tell_grant()
+        grant = Grant(self._epoch, self.deadline_s)
+        for listener in tuple(self._grant_listeners):
+            listener(grant)
         # Whoever waits looks at the state again; nobody can miss a change by being late.
         self._changed.set()
         self._changed = asyncio.Event()
@@ -209,54 +235,29 @@ class SessionWatcher:
             self._suspended_s = math.inf
             rules = LeaseRules(self._store.session_timeout_s, self._tick_s)
             self._lease = Lease(rules, self._clock.now_s() - _HANDSHAKE_LIMIT_S)
+            self._heartbeats.begin(self._epoch, rules.period_s)
         elif action is Action.END:
             self._lease = None
+            self._heartbeats.end()
         for listener in tuple(self._listeners):
             listener(action)
 
-    def _tell_grant(self) -> None:
-        grant = Grant(self._epoch, self.deadline_s)
-        for listener in tuple(self._grant_listeners):
-            listener(grant)
-
-    # Heartbeats.
-
-    async def _beat(self) -> None:
-        while self._state is not State.CLOSED:
-            lease, epoch = self._lease, self._epoch
-            if lease is None:
-                await self._wait_change()
-                continue
-            sent_s = self._clock.now_s()
-            try:
-                await self._commit()
-            except StoreError as error:
-                self.error = error
-                log.debug("heartbeat %d: %s", self._heartbeats, error)
-                await asyncio.sleep(_RETRY_S)
-                continue
-            # While it was on its way the session may have ended, and another begun.
-            if epoch == self._epoch and self._lease is not None:
-                self.error = None
-                self._lease = self._lease.acknowledged(sent_s)
-                # After an outage the first answer proves only the time of the heartbeat before.
-                if self._lease.remaining_s(self._clock.now_s()) > 0:
-                    self._feed(Event.PROVEN)
-            await asyncio.sleep(max(0.0, lease.rules.period_s - (self._clock.now_s() - sent_s)))
-
-    async def _commit(self) -> None:
-        self._heartbeats += 1
-        payload = Heartbeat(self._nonce, self._heartbeats).encode()
-        try:
-            await self._store.set(self._path, payload)
-        except NoNode:
-            await self._store.create(self._path, payload, make_parents=True)
+    def _prove(self, epoch: int, sent_s: float) -> None:
+        """A heartbeat is committed."""
+        # While it was on its way the session may have ended, and another begun.
+        if epoch != self._epoch or self._lease is None:
+            return
+        self._lease = self._lease.acknowledged(sent_s)
+        # After an outage the first answer proves only the time of the heartbeat before.
+        is_proof = self._lease.remaining_s(self._clock.now_s()) > 0
+        if is_proof or self._mode is not AuthorityMode.LEASE:
+            self._feed(Event.PROVEN)
 
     async def _watch_deadline(self) -> None:
         while self._state is not State.CLOSED:
             deadline_s, now_s = self.deadline_s, self._clock.now_s()
             if self._state not in {State.CONNECTED, State.SUSPENDED} or deadline_s in {0, math.inf}:
-                await self._wait_change()
+                await self._changed.wait()
             elif now_s >= deadline_s:
                 self._feed(Event.DEADLINE)
             else:

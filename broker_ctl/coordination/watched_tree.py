@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from broker_ctl.errors import CorruptRecord, StoreError
+from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
 from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent, Versioned
 from broker_ctl.store.paths import name_below
 from broker_ctl.tasks import TaskScope
@@ -25,7 +25,11 @@ _RETRY_S = 0.25
 
 
 class WatchedTree(Generic[T]):
-    """Children of ``root`` by name. A child that does not decode is left out, and counted."""
+    """Children of ``root`` by name.
+
+    A child that does not decode, or that a newer release wrote, is left out and counted: the
+    others must be seen all the same.
+    """
 
     def __init__(
         self,
@@ -129,7 +133,7 @@ class WatchedTree(Generic[T]):
                 continue
             try:
                 self._values[name] = self._decode(node)
-            except CorruptRecord as error:
+            except (CorruptRecord, NewerVersion) as error:
                 self.corrupt += 1
                 self._values.pop(name, None)
                 log.warning("skipped %s/%s: %s", self._root, name, error)

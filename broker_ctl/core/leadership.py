@@ -35,8 +35,10 @@ class Event(StrEnum):
 
 
 class Action(StrEnum):
-    """What to do. STAND creates the node with a new epoch; LEAD and STEP_DOWN open and close the
-    scope of leading; DELETE gives the seat back.
+    """What to do.
+
+    STAND creates the node with a new epoch; LEAD and STEP_DOWN open and close the scope of
+    leading; DELETE gives the seat back.
     """
 
     STAND = "stand"

@@ -24,7 +24,11 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What was seen. MINE, GONE and OTHER are the answers of a read of the node."""
+    """What was seen. MINE, GONE and OTHER are the answers of a read of the node.
+
+    RELEASE asks for the end; DONE says that the node is gone, or left to whoever works off what
+    could not be deleted; REFUSED that the transaction was rolled back and the node stands.
+    """
 
     SUSPENDED = "suspended"
     RECONNECTED = "reconnected"
@@ -34,11 +38,16 @@ class Event(StrEnum):
     OTHER = "other"
     SESSION_ENDED = "session ended"
     RELEASE = "release"
-    KEEP = "keep"
+    DONE = "done"
+    REFUSED = "refused"
 
 
 class Action(StrEnum):
-    """What to do. READ answers with MINE, GONE or OTHER; DELETE with GONE, OTHER or KEEP."""
+    """What to do. READ answers with MINE, GONE or OTHER; DELETE with DONE or REFUSED.
+
+    TELL_LOST is for a right that was taken away while its session lives. The end of a session
+    ends all rights at once, and whoever holds them hears of it from the session.
+    """
 
     READ = "read"
     DELETE = "delete"
@@ -51,45 +60,50 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     (_S.HELD, _E.SUSPENDED): (_S.SUSPECT, ()),
     (_S.HELD, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
     (_S.HELD, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
+    # Of two reads the later one may find the doubt settled by the earlier.
     (_S.HELD, _E.MINE): (_S.HELD, ()),
-    (_S.HELD, _E.SESSION_ENDED): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.HELD, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.HELD, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.HELD, _E.SESSION_ENDED): (_S.LOST, ()),
     (_S.HELD, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
     (_S.SUSPECT, _E.SUSPENDED): (_S.SUSPECT, ()),
     (_S.SUSPECT, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
     (_S.SUSPECT, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
-    (_S.SUSPECT, _E.SESSION_ENDED): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.SUSPECT, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
-    (_S.VERIFYING, _E.MINE): (_S.HELD, ()),
-    (_S.VERIFYING, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.VERIFYING, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.VERIFYING, _E.SUSPENDED): (_S.SUSPECT, ()),
-    (_S.VERIFYING, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
-    (_S.VERIFYING, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
-    (_S.VERIFYING, _E.SESSION_ENDED): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.VERIFYING, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
-    # A read of SUSPECT times that is answered after the connection went again.
+    # A read of before that is answered after the connection went again.
     (_S.SUSPECT, _E.MINE): (_S.SUSPECT, ()),
     (_S.SUSPECT, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
     (_S.SUSPECT, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.HELD, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.HELD, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
-    # While the delete is on its way everything else is news of the same end.
-    (_S.RELEASING, _E.SUSPENDED): (_S.RELEASING, ()),
-    (_S.RELEASING, _E.RECONNECTED): (_S.RELEASING, ()),
-    (_S.RELEASING, _E.NODE_DELETED): (_S.RELEASING, ()),
-    (_S.RELEASING, _E.MINE): (_S.RELEASING, ()),
-    (_S.RELEASING, _E.GONE): (_S.RELEASED, ()),
-    (_S.RELEASING, _E.OTHER): (_S.RELEASED, ()),
-    (_S.RELEASING, _E.SESSION_ENDED): (_S.RELEASED, ()),
-    # The transaction was refused (an old epoch): the node still is ours.
-    (_S.RELEASING, _E.KEEP): (_S.VERIFYING, (_A.READ,)),
-    # A generation that has ended hears nothing any more; late news is of its past.
+    (_S.SUSPECT, _E.SESSION_ENDED): (_S.LOST, ()),
+    (_S.SUSPECT, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
+    (_S.VERIFYING, _E.SUSPENDED): (_S.SUSPECT, ()),
+    (_S.VERIFYING, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
+    (_S.VERIFYING, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
+    (_S.VERIFYING, _E.MINE): (_S.HELD, ()),
+    (_S.VERIFYING, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.VERIFYING, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.VERIFYING, _E.SESSION_ENDED): (_S.LOST, ()),
+    (_S.VERIFYING, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
+    # While the delete is on its way only its own answer counts: a read may have seen the node
+    # before it, or have seen what it did.
     **{
-        (ended, event): (ended, ())
-        for ended in (_S.LOST, _S.RELEASED)
-        for event in _E
-        if event is not _E.RELEASE
+        (_S.RELEASING, event): (_S.RELEASING, ())
+        for event in (
+            _E.SUSPENDED,
+            _E.RECONNECTED,
+            _E.NODE_DELETED,
+            _E.MINE,
+            _E.GONE,
+            _E.OTHER,
+        )
     },
+    (_S.RELEASING, _E.SESSION_ENDED): (_S.RELEASED, ()),
+    (_S.RELEASING, _E.DONE): (_S.RELEASED, ()),
+    # An old epoch, say. It was not looked at meanwhile, hence the read.
+    (_S.RELEASING, _E.REFUSED): (_S.VERIFYING, (_A.READ,)),
+    # Whoever had asked was cancelled before the answer.
+    (_S.RELEASING, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
+    # A generation that has ended hears nothing any more, and has nothing left to give up.
+    **{(ended, event): (ended, ()) for ended in (_S.LOST, _S.RELEASED) for event in _E},
 }
 
 

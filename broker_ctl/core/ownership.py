@@ -1,14 +1,17 @@
 """States of a bundle on the broker that holds it, or is about to.
 
 from        to          when
+free        assigning   somebody asked for it, and nobody owns it
 assigning   owned       the data plane loaded it under its token
-assigning   free        somebody else was quicker, or the data plane refused
-owned       releasing   an order, an operator, a drain
-releasing   free        the data plane confirmed and the node is gone
-releasing   owned       not confirmed, or the leader's epoch was old: served on
+assigning   free        somebody else was quicker
+assigning   releasing   the data plane did not load it: fenced for certain before its node goes
+owned       releasing   an order, an operator, a drain; or its node was taken away
+releasing   free        the data plane serves it no more, and the node is gone
+releasing   owned       the transaction was refused: served on
 owned       splitting   an order, an operator
 splitting   deleted     the children stand in its place
-splitting   owned       nothing to split, or the ring had changed
+splitting   owned       nothing to split, or the ring had changed; a child: it is served
+splitting   releasing   its node was taken away, or the data plane does not serve the child
 owned       reclaiming  the session ended; its authority is withdrawn, its topics are kept
 releasing   reclaiming  the same
 splitting   reclaiming  the same
@@ -39,10 +42,10 @@ _S = BundleState
 
 NEXT: Final[Mapping[BundleState, frozenset[BundleState]]] = {
     _S.FREE: frozenset({_S.ASSIGNING}),
-    _S.ASSIGNING: frozenset({_S.OWNED, _S.FREE}),
-    _S.OWNED: frozenset({_S.RELEASING, _S.SPLITTING, _S.RECLAIMING, _S.FREE}),
+    _S.ASSIGNING: frozenset({_S.OWNED, _S.FREE, _S.RELEASING}),
+    _S.OWNED: frozenset({_S.RELEASING, _S.SPLITTING, _S.RECLAIMING}),
     _S.RELEASING: frozenset({_S.FREE, _S.OWNED, _S.RECLAIMING}),
-    _S.SPLITTING: frozenset({_S.DELETED, _S.OWNED, _S.RECLAIMING, _S.FREE}),
+    _S.SPLITTING: frozenset({_S.DELETED, _S.OWNED, _S.RELEASING, _S.RECLAIMING}),
     _S.RECLAIMING: frozenset({_S.OWNED, _S.FREE}),
     _S.DELETED: frozenset(),
 }

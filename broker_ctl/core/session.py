@@ -63,6 +63,8 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     (State.NONE, Event.RECONNECTED): (State.CONNECTED, (Action.BEGIN,)),
     (State.CONNECTED, Event.SUSPENDED): (State.SUSPENDED, (Action.CONNECTION_LOST,)),
     (State.CONNECTED, Event.PROVEN): (State.CONNECTED, ()),
+    # The proof that ended LOST had been overtaken by the end of its connection.
+    (State.CONNECTED, Event.RECONNECTED): (State.CONNECTED, (Action.VERIFY,)),
     # Connected, but nothing commits: a server without its leader answers pings all the same.
     (State.CONNECTED, Event.DEADLINE): (State.LOST, (Action.FENCE, Action.SESSION_LOST)),
     (State.CONNECTED, Event.EXPIRED): (State.EXPIRED, (*_GONE, Action.SESSION_LOST)),

@@ -22,7 +22,6 @@ from broker_ctl.daemon.showing import authority, surface_rules
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.http import HttpClient
-from broker_ctl.instruments.declared import Instruments
 from broker_ctl.leader.controller import Controller
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.managers.dataplane_watch import DataPlaneWatch
@@ -107,7 +106,7 @@ def assemble(settings: Settings, clock: Clock, draws: random.Random) -> Assembly
     )
     controller = Controller(
         LeaderParts(
-            store=base.store,
+            store=base.metadata,
             registry=coordination.registry,
             moves=coordination.moves,
             peers=HttpPeers(coordination.registry, http, managers.orders),
@@ -141,10 +140,10 @@ def _coordinate(base: Foundation) -> Coordination:
     broker_id, tick_s = base.urls.broker_id, base.settings.zookeeper.tick_time_s
     registration = Registration(base.nonce, 0, base.clock.wall_ms(), base.urls)
     locks = Locks(
-        base.store, paths.OWNERSHIP, broker_id=broker_id, broker_of=_broker_of, draws=base.draws
+        base.metadata, paths.OWNERSHIP, broker_id=broker_id, broker_of=_broker_of, draws=base.draws
     )
     election = Election(
-        base.store,
+        base.metadata,
         base.watcher,
         clock=base.clock,
         seat=paths.LOADBALANCE_SEAT,
@@ -154,10 +153,10 @@ def _coordinate(base: Foundation) -> Coordination:
     base.watcher.listen(locks.session_changed)
     base.watcher.listen(election.session_changed)
     return Coordination(
-        registry=Registry(base.store, registration, tick_s),
-        moves=Moves(base.store),
+        registry=Registry(base.metadata, registration, tick_s),
+        moves=Moves(base.metadata),
         locks=locks,
-        deletions=Deletions(base.store),
+        deletions=Deletions(base.metadata),
         election=election,
     )
 
@@ -166,15 +165,15 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
     settings, clock = base.settings, base.clock
     dataplane = build_dataplane(settings, clock, base.draws)
     namespaces = Namespaces(
-        base.store,
-        base.configuration_store,
+        base.metadata,
+        base.configuration,
         cluster=settings.broker.cluster_name,
         default_bundles=settings.splitting.default_bundles,
     )
-    owners = Owners(base.store, coordination.registry, clock, settings.session.reclaim_grace_s)
+    owners = Owners(base.metadata, coordination.registry, clock, settings.session.reclaim_grace_s)
     ownership = Ownership(
         OwnershipParts(
-            store=base.store,
+            store=base.metadata,
             watcher=base.watcher,
             locks=coordination.locks,
             namespaces=namespaces,
@@ -249,7 +248,7 @@ def _show(
         authority=lambda: authority(base.watcher, base.clock),
         session_state=lambda: base.watcher.state,
         peers=http,
-        instruments=Instruments(),
+        instruments=base.instruments,
         clock=base.clock,
     )
     return Surface(parts, surface_rules(base.settings, base.credentials))

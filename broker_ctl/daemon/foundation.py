@@ -10,8 +10,11 @@ from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.daemon import session_file
 from broker_ctl.daemon.stores import open_store, read_secret
 from broker_ctl.errors import StartError
+from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.session import StopMode
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.measured import MeasuredStore
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.surface.credentials import Credentials
 
@@ -22,7 +25,9 @@ class Foundation:
 
     Attributes:
         nonce: drawn for this run of the process; tells it from a twin and from an earlier run.
+        store: the connection to ZooKeeper, for whoever opens and closes it.
         configuration_store: the same object as ``store`` unless another ensemble is set.
+        metadata, configuration: the same stores for all others, with their operations timed.
     """
 
     settings: Settings
@@ -33,6 +38,9 @@ class Foundation:
     credentials: Credentials | None
     store: ZooKeeperStore
     configuration_store: ZooKeeperStore
+    metadata: MetadataStore
+    configuration: MetadataStore
+    instruments: Instruments
     watcher: SessionWatcher
 
 
@@ -44,9 +52,13 @@ def lay(settings: Settings, clock: Clock, draws: random.Random) -> Foundation:
     """
     urls = broker_urls(settings)
     store, configuration_store = _stores(settings, draws)
-    nonce = secrets.token_hex(16)
+    nonce, instruments = secrets.token_hex(16), Instruments()
+    metadata: MetadataStore = MeasuredStore(store, instruments.store, clock)
+    configuration = metadata
+    if configuration_store is not store:
+        configuration = MeasuredStore(configuration_store, instruments.store, clock)
     watcher = SessionWatcher(
-        store,
+        metadata,
         clock,
         broker_id=urls.broker_id,
         nonce=nonce,
@@ -62,6 +74,9 @@ def lay(settings: Settings, clock: Clock, draws: random.Random) -> Foundation:
         credentials=_credentials(settings),
         store=store,
         configuration_store=configuration_store,
+        metadata=metadata,
+        configuration=configuration,
+        instruments=instruments,
         watcher=watcher,
     )
 

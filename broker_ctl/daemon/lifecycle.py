@@ -14,7 +14,7 @@ from broker_ctl.daemon import exit_codes, session_file
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.serving import Serving
-from broker_ctl.errors import BrokerCtlError
+from broker_ctl.errors import BrokerCtlError, StoreClosed
 from broker_ctl.settings.session import SessionExpiredPolicy, StopMode
 from broker_ctl.surface.parts import Readiness
 
@@ -64,7 +64,12 @@ class Daemon:
         return self._exit_code
 
     async def _serve(self) -> None:
-        await Serving(self._assembly, self._notifier).run()
+        try:
+            await Serving(self._assembly, self._notifier).run()
+        except* StoreClosed:
+            # A stop closes the store under whoever still waits for its first connection.
+            if not self._is_stopping:
+                raise
         if self._is_stopping:
             return
         # Nobody else closes the store before a stop: it gave up by itself.

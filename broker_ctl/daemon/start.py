@@ -12,6 +12,7 @@ import uvloop
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.assembly import assemble
+from broker_ctl.daemon.instrumentation import connect
 from broker_ctl.daemon.lifecycle import Daemon
 from broker_ctl.daemon.logs import configure_logs
 from broker_ctl.daemon.service import Notifier, StopSignals
@@ -40,6 +41,7 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
 async def _run(settings: Settings) -> int:
     # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
     assembly = assemble(settings, SystemClock(), random.SystemRandom())
+    connect(assembly)
     signals = StopSignals()
     signals.install()
     # What was imported and built lives as long as the process: collections need not look at it.

@@ -129,7 +129,8 @@ class LeaderInstruments:
         )
         self.imbalance = Gauge(
             "broker_ctl_imbalance_ratio",
-            "Imbalance of the cluster at the leader's last look, 0 where all are equal.",
+            "Max over mean of the brokers at the leader's last look, 1 where all are equal.",
+            ("of",),
         )
         self.unload_bundles = Total(
             "pulsar_lb_unload_bundle_total",

@@ -8,6 +8,7 @@ from typing import Any
 
 from broker_ctl.coordination.election import Leadership
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.imbalance import imbalance
 from broker_ctl.core.load import BundleLoad
 from broker_ctl.errors import AuthorityLost, Fenced, NoLeader, StoreError
 from broker_ctl.leader.cycle import Cycle
@@ -44,6 +45,7 @@ class Controller:
         self._parts = parts
         self._steadiness = Steadiness(parts.store, parts.clock)
         self._desk: _Desk | None = None
+        self._corrupt_before = 0
 
     def start(self) -> None:
         """Begin to notice trouble of this broker's own, leading or not."""
@@ -57,6 +59,21 @@ class Controller:
     def is_leading(self) -> bool:
         """Whether questions are answered."""
         return self._desk is not None
+
+    @property
+    def corrupt_reports(self) -> int:
+        """Load reports that did not decode, in all leadings of this process."""
+        now = 0 if self._desk is None else self._desk.leading.board.corrupt
+        return self._corrupt_before + now
+
+    @property
+    def imbalance(self) -> Mapping[tuple[str, ...], float]:
+        """Max over mean of the brokers at the last look, by what; nothing while not leading."""
+        view = None if self._desk is None else self._desk.leading.survey.latest
+        if view is None:
+            return {}
+        uneven = imbalance(view)
+        return {("usage",): uneven.usage, ("throughput",): uneven.throughput}
 
     async def lead(self, leadership: Leadership) -> None:
         """Lead until cancelled, or until another leader is met."""
@@ -84,6 +101,7 @@ class Controller:
                         tasks.create_task(orphans.run(), name="orphans")
                 finally:
                     self._desk = None
+                    self._corrupt_before += leading.board.corrupt
         finally:
             await leading.board.close()
 

@@ -61,36 +61,42 @@ class Acquirer:
         self._broker_id = record.urls.broker_id
         self._record = record.encode()
         self._on_lost = on_lost
-        self._acquiring: dict[Bundle, asyncio.Task[int]] = {}
+        self._acquiring: dict[Bundle, tuple[Sequence[Operation], asyncio.Task[int]]] = {}
 
     async def acquire(self, bundle: Bundle, guards: Sequence[Operation]) -> int:
         """See `Ownership.acquire`. Equal calls join the first."""
-        task = self._acquiring.get(bundle)
-        if task is None:
-            held = self._holdings.held.get(bundle)
-            if held is not None and held.state is BundleState.OWNED:
-                self._watcher.check()
-                return held.token
-            task = self._holdings.start(self._acquire(bundle, guards), f"acquire {bundle}")
-            task.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
-            self._acquiring[bundle] = task
+        while (acquiring := self._acquiring.get(bundle)) is not None:
+            guarded_by, task = acquiring
+            if list(guarded_by) == list(guards):
+                return await self._holdings.join(task)
+            # What another's guards refuse says nothing of this call.
+            await asyncio.wait([task])
+        held = self._holdings.held.get(bundle)
+        if held is not None and held.state is BundleState.OWNED:
+            self._watcher.check()
+            return held.token
+        work = self._acquire(bundle, guards, self._watcher.epoch)
+        task = self._holdings.start(work, f"acquire {bundle}")
+        task.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
+        self._acquiring[bundle] = guards, task
         return await self._holdings.join(task)
 
-    async def _acquire(self, bundle: Bundle, guards: Sequence[Operation]) -> int:
-        epoch = self._watcher.epoch
+    async def _acquire(self, bundle: Bundle, guards: Sequence[Operation], epoch: int) -> int:
         for other in self._holdings.overlapping(bundle):
             raise BundleMoving(f"{bundle}: {other.bundle} is held here ({other.state})")
+        if self._releaser.is_deleting(paths.ownership(bundle)):
+            raise BundleMoving(f"{bundle}: its node of before still has to go")
         held = OwnedBundle(bundle)
         self._holdings.held[bundle] = held
         try:
             await self._owners.check_reclaim(bundle, self._broker_id)
-            held.lock = await self.lock(bundle, guards, epoch)
-            await self._serve(held, held.lock, epoch)
+            lock = held.lock = await self.lock(bundle, guards, epoch)
         except BaseException:
             self._holdings.drop(held)
             raise
-        log.info("acquired %s, token %d", bundle, held.token)
-        return held.token
+        await self._serve(held, lock, epoch)
+        log.info("acquired %s, token %d", bundle, lock.token)
+        return lock.token
 
     async def lock(self, bundle: Bundle, guards: Sequence[Operation], epoch: int) -> Lock:
         """The ephemeral node, created while the ring still has the bundle (I5)."""
@@ -136,10 +142,9 @@ class Acquirer:
             await self._dataplane.load(held.bundle, lock.token)
             # While it loaded, the session may have ended or the node been taken away.
             self._watcher.check_epoch(epoch)
-            if self._holdings.held.get(held.bundle) is not held:
-                raise BundleMoving(f"{held.bundle} was lost while it was loaded")
+            if held.lock is not lock:
+                raise BundleMoving(f"{held.bundle} was taken away while it was loaded")
         except (DataPlaneError, AuthorityLost, BundleMoving):
-            await self._releaser.fence(held.bundle)
-            await self._releaser.give_back(lock)
+            self._releaser.give_up(held)
             raise
         held.advance(BundleState.OWNED)

@@ -5,7 +5,7 @@ not stop it half way, and no act of one session goes on in the next.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,7 +21,11 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class OwnedBundle:
-    """One bundle on this broker. ``lock`` is None until it is created, and after its session."""
+    """One bundle on this broker.
+
+    ``lock`` is None until it is created, and again once it is lost: whoever acts on the bundle
+    compares it after each wait.
+    """
 
     bundle: Bundle
     state: BundleState = BundleState.ASSIGNING
@@ -68,23 +72,42 @@ class Holdings:
     def drop(self, held: OwnedBundle) -> None:
         """Forget a bundle, unless another generation of it is held by now."""
         if self.held.get(held.bundle) is held:
+            held.advance(BundleState.FREE)
             del self.held[held.bundle]
+
+    def replace(self, parent: OwnedBundle, children: Sequence[OwnedBundle]) -> None:
+        """Hold the children in the place of a bundle that was split."""
+        parent.advance(BundleState.DELETED)
+        if self.held.get(parent.bundle) is parent:
+            del self.held[parent.bundle]
+        self.held.update({child.bundle: child for child in children})
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:
-        """Acts are possible inside. On leaving they are cancelled, and what was owned is kept."""
-        async with TaskScope("acts on bundles") as acts:
-            self._acts = acts
-            try:
-                yield
-            finally:
-                self._acts = None
-        for held in list(self.held.values()):
-            held.lock = None
-            if held.state is BundleState.ASSIGNING:
-                self.drop(held)
-            elif held.state is not BundleState.RECLAIMING:
-                held.advance(BundleState.RECLAIMING)
+        """Acts are possible inside; see `interrupt` for what happens on leaving."""
+        self._acts = TaskScope("acts on bundles")
+        try:
+            yield
+        finally:
+            await self.interrupt()
+
+    async def interrupt(self) -> None:
+        """Cancel all acts; what was owned is kept without a right, until it is taken again."""
+        acts, self._acts = self._acts, None
+        try:
+            if acts is not None:
+                await acts.close()
+        finally:
+            for held in list(self.held.values()):
+                held.lock = None
+                if held.state is BundleState.ASSIGNING:
+                    self.drop(held)
+                elif held.state is not BundleState.RECLAIMING:
+                    held.advance(BundleState.RECLAIMING)
+
+    def resume(self) -> None:
+        """Acts are possible again after an interruption."""
+        self._acts = TaskScope("acts on bundles")
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Begin an act.

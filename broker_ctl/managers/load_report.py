@@ -103,7 +103,6 @@ class LoadReporter:
         """The report that this broker registers with. The one after it is written for certain."""
         await self._measure_usage()
         await self._measure_traffic()
-        # What was gained and lost in an earlier session nobody is waiting for.
         self._gains, self._losses = set(), set()
         self._written = None
         return self._report.encode()

@@ -59,20 +59,15 @@ class Namespaces:
         self._configuration_store = configuration_store
         self._cluster = cluster
         self._default_bundles = default_bundles
-        self._cache = ValueCache(store, paths.LOCAL_POLICIES, _decode)
+        self.cache = ValueCache(store, paths.LOCAL_POLICIES, _decode)
 
     async def start(self) -> None:
         """Begin to follow the local policies."""
-        await self._cache.start()
+        await self.cache.start()
 
     def close(self) -> None:
         """Stop following."""
-        self._cache.close()
-
-    @property
-    def corrupt(self) -> int:
-        """Local policies that did not decode."""
-        return self._cache.corrupt
+        self.cache.close()
 
     async def ring(self, namespace: Namespace) -> Ring:
         """The namespace's ring with the version that acquisitions check.
@@ -87,7 +82,7 @@ class Namespaces:
         """The local policies; made from the policies where they are absent."""
         path = paths.local_policies(namespace)
         while True:
-            record = await self._cache.get(path)
+            record = await self.cache.get(path)
             if record is not None:
                 return record
             node = await self._configuration_store.get(paths.policies(namespace))
@@ -103,7 +98,7 @@ class Namespaces:
 
     def forget(self, namespace: Namespace) -> None:
         """The ring that was handed out turned out to be old."""
-        self._cache.forget(paths.local_policies(namespace))
+        self.cache.forget(paths.local_policies(namespace))
 
     async def create(
         self,
@@ -161,10 +156,13 @@ class Namespaces:
                 log.warning("%s: a bundle was acquired while %s was deleted", path, namespace)
         self.forget(namespace)
 
-    async def update_policies(self, ring: Ring) -> None:
-        """Write a changed ring into the policies too; the local policies count, so best effort."""
-        path = paths.policies(ring.namespace)
+    async def publish_ring(self, namespace: Namespace) -> None:
+        """Write the ring into the policies too, where other tools look; best effort."""
+        path = paths.policies(namespace)
         while (node := await self._configuration_store.get(path)) is not None:
+            # Read after the policies: whoever writes a newer ring in between makes ours fail.
+            self.forget(namespace)
+            ring = await self.ring(namespace)
             policies = replace(Policies.decode(path, node.data), boundaries=ring.boundaries)
             try:
                 await self._configuration_store.set(path, policies.encode(), node.stat.version)
@@ -193,7 +191,7 @@ class Namespaces:
             await self._store.create(path, local.encode(), make_parents=True)
         except NodeExists:
             log.debug("%s: another broker was quicker", path)
-        self._cache.forget(path)
+        self.cache.forget(path)
 
     async def _create_tenant(self, tenant: str) -> None:
         info = encode({"adminRoles": [], "allowedClusters": [self._cluster]})

@@ -60,7 +60,7 @@ class Owners:
         self._registry = registry
         self._clock = clock
         self._grace_s = reclaim_grace_s
-        self._cache = ValueCache(store, paths.OWNERSHIP, _decode)
+        self.cache = ValueCache(store, paths.OWNERSHIP, _decode)
         self._vanished: OrderedDict[str, _Vanished] = OrderedDict()
         self._stop_watching: Callable[[], None] | None = None
 
@@ -68,18 +68,13 @@ class Owners:
         """Begin to follow the owner nodes."""
         # Before the cache: who owned a node is still in there when its deletion is told.
         self._stop_watching = await self._store.watch(paths.OWNERSHIP, self._notified)
-        await self._cache.start()
+        await self.cache.start()
 
     def close(self) -> None:
         """Stop following."""
         if self._stop_watching is not None:
             self._stop_watching()
-        self._cache.close()
-
-    @property
-    def corrupt(self) -> int:
-        """Owner nodes that did not decode."""
-        return self._cache.corrupt
+        self.cache.close()
 
     async def owner_of(self, bundle: Bundle) -> OwnerRecord | None:
         """Who stands in the store.
@@ -87,11 +82,11 @@ class Owners:
         Raises:
             CorruptRecord: a node that does not decode; it is somebody's all the same.
         """
-        return await self._cache.get(paths.ownership(bundle))
+        return await self.cache.get(paths.ownership(bundle))
 
     def forget(self, bundle: Bundle) -> None:
         """After an own write to the node."""
-        self._cache.forget(paths.ownership(bundle))
+        self.cache.forget(paths.ownership(bundle))
 
     async def check_reclaim(self, bundle: Bundle, broker_id: str) -> None:
         """Before taking a bundle that nobody owns.
@@ -115,10 +110,11 @@ class Owners:
         path = notification.path
         if notification.change is Change.CREATED:
             self._vanished.pop(path, None)
-        elif notification.change is Change.DELETED and (record := self._cache.peek(path)):
+        elif notification.change is Change.DELETED and (record := self.cache.peek(path)):
             now_s = self._clock.now_s()
             owner = record.urls.broker_id
             self._vanished[path] = _Vanished(owner, notification.zxid, now_s)
+            self._vanished.move_to_end(path)
             self._prune(now_s)
 
     def _prune(self, now_s: float) -> None:

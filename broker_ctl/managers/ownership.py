@@ -6,7 +6,8 @@ One door to the acts on them: `acquire.py`, `release.py`, `split.py` and, after 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,7 +21,13 @@ from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane, Unloaded
-from broker_ctl.errors import BrokerCtlError, BundleMoving, BundleReclaimable, Draining
+from broker_ctl.errors import (
+    AuthorityLost,
+    BrokerCtlError,
+    BundleMoving,
+    BundleReclaimable,
+    Draining,
+)
 from broker_ctl.managers.acquire import Acquirer
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.namespaces import Namespaces
@@ -35,6 +42,7 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 log = logging.getLogger(__name__)
 
 _DRAIN_IN_FLIGHT: Final = 8
+_DRAIN_PAUSE_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +107,16 @@ class Ownership:
             on_lost=self._lock_lost,
         )
         self._reclaim = Reclaim(
+            store=parts.store,
             holdings=self._holdings,
+            watcher=parts.watcher,
             acquirer=self._acquirer,
             releaser=self._releaser,
             dataplane=parts.dataplane,
         )
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
+        self._granted = self._grant
         self.urls = urls
         self.is_draining = False
         self.lost = 0
@@ -129,18 +140,17 @@ class Ownership:
             AuthorityLost: it is ours, but we may not say so now.
             CorruptRecord: a node stands there that nobody can read.
         """
-        held = self._holdings.held.get(bundle)
-        if held is not None:
+        for held in self._holdings.overlapping(bundle):
             match held.state:
-                case BundleState.OWNED:
+                case BundleState.OWNED if held.bundle == bundle:
                     self._parts.watcher.check()
                     return Owner(self.urls, held.token, is_self=True)
-                case BundleState.RECLAIMING:
-                    raise BundleReclaimable(f"{bundle} is being taken again after an expiry")
-                case BundleState.ASSIGNING:
+                case BundleState.ASSIGNING if held.bundle == bundle:
                     return None
+                case BundleState.RECLAIMING:
+                    raise BundleReclaimable(f"{held.bundle} is being taken again")
                 case _:
-                    raise BundleMoving(f"{bundle} is {held.state}")
+                    raise BundleMoving(f"{bundle}: {held.bundle} is {held.state} here")
         record = await self._parts.owners.owner_of(bundle)
         if record is not None and record.urls.broker_id != self.broker_id:
             return Owner(record.urls, record.token, is_self=False)
@@ -165,6 +175,7 @@ class Ownership:
         """
         if self.is_draining:
             raise Draining(f"{self.broker_id} is draining")
+        self._check_ready()
         return await self._acquirer.acquire(bundle, guards)
 
     async def unload(self, bundle: Bundle) -> Unloaded:
@@ -173,9 +184,9 @@ class Ownership:
         Raises:
             NotOwner, BundleMoving: it is not ours, or something else is going on.
             UnloadFailed: the data plane kept it open; it is still ours.
+            AuthorityLost: the session ended meanwhile.
         """
-        token = self._holdings.own(bundle).token
-        return await self._releaser.release(bundle, token, self._unload_s, ())
+        return await self.release(bundle, self._holdings.own(bundle).token, self._unload_s, ())
 
     async def release(
         self,
@@ -190,7 +201,9 @@ class Ownership:
             NotOwner: not ours, or not under this token.
             UnloadFailed: not confirmed and not fenced; still ours.
             Fenced: a guard failed; served on.
+            AuthorityLost: the session ended meanwhile.
         """
+        self._check_ready()
         return await self._releaser.release(bundle, token, unload_s, guards)
 
     async def split(
@@ -206,28 +219,39 @@ class Ownership:
             NotOwner, BundleMoving: not ours, or something else is going on.
             Fenced: a guard failed.
             SettingsError: no such algorithm. InvalidName: boundaries outside the bundle.
+            AuthorityLost: the session ended meanwhile.
         """
+        self._check_ready()
         return await self._splitter.split(bundle, algorithm, boundaries, guards)
 
     async def drain(self, deadline_s: float) -> int:
         """Take nothing more and give everything up; answers with what could not be in time."""
         self.is_draining = True
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + deadline_s
+        try:
+            async with asyncio.timeout_at(end_s):
+                # What is being acquired, split or closed now is given up in a later round.
+                while self._holdings.held:
+                    await self._release_all(lambda: end_s - loop.time())
+                    await asyncio.sleep(_DRAIN_PAUSE_S if self._holdings.held else 0)
+        except TimeoutError:
+            log.warning("drain: not everything was given up within %.0f s", deadline_s)
+        return len(self._holdings.held)
+
+    async def _release_all(self, left_s: Callable[[], float]) -> None:
         waiting = iter(self._holdings.in_state(BundleState.OWNED))
 
         async def work() -> None:
             for held in waiting:
                 try:
-                    await self._releaser.release(held.bundle, held.token, deadline_s, ())
+                    await self.release(held.bundle, held.token, left_s(), ())
                 except BrokerCtlError as error:
                     log.warning("drain: %s: %s", held.bundle, error)
 
-        try:
-            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
-                for number in range(_DRAIN_IN_FLIGHT):
-                    group.create_task(work(), name=f"drain {number}")
-        except TimeoutError:
-            log.warning("drain: not everything was given up within %.0f s", deadline_s)
-        return len(self._holdings.held)
+        async with asyncio.TaskGroup() as group:
+            for number in range(_DRAIN_IN_FLIGHT):
+                group.create_task(work(), name=f"drain {number}")
 
     # Sessions.
 
@@ -235,28 +259,57 @@ class Ownership:
     async def session(self, epoch: int) -> AsyncIterator[Reclaimed]:
         """Take again what an expiry took away, then act until the session ends."""
         async with self._holdings.session():
-            reclaimed = await self._reclaim.run(epoch)
-            self._ready_epoch = epoch
-            self.granted(self._grant)
-            yield reclaimed
+            yield await self._begin(epoch)
+
+    async def abandon(self) -> None:
+        """Give everything up although the data plane is silent, and begin anew once it answers.
+
+        What it was granted may last it until the end of its lease, so the nodes stand until then
+        (I11). Where no lease ends its authority, its storage must refuse it.
+        """
+        epoch, self._ready_epoch = self._ready_epoch, 0
+        granted_until_s = self._granted.deadline_s
+        self.granted(self._grant)
+        locks = [held.lock for held in self._holdings.held.values() if held.lock is not None]
+        await self._holdings.interrupt()
+        if granted_until_s < math.inf:
+            await self._parts.watcher.wait_past(granted_until_s)
+        for lock in locks:
+            await self._releaser.give_back(lock)
+        for held in list(self._holdings.held.values()):
+            self._parts.owners.forget(held.bundle)
+            self._holdings.drop(held)
+        self._holdings.resume()
+        await self._begin(epoch)
+
+    async def _begin(self, epoch: int) -> Reclaimed:
+        reclaimed = await self._reclaim.run(epoch)
+        self._ready_epoch = epoch
+        self.granted(self._grant)
+        return reclaimed
 
     def granted(self, grant: Grant) -> None:
         """Hand authority on to the data plane, once nothing of an earlier session is left in it."""
         self._grant = grant
         is_ready = grant.epoch == self._ready_epoch
-        self._parts.dataplane.grant(grant.epoch, grant.deadline_s if is_ready else 0.0)
+        self._granted = grant if is_ready else Grant(grant.epoch, 0.0)
+        self._parts.dataplane.grant(self._granted.epoch, self._granted.deadline_s)
+
+    def _check_ready(self) -> None:
+        if self._ready_epoch != self._parts.watcher.epoch:
+            raise AuthorityLost(f"{self.broker_id} does not hold its bundles again yet")
 
     def _lock_lost(self, lock: Lock) -> None:
-        """The node is gone or somebody else's, or its session has ended."""
+        """The node is gone or somebody else's, while the session lives."""
         bundle = paths.owned_bundle(lock.path)
         held = self._holdings.held.get(bundle) if bundle is not None else None
         # Late news of an earlier generation must not touch the bundle as it is now (#26197).
         if held is None or held.lock is not lock:
             return
         self.lost += 1
+        held.lock = None
         self._parts.owners.forget(held.bundle)
-        if lock.identity.session_id != self._parts.store.session_id:
-            return  # the end of the session is handled for all bundles at once
-        log.warning("%s was taken away: fencing", held.bundle)
-        self._holdings.drop(held)
-        self._holdings.start(self._releaser.fence(held.bundle), f"fence {held.bundle}")
+        log.warning("%s was taken away", held.bundle)
+        # In any other state an act is going on, which finds its lock gone.
+        if held.state is BundleState.OWNED:
+            self._releaser.give_up(held)

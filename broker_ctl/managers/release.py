@@ -1,7 +1,9 @@
 """Giving a bundle up: close, confirm, delete the node (design: move, step 3 and 4)."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.locks import Lock, Locks
@@ -9,6 +11,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane, Unloaded
 from broker_ctl.errors import (
+    AuthorityLost,
     DataPlaneError,
     Fenced,
     MultiFailed,
@@ -21,6 +24,8 @@ from broker_ctl.managers.owners import Owners
 from broker_ctl.store.interface import Operation
 
 log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.5
 
 
 class Releaser:
@@ -50,26 +55,27 @@ class Releaser:
     ) -> Unloaded:
         """See `Ownership.release`."""
         held = self._holdings.own(bundle)
-        if held.token != token:
+        if held.lock is None or held.token != token:
             raise NotOwner(f"{bundle} is owned under token {held.token}, not {token}")
+        work = self._release(held, held.lock, unload_s, guards)
+        task = self._holdings.start(work, f"release {bundle}")
         held.advance(BundleState.RELEASING)
-        return await self._holdings.act(self._release(held, unload_s, guards), f"release {bundle}")
+        return await self._holdings.join(task)
 
     async def _release(
         self,
         held: OwnedBundle,
+        lock: Lock,
         unload_s: float,
         guards: Sequence[Operation],
     ) -> Unloaded:
-        bundle, lock = held.bundle, held.lock
-        assert lock is not None
-        unloaded = await self._close(held, unload_s)
+        bundle = held.bundle
+        unloaded = await self._close(held, lock, unload_s)
         try:
             await self._locks.release(lock, guards)
         except MultiFailed as error:
             # Another leader, or the move has ended: the node is ours still, so serve on.
-            await self._dataplane.load(bundle, lock.token)
-            held.advance(BundleState.OWNED)
+            await self._serve_on(held, lock)
             raise Fenced(f"{bundle}: {error}") from error
         except StoreError:
             # Nothing is served any more, so the node only has to go.
@@ -82,7 +88,7 @@ class Releaser:
         log.info("released %s after closing %d topics", bundle, unloaded.topics_closed)
         return unloaded
 
-    async def _close(self, held: OwnedBundle, unload_s: float) -> Unloaded:
+    async def _close(self, held: OwnedBundle, lock: Lock, unload_s: float) -> Unloaded:
         """The data plane must confirm that it stopped; fencing is the last resort."""
         bundle = held.bundle
         try:
@@ -95,17 +101,51 @@ class Releaser:
         try:
             await self._dataplane.fence(bundle)
         except DataPlaneError as error:
-            held.advance(BundleState.OWNED)
+            await self._serve_on(held, lock)
             raise UnloadFailed(f"{bundle}: {reason}; fencing: {error}; it is kept") from error
         return unloaded
 
-    async def fence(self, bundle: Bundle) -> None:
-        """Stop serving without the node: it is gone, or about to be."""
+    async def _serve_on(self, held: OwnedBundle, lock: Lock) -> None:
+        """The release did not come about: take back what was closed of it."""
         try:
-            await self._dataplane.fence(bundle)
+            await self._dataplane.load(held.bundle, lock.token)
         except DataPlaneError as error:
-            # Its tokens and its own deadline bound what it can still do.
-            log.warning("fencing %s: %s", bundle, error)
+            log.warning("%s is not served on: %s", held.bundle, error)
+            self.give_up(held)
+            return
+        # While it was closed and loaded, its node may have been taken away.
+        if held.lock is lock:
+            held.advance(BundleState.OWNED)
+        else:
+            self.give_up(held)
+
+    def give_up(self, held: OwnedBundle) -> None:
+        """It is not served here, or must not be: an act of its own, as long as it takes."""
+        if held.state is not BundleState.RELEASING:
+            held.advance(BundleState.RELEASING)
+        try:
+            self._holdings.start(self._give_up(held, held.lock), f"give up {held.bundle}")
+        except AuthorityLost:
+            log.info("%s: the next session decides", held.bundle)
+
+    async def _give_up(self, held: OwnedBundle, lock: Lock | None) -> None:
+        """The node goes, and the bundle may come back, only after the data plane is fenced.
+
+        A fence that failed may still be on its way: before it has arrived, nothing may be loaded
+        that it could hit, and nobody else may get what could still be served here.
+        """
+        while True:
+            try:
+                await self._dataplane.fence(held.bundle)
+            except DataPlaneError as error:
+                log.warning("fencing %s: %s; again", held.bundle, error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                break
+        if lock is not None:
+            await self.give_back(lock)
+        self._owners.forget(held.bundle)
+        self._holdings.drop(held)
 
     async def give_back(self, lock: Lock) -> None:
         """Delete a node under which nothing is served."""
@@ -114,3 +154,7 @@ class Releaser:
         except StoreError as error:
             log.warning("giving %s back: %s; queued", lock.path, error)
             self._deletions.add(lock.path, lock.identity.czxid)
+
+    def is_deleting(self, path: str) -> bool:
+        """Whether a node of an earlier release still has to go."""
+        return path in self._deletions

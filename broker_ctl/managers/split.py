@@ -6,19 +6,26 @@ hash two owner nodes, whoever dies in between (I5).
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from broker_ctl.coordination.locks import Lock, Locks
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Topic
-from broker_ctl.core.namespace import Ring
+from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.splitting.catalog import SPLITTING
-from broker_ctl.core.splitting.request import SplitRequest
+from broker_ctl.core.splitting.request import SplitAlgorithm, SplitRequest
 from broker_ctl.dataplane.interface import DataPlane
-from broker_ctl.errors import BundleMoving, DataPlaneError, Fenced, MultiFailed, StoreError
+from broker_ctl.errors import (
+    Ambiguous,
+    BundleMoving,
+    DataPlaneError,
+    Fenced,
+    MultiFailed,
+    NamespaceMissing,
+    StoreError,
+)
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
@@ -30,6 +37,7 @@ from broker_ctl.store.interface import (
     Delete,
     MetadataStore,
     Operation,
+    Result,
     SetData,
     Versioned,
 )
@@ -79,105 +87,168 @@ class Splitter:
         """See `Ownership.split`."""
         cut = SPLITTING.find(algorithm)
         held = self._holdings.own(bundle)
+        assert held.lock is not None
+        work = self._work(held, held.lock, cut, boundaries, guards)
+        task = self._holdings.start(work, f"split {bundle}")
         held.advance(BundleState.SPLITTING)
+        return await self._holdings.join(task)
 
-        async def work() -> tuple[Bundle, ...]:
-            try:
-                topics = await self._dataplane.topics(bundle)
-                hashes = tuple(Topic.parse(topic).ring_hash for topic in topics)
-                points = boundaries or cut(SplitRequest(bundle.range, hashes))
-                return await self._split(held, points, guards) if points else ()
-            finally:
-                # Nothing was changed, or the end of the session decides.
-                if held.state is BundleState.SPLITTING and held.lock is not None:
-                    held.advance(BundleState.OWNED)
-
-        return await self._holdings.act(work(), f"split {bundle}")
-
-    async def _split(
+    async def _work(
         self,
         held: OwnedBundle,
-        points: tuple[int, ...],
+        lock: Lock,
+        cut: SplitAlgorithm,
+        boundaries: tuple[int, ...],
         guards: Sequence[Operation],
     ) -> tuple[Bundle, ...]:
-        parent = held.bundle
+        try:
+            topics = await self._dataplane.topics(held.bundle)
+            hashes = tuple(Topic.parse(topic).ring_hash for topic in topics)
+            points = boundaries or cut(SplitRequest(held.bundle.range, hashes))
+            nodes = await self._replace_nodes(held.bundle, lock, points, guards) if points else ()
+        except BaseException:
+            self._serve_on(held, lock)
+            raise
+        if not nodes:
+            self._serve_on(held, lock)
+            return ()
+        children = self._hold(held, nodes)
+        # What the configuration store has is behind for a moment; the local policies count.
+        namespace = held.bundle.namespace
+        self._holdings.start(self._publish(namespace), f"publish ring of {namespace}")
+        await self._serve(held.bundle, children)
+        return tuple(child.bundle for child in children)
+
+    def _serve_on(self, held: OwnedBundle, lock: Lock) -> None:
+        """Nothing was changed here; but meanwhile the node may have been taken away."""
+        if held.lock is lock:
+            held.advance(BundleState.OWNED)
+        else:
+            self._releaser.give_up(held)
+
+    # The store.
+
+    async def _replace_nodes(
+        self,
+        parent: Bundle,
+        lock: Lock,
+        points: tuple[int, ...],
+        guards: Sequence[Operation],
+    ) -> tuple[Versioned, ...]:
+        """Ring, children and parent in one transaction; answers with the children's nodes."""
         children = parent.cut(points)
+        epoch = self._watcher.epoch
         for _ in range(_RETRIES):
             local = await self._namespaces.local_policies(parent.namespace)
             ring = local.policies.ring(parent.namespace, local.version).split(parent, points)
-            assert held.lock is not None
-            self._watcher.check()
+            operations = [
+                *guards,
+                SetData(
+                    paths.local_policies(parent.namespace),
+                    local.with_ring(ring).encode(),
+                    local.version,
+                ),
+                *(
+                    Create(paths.ownership(child), self._record, CreateMode.EPHEMERAL)
+                    for child in children
+                ),
+                Delete(paths.ownership(parent), lock.version),
+            ]
+            # The ring may have changed since, which the transaction finds; the lease it does not.
+            self._watcher.check_epoch(epoch)
             try:
-                results = await self._store.multi(
-                    [
-                        *guards,
-                        SetData(
-                            paths.local_policies(parent.namespace),
-                            local.with_ring(ring).encode(),
-                            local.version,
-                        ),
-                        *(
-                            Create(paths.ownership(child), self._record, CreateMode.EPHEMERAL)
-                            for child in children
-                        ),
-                        Delete(paths.ownership(parent), held.lock.version),
-                    ],
-                )
+                return await self._commit(lock, operations, children)
             except MultiFailed as error:
                 if error.index < len(guards):
                     raise Fenced(f"{parent}: {error}") from error
                 if error.index > len(guards):
                     raise BundleMoving(f"{parent}: {error}") from error
-                self._namespaces.forget(parent.namespace)
-                continue
             finally:
+                self._namespaces.forget(parent.namespace)
                 for bundle in (parent, *children):
                     self._owners.forget(bundle)
-            nodes = results[len(guards) + 1 : len(guards) + 1 + len(children)]
-            await self._replace(held, dict(zip(children, nodes, strict=True)))
-            await self._publish(ring)
-            return children
         raise BundleMoving(f"{parent}: its ring changes too often")
 
-    async def _replace(self, held: OwnedBundle, nodes: dict[Bundle, object]) -> None:
-        """The children stand in the store; hold them in the parent's place."""
-        assert held.lock is not None
-        self._locks.end(held.lock)
-        self._namespaces.forget(held.bundle.namespace)
-        held.advance(BundleState.DELETED)
-        self._holdings.drop(held)
-        born: dict[Bundle, OwnedBundle] = {}
-        for child, node in nodes.items():
-            assert isinstance(node, Versioned)
-            born[child] = OwnedBundle(child, lock=self._locks.adopt(node, self._on_lost))
-            self._holdings.held[child] = born[child]
-        tokens = {child: one.token for child, one in born.items()}
-        self.splits += 1
-        log.info("split %s into %s", held.bundle, ", ".join(str(child.range) for child in born))
+    async def _commit(
+        self,
+        lock: Lock,
+        operations: Sequence[Operation],
+        children: tuple[Bundle, ...],
+    ) -> tuple[Versioned, ...]:
+        self._locks.about_to_end(lock)
         try:
-            await self._dataplane.split(held.bundle, tokens)
-        except DataPlaneError as error:
-            log.warning("%s: the data plane did not split: %s; loading anew", held.bundle, error)
-            await self._load_anew(held.bundle, born)
-        for one in born.values():
-            # A child may have been lost, or given back, while the data plane worked.
-            if self._holdings.held.get(one.bundle) is one:
-                one.advance(BundleState.OWNED)
+            nodes = await self._outcome(operations, children)
+        except BaseException:
+            self._locks.keep(lock)
+            raise
+        self._locks.end(lock)
+        return nodes
 
-    async def _load_anew(self, parent: Bundle, born: dict[Bundle, OwnedBundle]) -> None:
-        await self._releaser.fence(parent)
-        for child, one in born.items():
-            try:
-                await self._dataplane.load(child, one.token)
-            except DataPlaneError as error:
-                log.warning("%s: %s; giving it up", child, error)
-                self._holdings.drop(one)
-                if one.lock is not None:
-                    await self._releaser.give_back(one.lock)
+    async def _outcome(
+        self,
+        operations: Sequence[Operation],
+        children: tuple[Bundle, ...],
+    ) -> tuple[Versioned, ...]:
+        """Carry it out, and find out where the answer does not say: the children tell."""
+        try:
+            results: Sequence[Result] = await self._store.multi(operations)
+        except Ambiguous:
+            results = await self._store.get_many([paths.ownership(child) for child in children])
+            session_id = self._store.session_id
+            if any(node is None or node.stat.ephemeral_owner != session_id for node in results):
+                raise
+        return tuple(result for result in results if isinstance(result, Versioned))
 
-    async def _publish(self, ring: Ring) -> None:
+    async def _publish(self, namespace: Namespace) -> None:
         """The policies of the configuration store follow; the local policies count."""
         try:
-            await self._namespaces.update_policies(ring)
-        except StoreError as error:
-            log.warning("policies of %s keep the old ring: %s", ring.namespace, error)
+            await self._namespaces.publish_ring(namespace)
+        except (StoreError, NamespaceMissing) as error:
+            log.warning("policies of %s keep the old ring: %s", namespace, error)
+
+    # The data plane.
+
+    def _hold(self, parent: OwnedBundle, nodes: Sequence[Versioned]) -> list[OwnedBundle]:
+        """The children stand in the store; hold them in the parent's place.
+
+        They are SPLITTING until they are served. If the session ends before that they are
+        reclaimed, and the parent that the data plane still has is fenced.
+        """
+        children: list[OwnedBundle] = []
+        for node in nodes:
+            bundle = paths.owned_bundle(node.path)
+            assert bundle is not None
+            lock = self._locks.adopt(node, self._on_lost)
+            children.append(OwnedBundle(bundle, BundleState.SPLITTING, lock))
+        self._holdings.replace(parent, children)
+        self.splits += 1
+        ranges = ", ".join(str(child.bundle.range) for child in children)
+        log.info("split %s into %s", parent.bundle, ranges)
+        return children
+
+    async def _serve(self, parent: Bundle, children: Sequence[OwnedBundle]) -> None:
+        locks = {child.bundle: child.lock for child in children}
+        tokens = {child.bundle: child.token for child in children}
+        unserved: set[Bundle] = set()
+        try:
+            await self._dataplane.split(parent, tokens)
+        except DataPlaneError as error:
+            log.warning("%s: the data plane did not split: %s; loading anew", parent, error)
+            unserved = await self._load_anew(tokens)
+        for child in children:
+            # A child may have been taken away while the data plane worked.
+            if child.bundle in unserved or child.lock is not locks[child.bundle]:
+                self._releaser.give_up(child)
+            else:
+                child.advance(BundleState.OWNED)
+
+    async def _load_anew(self, tokens: Mapping[Bundle, int]) -> set[Bundle]:
+        """Each child takes the place of what overlaps it; answers with those that failed."""
+        unserved: set[Bundle] = set()
+        for child, token in tokens.items():
+            try:
+                await self._dataplane.load(child, token)
+            except DataPlaneError as error:
+                log.warning("%s: %s; giving it up", child, error)
+                unserved.add(child)
+        return unserved

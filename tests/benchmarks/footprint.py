@@ -1,16 +1,19 @@
 """What a daemon costs that has nothing to do: time until it is ready, and resident memory.
 
 Each run starts a fresh `broker-ctl run` on an embedded ZooKeeper that serves already, asks /readyz
-until it answers 200, leaves the daemon idle for a while and reads its resident set.
+until it answers 200, leaves the daemon idle for a while and reads its resident set. A first start
+that does not count compiles the bytecode, as installing does, into a directory of the benchmark's
+own.
 """
 
 import argparse
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -40,7 +43,9 @@ class Footprint:
 
 
 @asynccontextmanager
-async def daemon(configuration: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def daemon(
+    configuration: Path, environment: Mapping[str, str]
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """One `broker-ctl run`, stopped on leaving; its log stands beside the configuration."""
     with configuration.with_suffix(".log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
@@ -48,6 +53,7 @@ async def daemon(configuration: Path) -> AsyncIterator[asyncio.subprocess.Proces
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env=environment,
         )
     try:
         yield process
@@ -89,7 +95,7 @@ async def measure(directory: Path, number: int, hosts: str, idle_s: float) -> Fo
         configuration.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         async with HttpClient(timeout_s=2.0, max_body_bytes=65_536) as http:
             started_s = time.perf_counter()
-            async with daemon(configuration) as process:
+            async with daemon(configuration, _environment(directory)) as process:
                 await wait_ready(http, f"http://127.0.0.1:{port_of(web)}", process)
                 ready_s = time.perf_counter() - started_s
                 await asyncio.sleep(idle_s)
@@ -97,14 +103,21 @@ async def measure(directory: Path, number: int, hosts: str, idle_s: float) -> Fo
     return Footprint(rss_bytes / BYTES_PER_MB, ready_s)
 
 
+def _environment(directory: Path) -> Mapping[str, str]:
+    kept = {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(directory / "bytecode")}
+
+
 async def run(runs: int, idle_s: float) -> Footprint:
     """The median of several runs, each number by itself."""
     with tempfile.TemporaryDirectory(prefix="broker-ctl-footprint-") as name:
         directory = Path(name)
         async with Ensemble.of(directory / "zookeeper") as ensemble:
+            hosts = ensemble.connect_string
+            await measure(directory, 0, hosts, idle_s=0.0)
             found = []
             for number in range(1, runs + 1):
-                seen = await measure(directory, number, ensemble.connect_string, idle_s)
+                seen = await measure(directory, number, hosts, idle_s)
                 sys.stderr.write(f"run {number}: {seen.rss_mb:.1f} MB, {seen.ready_s:.3f} s\n")
                 found.append(seen)
     return Footprint(

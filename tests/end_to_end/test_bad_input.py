@@ -209,11 +209,11 @@ async def test_a_wrong_token_and_an_oversized_body_change_nothing(
             "GET",
             f"{daemons.all[0].url}/lookup/v2/topic/persistent/{TOPIC.namespace}/{TOPIC.local}/bundle",
         )
-        moved = await operator.request(
-            "PUT",
-            f"{url}/{bundle.body.decode()}/unload?destinationBroker={other.broker_id}",
-            allow_redirects=True,
-        )
+        step = f"{url}/{bundle.body.decode()}/unload?destinationBroker={other.broker_id}"
+        moved = await operator.request("PUT", step)
+        # The secret does not follow a redirect to another origin by itself.
+        while moved.status == 307:
+            moved = await operator.request("PUT", moved.headers["Location"])
         assert moved.status == 204, moved.body
         assert (await look_up(http, other, TOPIC))["brokerId"] == other.broker_id
         assert SECRET not in "".join(_logs(daemons.all))

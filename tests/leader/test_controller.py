@@ -13,6 +13,7 @@ from broker_ctl.core.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import BundleGone, InvalidName, NoBroker, NoLeader, PeerRefused
 from broker_ctl.leader.controller import Controller
 from broker_ctl.leader.quotas import read_bundle_data
+from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
 from tests.support.in_memory_broker import even_traffic
 from tests.support.in_memory_peers import BEFORE
@@ -95,14 +96,12 @@ async def test_an_overview_is_plain_json_with_what_was_promised(
     await cluster.brokers[B].acquire(RING.bundles[1])
     await lead(cluster, controller, tasks)
 
-    def has_all() -> bool:
-        return controller.overview()["bundle_count"] == 2
-
-    await eventually(has_all)
+    await eventually(lambda: controller.overview()["bundle_count"] == 2)
     told = decode_object(encode(dict(controller.overview())))
     assert told["leader"] == A
     assert told["epoch"] == 1
     assert told["imbalance"]["throughput"] == pytest.approx(4e8 / 1.5e8)
+    assert controller.imbalance["throughput",] == told["imbalance"]["throughput"]
     assert [row["broker"] for row in told["brokers"]] == [A, B, C]
     first = told["brokers"][0]
     assert first["throughput"] == pytest.approx(4e8)
@@ -213,6 +212,19 @@ async def test_a_leader_that_meets_a_newer_one_ends_quietly(
     await asyncio.wait_for(asyncio.shield(work), 10.0)
     assert not controller.is_leading
     assert tasks.failures == 0
+
+
+async def test_corrupt_reports_are_counted_over_all_leadings(
+    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+) -> None:
+    await cluster.brokers[C].store.set(paths.load_report(C), b"torn")
+    work = await lead(cluster, controller, tasks)
+    assert controller.corrupt_reports == 1
+    work.cancel()
+    await asyncio.wait([work])
+    assert (controller.corrupt_reports, controller.imbalance) == (1, {})
+    await lead(cluster, controller, tasks)
+    assert controller.corrupt_reports == 2
 
 
 async def test_leading_writes_averages_that_the_next_leading_starts_from(

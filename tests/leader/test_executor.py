@@ -108,8 +108,9 @@ async def test_a_receiver_that_dies_is_replaced(cluster: LeaderCluster, bundle: 
         await cut.reached.wait()
         cluster.peers.heal()
         await cluster.kill(B)
-        await eventually(lambda: A in cluster.brokers and not leading.parts.can_receive(B))
+        await eventually(lambda: not leading.parts.can_receive(B))
         await work
+    assert cluster.peers.sent.count(f"receive {B}") == 1
     assert results(cluster) == ["done"]
     await assert_settled(cluster, bundle, A, C)
 
@@ -117,11 +118,12 @@ async def test_a_receiver_that_dies_is_replaced(cluster: LeaderCluster, bundle: 
 async def test_a_move_whose_source_died_waits_out_the_grace_of_its_session(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
+    cluster.rules = replace(cluster.rules, reclaim_grace_s=2.0)
     reclaimable = PeerRefused("BundleReclaimable", "only its former owner may take it")
-    cluster.peers.refusals[B, "receive"] += [reclaimable] * 4
+    cluster.peers.refusals[B, "receive"] += [reclaimable] * 3
     async with cluster.leading(A) as leading:
         await leading.executor.perform([transfer(bundle)])
-    assert cluster.peers.sent.count(f"receive {B}") == 5
+    assert cluster.peers.sent.count(f"receive {B}") == 4
     await assert_settled(cluster, bundle, B)
 
 
@@ -204,6 +206,26 @@ async def test_without_authority_nothing_is_begun(cluster: LeaderCluster, bundle
         with pytest.raises(AuthorityLost):
             await leading.executor.carry_out(transfer(bundle))
     assert cluster.peers.sent == []
+    await assert_settled(cluster, bundle, A)
+
+
+async def test_when_authority_ends_during_a_move_no_further_order_is_given(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cluster.rules = replace(cluster.rules, order_s=5.0)
+    cut = cluster.peers.cut_at("prepare", AFTER)
+    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
+        work = tasks.start(leading.executor.carry_out(transfer(bundle)), "move", is_joined=True)
+        await cut.reached.wait()
+        cluster.has_authority = False
+        cut.resumed.set()
+        with pytest.raises(AuthorityLost):
+            await work
+    assert cluster.peers.sent == [f"prepare {B}"]
+    cluster.has_authority = True
+    cluster.peers.heal()
+    async with cluster.leading(C) as following:
+        await following.executor.adopt()
     await assert_settled(cluster, bundle, A)
 
 

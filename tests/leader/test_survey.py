@@ -2,9 +2,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.load import BrokerLoad, BundleStats
 from broker_ctl.core.namespace import Ring
 from broker_ctl.leader.leading import Leading
 from broker_ctl.store import paths
+from broker_ctl.store.records.load import LocalBrokerData
 from tests.support.leader_cluster import LeaderCluster, running_cluster
 from tests.support.waiting import eventually
 
@@ -107,6 +110,20 @@ async def test_a_split_by_whomever_is_noticed_and_dated(
     for child in children:
         assert view.bundles[child].last_split_s is not None
         assert view.bundles[child].owner == A
+
+
+async def test_who_is_not_registered_is_no_broker_and_its_report_is_no_proof(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    """A report outlives its broker for a moment; and Pulsar's own brokers have no registration."""
+    store, claimed = cluster.brokers[A].store, ring.bundles[3]
+    lines = {str(claimed): BundleStats(msg_rate_in=1.0)}
+    foreign = LocalBrokerData(BrokerUrls("j:8080"), BrokerLoad("j:8080", bundles=lines))
+    await store.create(paths.load_report("j:8080"), foreign.encode())
+    await eventually(lambda: claimed in leading.board.loads)
+    view = await leading.survey.take()
+    assert set(view.brokers) == {A, B}
+    assert view.bundles[claimed].owner is None
 
 
 async def test_an_owner_node_that_nobody_can_read_keeps_its_bundle_out(

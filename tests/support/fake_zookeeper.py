@@ -65,9 +65,9 @@ class Peer:
         password = data[_CONNECT.size : _CONNECT.size + size]
         self.connect = Connect(zxid, timeout_ms, session_id, password)
 
-    def welcome(
-        self, session_id: int, timeout_ms: int = 10_000, password: bytes = b"p" * 16
-    ) -> None:
+    def welcome(self, session_id: int, timeout_ms: int = 10_000) -> None:
+        """Open or resume a session."""
+        password = b"p" * 16
         head = _CONNECTED.pack(0, timeout_ms, session_id, len(password))
         self.send(frame(head + password + b"\0"))
 
@@ -75,7 +75,8 @@ class Peer:
         """The next one; pings are answered on the way."""
         while True:
             data = await self._frame()
-            request = Request(*_REQUEST.unpack_from(data), data[_REQUEST.size :])
+            xid, opcode = _REQUEST.unpack_from(data)
+            request = Request(xid, opcode, data[_REQUEST.size :])
             if request.opcode != PING:
                 return request
             self.send(reply(request.xid))

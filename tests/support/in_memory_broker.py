@@ -94,7 +94,7 @@ class InMemoryBroker:
     ) -> None:
         self.broker_id = broker_id
         self.ensemble = ensemble
-        self.store = MemoryStore(ensemble, broker_id, session_timeout_s=1.0)
+        self.store = MemoryStore(ensemble, broker_id, session_timeout_s=0.5)
         self.urls = BrokerUrls(broker_id, web_url=f"http://{broker_id}")
         self.registry = Registry(self.store, Registration(broker_id, 0, 0, self.urls), TICK_S)
         self.moves = Moves(self.store)

@@ -40,9 +40,9 @@ QUICK = LeaderRules(
     quota_interval_s=0.1,
     settle_s=2.0,
     reclaim_grace_s=0.1,
-    order_s=0.5,
-    unload_s=0.5,
-    load_s=0.5,
+    order_s=0.3,
+    unload_s=0.3,
+    load_s=0.3,
 )
 
 

@@ -110,14 +110,22 @@ class Proxy:
         self.accepted += 1
         try:
             answers, server = await asyncio.open_connection(LOOPBACK, self._server_port)
+            await self._connect(reader, answers, _Link(client, server))
         except OSError:
+            pass
+        finally:
             _reset(client)
-            return
-        link = _Link(client, server)
+
+    async def _connect(
+        self,
+        requests: asyncio.StreamReader,
+        answers: asyncio.StreamReader,
+        link: _Link,
+    ) -> None:
         self._links.add(link)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._carry_requests(reader, link), name="requests")
+                group.create_task(self._carry_requests(requests, link), name="requests")
                 group.create_task(self._carry_replies(answers, link), name="replies")
         finally:
             link.reset()

@@ -80,11 +80,10 @@ def judge(
         if not (isinstance(operation, Check) or is_numbered(operation))
     }
     if last and all(isinstance(operation, Delete) for operation in last.values()):
-        gone = all(
-            _judge_one(operation, nodes.get(path), sender) is Verdict.APPLIED
-            for path, operation in last.items()
-        )
-        return Verdict.APPLIED if gone else Verdict.NOT_APPLIED
+        verdicts = {_judge_delete(nodes.get(path), sender) for path in last}
+        if Verdict.NOT_APPLIED in verdicts:
+            return Verdict.NOT_APPLIED
+        return Verdict.UNKNOWN if Verdict.UNKNOWN in verdicts else Verdict.APPLIED
     evidence = [_evidence(operation, nodes.get(path), sender) for path, operation in last.items()]
     return _VERDICTS[min(evidence, default=_Evidence.DOUBT)]
 
@@ -188,7 +187,9 @@ def _judge_set(operation: SetData, found: Versioned | None, sender: Sender) -> V
 
 
 def _judge_delete(found: Versioned | None, sender: Sender) -> Verdict:
-    # Absent is what was wanted, whoever did it; a younger node proves that the old one is gone.
-    if found is None or found.stat.czxid > sender.zxid_before:
-        return Verdict.APPLIED
-    return Verdict.NOT_APPLIED
+    if found is None:
+        return Verdict.APPLIED  # absent is what was wanted, whoever did it
+    # A younger node may have come after the delete, or be the one that was meant: the sender need
+    # not have seen all there was.
+    is_old = found.stat.czxid <= sender.zxid_before
+    return Verdict.NOT_APPLIED if is_old else Verdict.UNKNOWN

@@ -135,23 +135,12 @@ class Session:
         """Send one request, over this or the next connection; see `RequestLine.call`."""
         return self._line.call(call, timeout_s)
 
-    async def watch(
-        self,
-        root: str,
-        listener: NotificationListener,
-        timeout_s: float,
-    ) -> Callable[[], None]:
-        """A persistent recursive watch, set again on every connection."""
-        stop = self._watches.add(root, listener)
-        try:
-            await self.call(wire.add_watch(root), timeout_s)
-        except (errors.ConnectionLoss, errors.SessionExpired):
-            # The next connection sets it with all others: the root is in the table already.
-            log.debug("the watch on %s waits for the next connection", root)
-        except BaseException:
-            stop()
-            raise
-        return stop
+    def hear(self, root: str, listener: NotificationListener) -> Callable[[], None]:
+        """Hear watch events at and below ``root``; returns what ends it.
+
+        Every later connection sets the watch before anything else, on this one the caller does.
+        """
+        return self._watches.add(root, listener)
 
     async def close(self, *, end_session: bool) -> None:
         """Close for good. Without ``end_session`` the server keeps the session until it expires."""

@@ -214,8 +214,15 @@ class ZooKeeperStore:
         def told(notification: Notification) -> None:
             listener(replace(notification, path=notification.path[len(self._chroot) :] or "/"))
 
-        limit_s = self._options.operation_timeout_s
-        return await self._session.watch(self._full(root), told, limit_s)
+        full = self._full(root)
+        stop = self._session.hear(full, told)
+        try:
+            # It may be set twice, here and by a new connection: the server keeps one.
+            await self._requests.read(wire.add_watch(full))
+        except BaseException:
+            stop()
+            raise
+        return stop
 
     # Writes.
 

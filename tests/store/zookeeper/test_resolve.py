@@ -102,10 +102,10 @@ ROWS: list[tuple[str, Operation, Versioned | None, Verdict]] = [
     ("delete: absent", DELETE_3, None, APPLIED),
     ("delete: as it was", DELETE_3, node(OLD, version=3), NOT_APPLIED),
     ("delete: another version", DELETE_3, node(OLD, NEW, version=4), NOT_APPLIED),
-    ("delete: a new node of the name", DELETE_3, node(NEW), APPLIED),
+    ("delete: a new node of the name", DELETE_3, node(NEW), UNKNOWN),
     ("delete any: absent", DELETE_ANY, None, APPLIED),
     ("delete any: still there", DELETE_ANY, node(OLD, owner=MINE), NOT_APPLIED),
-    ("delete any: somebody else's now", DELETE_ANY, node(NEW, owner=OTHERS), APPLIED),
+    ("delete any: somebody else's now", DELETE_ANY, node(NEW, owner=OTHERS), UNKNOWN),
     ("check: may be asked again", Check("/a", 3), node(OLD, version=3), NOT_APPLIED),
 ]
 
@@ -171,7 +171,7 @@ TRANSACTIONS: list[tuple[str, list[Operation], list[Versioned | None], Verdict]]
     ("checks alone", [FENCE, FENCE], [None, None], NOT_APPLIED),
     ("a check and a delete, gone", [FENCE, GONE], [None, None], APPLIED),
     ("a check and a delete, still there", [FENCE, GONE], [None, GONE_STILL], NOT_APPLIED),
-    ("a check and a delete, there again", [FENCE, GONE], [None, GONE_AGAIN], APPLIED),
+    ("a check and a delete, there again", [FENCE, GONE], [None, GONE_AGAIN], UNKNOWN),
     ("two deletes, one still there", [GONE, DELETE_ANY], [None, node(OLD)], NOT_APPLIED),
     # Somebody else may have deleted it: the rest of the transaction is not proven by that.
     ("gone, and nothing else to see", [SEAT, GONE], [None, None], UNKNOWN),
@@ -214,7 +214,7 @@ def test_of_two_operations_on_one_path_the_last_one_tells() -> None:
 
 def test_the_results_of_a_lost_transaction_are_those_of_its_own_zxid() -> None:
     nodes = {"/epoch": EPOCH_MINE, "/seat": SEAT_MINE, "/gone": None}
-    operations = [FENCE, EPOCH, SEAT, GONE]
+    operations: list[Operation] = [FENCE, EPOCH, SEAT, GONE]
     assert results(operations, nodes) == (None, EPOCH_MINE.stat, SEAT_MINE, None)
     # Written over since: the version of the other write must not pass for ours.
     assert results(operations, nodes | {"/epoch": EPOCH_LATER}) is None

@@ -1,0 +1,146 @@
+"""Every act on a bundle, cut at every point at which the world can change.
+
+After each cut: at no zxid a hash with two owner nodes, no topic served under an old token, what is
+held equals the store and the data plane, and every bundle can be acquired again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.errors import BrokerCtlError
+from tests.support.brokers import GRACE_S, Broker, Cluster, cluster
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import eventually
+
+Act = Callable[[Cluster], Awaitable[object]]
+Fault = Callable[[Broker], Callable[[], None]]
+
+# Longer than any of the acts takes: a cut beyond its end must change nothing.
+POINTS = 16
+
+
+async def acquire(built: Cluster) -> object:
+    return await built.brokers[0].ownership.acquire(built.bundles[1])
+
+
+async def release(built: Cluster) -> object:
+    return await built.brokers[0].ownership.unload(built.bundles[0])
+
+
+async def split(built: Cluster) -> object:
+    return await built.brokers[0].ownership.split(built.bundles[0], "range_equally_divide")
+
+
+def expire(broker: Broker) -> Callable[[], None]:
+    return broker.expire
+
+
+def blink(broker: Broker) -> Callable[[], None]:
+    return broker.blink
+
+
+def partition(broker: Broker) -> Callable[[], None]:
+    """Cut for longer than the session lives."""
+
+    def cut() -> None:
+        broker.store.disconnect()
+        asyncio.get_running_loop().call_later(14.0, broker.store.reconnect)
+
+    return cut
+
+
+def short_partition(broker: Broker) -> Callable[[], None]:
+    """Cut for a third of the session's timeout."""
+
+    def cut() -> None:
+        broker.store.disconnect()
+        asyncio.get_running_loop().call_later(3.0, broker.store.reconnect)
+
+    return cut
+
+
+def steal(broker: Broker) -> Callable[[], None]:
+    """Somebody deletes all owner nodes of the broker."""
+
+    def delete() -> None:
+        for bundle in broker.nodes():
+            broker.ensemble.delete_as_admin(f"/namespace/{bundle}")
+
+    return delete
+
+
+async def carry_out(built: Cluster, act: Act) -> None:
+    """The act may fail, but only in ways that say so."""
+    try:
+        await act(built)
+    except BrokerCtlError:
+        return
+
+
+async def owners_after_asking(built: Cluster, bundle: Bundle) -> list[str]:
+    """Ask every broker to acquire; those that say that they did."""
+    served_by: list[str] = []
+    for broker in built.brokers:
+        with contextlib.suppress(BrokerCtlError):
+            await broker.ownership.acquire(bundle)
+            served_by.append(broker.broker_id)
+    return served_by
+
+
+async def everything_can_be_acquired(built: Cluster) -> None:
+    """Whoever asks, after the grace: each bundle has exactly one owner."""
+    await asyncio.sleep(GRACE_S + 1.0)
+    for bundle in await built.ring():
+        served_by = await eventually(
+            partial(owners_after_asking, built, bundle), 30.0, f"{bundle} can be acquired"
+        )
+        assert len(served_by) == 1
+
+
+@pytest.mark.parametrize("fault", [expire, blink, partition, short_partition, steal])
+@pytest.mark.parametrize("act", [acquire, release, split])
+@in_virtual_time
+async def test_an_act_that_is_cut_anywhere_leaves_one_owner_and_nothing_behind(
+    act: Act, fault: Fault
+) -> None:
+    was_cut = 0
+    for point in range(POINTS):
+        async with cluster(2, bundles=2, seed=point) as built:
+            broker = built.brokers[0]
+            await broker.ownership.acquire(built.bundles[0])
+            broker.steering.arm(point, fault(broker))
+            await asyncio.wait_for(carry_out(built, act), 200.0)
+            was_cut += not broker.steering.disarm()
+            await asyncio.sleep(1.0)
+            await built.settled()
+            await everything_can_be_acquired(built)
+            await built.settled()
+            verdict = built.verdict()
+            assert verdict.double_served == 0, (point, verdict.faults)
+    assert was_cut >= 3, "the faults fell into the acts"
+
+
+@pytest.mark.parametrize(
+    ("act", "left"),
+    [
+        (acquire, {"0x00000000_0x80000000", "0x80000000_0xffffffff"}),
+        (release, set()),
+        (split, {"0x00000000_0x40000000", "0x40000000_0x80000000"}),
+    ],
+)
+@in_virtual_time
+async def test_a_caller_that_goes_away_does_not_stop_the_act(act: Act, left: set[str]) -> None:
+    for point in range(POINTS):
+        async with cluster(1, bundles=2, seed=point) as built:
+            broker = built.brokers[0]
+            await broker.ownership.acquire(built.bundles[0])
+            task = broker.tasks.start(carry_out(built, act), "caller", is_joined=True)
+            broker.steering.arm(point, task.cancel)
+            await asyncio.wait([task])
+            await built.settled()
+            assert {str(bundle.range) for bundle in broker.owned()} == left

@@ -1,0 +1,497 @@
+"""A session: its connections, what is told of it, and how it ends."""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.errors import AuthFailed, NodeExists, SessionExpired, SessionMoved, StoreError
+from broker_ctl.store.interface import CreateMode, Notification, SessionEvent
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.store.zookeeper.conftest import OpenStore
+from tests.support.ensemble import SharedEnsemble
+from tests.support.fake_zookeeper import FakeZooKeeper, Peer, node_reply, reply, serve
+from tests.support.proxy import Loss, Proxy, Way
+from tests.support.waiting import eventually
+from tests.support.zookeeper import expire_session
+
+CONNECTED, SUSPENDED, RECONNECTED, EXPIRED, CLOSED = (
+    SessionEvent.CONNECTED,
+    SessionEvent.SUSPENDED,
+    SessionEvent.RECONNECTED,
+    SessionEvent.EXPIRED,
+    SessionEvent.CLOSED,
+)
+
+
+async def outcome(work: Awaitable[object]) -> object:
+    try:
+        return await work
+    except StoreError as error:
+        return error
+
+
+async def heard_from(store: ZooKeeperStore) -> list[SessionEvent]:
+    events: list[SessionEvent] = []
+    store.listen(events.append)
+    return events
+
+
+async def until(events: list[SessionEvent], *expected: SessionEvent) -> None:
+    await eventually(lambda: len(events) >= len(expected), what=f"{expected}, not {events}")
+    assert events == list(expected)
+
+
+# Silence.
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["a request waits", "idle"])
+async def test_a_half_open_connection_is_noticed_and_the_session_survives(
+    open_store: OpenStore,
+    proxy: Proxy,
+    rooted: StoreOptions,
+    is_asked: bool,
+) -> None:
+    timeout_s = 3.0
+    store = await open_store(proxy.address, replace(rooted, session_timeout_s=timeout_s))
+    await store.create("/e", b"", CreateMode.EPHEMERAL)
+    session_id, events = store.session_id, await heard_from(store)
+    loop = asyncio.get_running_loop()
+    proxy.way = Way.HALF_OPEN
+    began_s = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        if is_asked:
+            tasks.create_task(store.get("/e"), name="get")
+        await until(events, SUSPENDED)
+        took_s = loop.time() - began_s
+        proxy.cut()
+        proxy.way = Way.OPEN
+    # A twelfth until it is looked at, and two more until an idle one is pinged and looked at.
+    slack_s = timeout_s / 12 * (1 if is_asked else 3)
+    assert timeout_s / 3 <= took_s < timeout_s / 3 + slack_s + 0.5
+    await until(events, SUSPENDED, RECONNECTED)
+    assert store.session_id == session_id
+    assert await store.ephemerals("/") == ["/e"]
+
+
+async def test_an_idle_session_outlives_its_timeout(
+    open_store: OpenStore,
+    proxy: Proxy,
+    rooted: StoreOptions,
+) -> None:
+    store = await open_store(proxy.address, replace(rooted, session_timeout_s=1.0))
+    assert store.session_timeout_s == 1.0
+    events = await heard_from(store)
+    ping = 11
+    await eventually(lambda: proxy.opcodes.count(ping) >= 24)  # two sessions long, nothing else
+    assert set(proxy.opcodes) == {ping}
+    assert events == []
+
+
+async def test_a_stall_of_the_loop_is_not_taken_for_a_silent_server(
+    open_store: OpenStore,
+    zookeeper: SharedEnsemble,
+    rooted: StoreOptions,
+) -> None:
+    timeout_s = 1.5
+    options = replace(rooted, session_timeout_s=timeout_s)
+    store = await open_store(zookeeper.connect_string, options)
+    events = await heard_from(store)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(store.get("/"), name="get")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert store.in_flight == 1
+        stall(timeout_s / 2)
+    await eventually(lambda: store._session._connection is not None)
+    await store.get("/")
+    assert events == []
+
+
+def stall(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+# Session ids.
+
+
+async def test_a_server_that_hands_out_another_session_has_lost_ours(open_store: OpenStore) -> None:
+    ids = iter([0x11, 0x22])
+    cut = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        peer.welcome(next(ids))
+        if peer.connect.session_id == 0:
+            await cut.wait()
+            return
+        while True:
+            peer.send(node_reply((await peer.request()).xid, b"1"))
+
+    async with FakeZooKeeper.playing(script) as fake:
+        store = await open_store(fake.address)
+        events, seen = await heard_from(store), list[int]()
+        store.listen(lambda _: seen.append(store.session_id))
+        assert store.session_id == 0x11
+        cut.set()
+        await until(events, SUSPENDED, EXPIRED, CONNECTED)
+        assert seen == [0x11, 0, 0x22]
+        assert [connect.session_id for connect in fake.connects] == [0, 0x11]
+        assert await store.get("/a") is not None
+        await store.close(end_session=False)
+
+
+async def test_an_expired_session_is_told_once_and_replaced(open_store: OpenStore) -> None:
+    cut = asyncio.Event()
+
+    async def first(peer: Peer) -> None:
+        peer.welcome(0x11)
+        await cut.wait()
+
+    async def gone(peer: Peer) -> None:
+        peer.welcome(0, 0)
+        await peer.wait_end()
+
+    async with FakeZooKeeper.playing(first, gone, serve) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+        cut.set()
+        await until(events, SUSPENDED, EXPIRED, CONNECTED)
+        assert [connect.session_id for connect in fake.connects] == [0, 0x11, 0]
+        assert store.session_id == 0x1234
+        await store.close(end_session=False)
+
+
+@pytest.mark.parametrize("is_heard", [True, False], ids=["waited for", "given up"])
+async def test_a_session_that_moved_is_not_fought_for(
+    open_store: OpenStore,
+    is_heard: bool,
+) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def first(peer: Peer) -> None:
+        peer.welcome(0x11)
+        request = await peer.request()
+        asked.set()
+        await answer.wait()
+        peer.send(reply(request.xid, 1, -118))
+        await peer.wait_end()
+
+    async with FakeZooKeeper.playing(first, serve) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+        async with asyncio.TaskGroup() as tasks:
+            write = tasks.create_task(outcome(store.set("/a", b"")), name="set")
+            await asked.wait()
+            if not is_heard:
+                write.cancel()
+            answer.set()
+        assert not is_heard or isinstance(write.result(), SessionMoved)
+        await until(events, SUSPENDED, EXPIRED, CONNECTED)
+        # The moved session is not asked for again.
+        assert [connect.session_id for connect in fake.connects] == [0, 0]
+        await store.close(end_session=False)
+
+
+async def test_a_server_that_speaks_of_expiry_is_asked_again_at_once(
+    open_store: OpenStore,
+) -> None:
+    async def first(peer: Peer) -> None:
+        peer.welcome(0x11)
+        peer.send(reply((await peer.request()).xid, 1, -112))
+        await peer.wait_end()  # it does not close the connection
+
+    async with FakeZooKeeper.playing(first, serve) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+        assert isinstance(await outcome(store.set("/a", b"")), SessionExpired)
+        # It knows the session after all: nothing is lost.
+        await until(events, SUSPENDED, RECONNECTED)
+        assert [connect.session_id for connect in fake.connects] == [0, 0x11]
+        await store.close(end_session=False)
+
+
+async def test_what_waits_when_the_session_ends_is_not_done_in_the_next_one(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    zookeeper: SharedEnsemble,
+    observer: ZooKeeperStore,
+) -> None:
+    await store.create("/a", b"0")
+    events, session_id = await heard_from(store), store.session_id
+    proxy.way = Way.REFUSED
+    proxy.cut()
+    await until(events, SUSPENDED)
+    async with asyncio.TaskGroup() as tasks:
+        works = [store.set("/a", b"1"), store.create("/b"), store.delete("/a")]
+        writes = [tasks.create_task(outcome(work), name="write") for work in works]
+        read = tasks.create_task(store.get("/a"), name="read")
+        await eventually(lambda: store.in_flight == 4)
+        await expire_session(zookeeper.connect_string, session_id, store.session_password)
+        proxy.way = Way.OPEN
+    assert [type(write.result()) for write in writes] == [SessionExpired] * 3
+    assert read.result() == await observer.get("/a")
+    assert await observer.children("/") == ["a"]
+    await until(events, SUSPENDED, EXPIRED, CONNECTED)
+    assert store.session_id not in {0, session_id}
+
+
+async def test_a_write_before_the_first_connection_belongs_to_the_first_session(
+    open_store: OpenStore,
+    proxy: Proxy,
+    rooted: StoreOptions,
+) -> None:
+    proxy.way = Way.REFUSED
+    store = await open_store(proxy.address, rooted, connected=False)
+    async with asyncio.TaskGroup() as tasks:
+        work = store.create("/e", b"1", CreateMode.EPHEMERAL)
+        creation = tasks.create_task(work, name="create")
+        await eventually(lambda: store.in_flight)
+        # Its reply is lost as well: who sent it is known by then.
+        create = 15
+        proxy.lose(Loss.REPLY, create)
+        proxy.way = Way.OPEN
+    assert proxy.lost == 1
+    assert creation.result().stat.ephemeral_owner == store.session_id
+
+
+# A session that another process left behind.
+
+
+async def test_a_session_left_behind_is_taken_up_by_another_process(
+    open_store: OpenStore,
+    zookeeper: SharedEnsemble,
+    rooted: StoreOptions,
+) -> None:
+    first = await open_store(zookeeper.connect_string, rooted)
+    created = await first.create("/e", b"1", CreateMode.EPHEMERAL)
+    session_id, password = first.session_id, first.session_password
+    await first.close(end_session=False)
+    left = replace(rooted, session_id=session_id, password=password)
+    second = await open_store(zookeeper.connect_string, left, connected=False)
+    events = await heard_from(second)
+    assert second.session_id == session_id
+    await second.wait_connected()
+    assert events == [RECONNECTED]
+    assert second.session_id == session_id
+    assert await second.ephemerals("/") == ["/e"]
+    assert await second.get("/e") == created
+    with pytest.raises(NodeExists):
+        await second.create("/e", b"2", CreateMode.EPHEMERAL)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["wrong password", "unknown session"])
+async def test_a_session_that_cannot_be_taken_up_is_replaced(
+    open_store: OpenStore,
+    zookeeper: SharedEnsemble,
+    observer: ZooKeeperStore,
+    rooted: StoreOptions,
+    is_known: bool,
+) -> None:
+    session_id = observer.session_id if is_known else 0x123456789
+    left = replace(rooted, session_id=session_id, password=b"x" * 16)
+    store = await open_store(zookeeper.connect_string, left, connected=False)
+    events = await heard_from(store)
+    await store.wait_connected()
+    assert events == [EXPIRED, CONNECTED]
+    assert store.session_id not in {0, session_id}
+    # A wrong password is no way to end the session of somebody else.
+    assert await observer.children("/") == []
+
+
+# Which server.
+
+
+async def test_no_server_that_lags_behind_what_was_seen_is_used(open_store: OpenStore) -> None:
+    cut = asyncio.Event()
+
+    async def first(peer: Peer) -> None:
+        peer.welcome(0x11)
+        peer.send(node_reply((await peer.request()).xid, b"1", zxid=0x5_0000_0007))
+        peer.send(node_reply((await peer.request()).xid, b"1", zxid=0x5_0000_0003))
+        await cut.wait()
+
+    async def lagging(peer: Peer) -> None:
+        # What a real one does when the zxid that it is told is ahead of its own.
+        assert peer.connect.zxid == 0x5_0000_0007
+
+    async with FakeZooKeeper.playing(first, lagging, lagging, serve) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+        await store.get("/a")
+        await store.get("/a")
+        assert store.last_zxid == 0x5_0000_0007
+        cut.set()
+        await until(events, SUSPENDED, RECONNECTED)
+        assert [connect.zxid for connect in fake.connects] == [0] + [0x5_0000_0007] * 3
+        assert [connect.session_id for connect in fake.connects] == [0] + [0x11] * 3
+        await store.close(end_session=False)
+
+
+@pytest.mark.parametrize("unknown", ["no-such-host.invalid:2181", "a..b:2181"])
+async def test_a_host_that_is_not_known_is_named_and_the_others_are_tried(
+    open_store: OpenStore,
+    zookeeper: SharedEnsemble,
+    caplog: pytest.LogCaptureFixture,
+    unknown: str,
+) -> None:
+    alone = await open_store(unknown, connected=False)
+
+    def warnings() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    # It warns of the first failure and goes on: of the second it warns too.
+    await eventually(lambda: sum(unknown in text for text in warnings()) >= 2)
+    assert not alone.is_connected
+    await alone.close()
+    # Shuffled: with one of two unknown, one in two of these meets it first.
+    for _ in range(4):
+        store = await open_store(f"{unknown},{zookeeper.connect_string}")
+        assert store.is_connected
+
+
+async def test_an_outage_is_survived_as_soon_as_a_server_takes_us(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+) -> None:
+    session_id, events = store.session_id, await heard_from(store)
+    for _ in range(3):
+        proxy.way = Way.REFUSED
+        proxy.cut()
+        await eventually(lambda: not store.is_connected)
+        proxy.way = Way.OPEN
+        await store.get("/")
+    await until(events, *[SUSPENDED, RECONNECTED] * 3)
+    assert store.session_id == session_id
+
+
+# Watches and listeners.
+
+
+async def test_every_watch_stands_again_however_many_there_are(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+) -> None:
+    # More than one request can carry; and one comes while they are being set.
+    roots = [f"/{number:04}" + "x" * 400 for number in range(700)]
+    heard: list[Notification] = []
+    async with asyncio.TaskGroup() as tasks:
+        for root in roots:
+            tasks.create_task(store.watch(root, heard.append), name="watch")
+    events = await heard_from(store)
+    proxy.cut()
+    await store.watch("/late", heard.append)
+    await until(events, SUSPENDED, RECONNECTED)
+    set_watches = 105
+    assert proxy.opcodes.count(set_watches) == 3
+    for path in (roots[0], roots[-1], "/late"):
+        await observer.create(path)
+    await store.sync("/")
+    assert [event.path for event in heard] == [roots[0], roots[-1], "/late"]
+
+
+async def test_a_watch_that_was_set_while_there_was_no_connection_stands(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+) -> None:
+    proxy.way = Way.REFUSED
+    proxy.cut()
+    await eventually(lambda: not store.is_connected)
+    heard: list[Notification] = []
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(store.watch("/a", heard.append), name="watch")
+        await eventually(lambda: store.in_flight)
+        assert not watching.done()
+        proxy.way = Way.OPEN
+    await observer.create("/a")
+    await store.sync("/")
+    assert [event.path for event in heard] == ["/a"]
+
+
+async def test_a_watch_that_could_not_be_set_is_not_set_later(
+    open_store: OpenStore,
+    proxy: Proxy,
+    rooted: StoreOptions,
+    observer: ZooKeeperStore,
+) -> None:
+    store = await open_store(proxy.address, replace(rooted, operation_timeout_s=0.3))
+    proxy.way = Way.REFUSED
+    proxy.cut()
+    heard: list[Notification] = []
+    assert isinstance(await outcome(store.watch("/a", heard.append)), StoreError)
+    proxy.way = Way.OPEN
+    await store.wait_connected()
+    await observer.create("/a")
+    await store.sync("/")
+    assert heard == []
+
+
+async def test_a_listener_that_fails_harms_nobody_else(
+    store: ZooKeeperStore,
+    proxy: Proxy,
+    observer: ZooKeeperStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(news: object) -> None:
+        raise ValueError(f"cannot bear {news}")
+
+    store.listen(fail)
+    events, heard = await heard_from(store), list[Notification]()
+    await store.watch("/a", fail)
+    await store.watch("/a", heard.append)
+    await observer.create("/a")
+    await store.sync("/")
+    assert [event.path for event in heard] == ["/a"]
+    assert events == []
+    proxy.cut()
+    await until(events, SUSPENDED, RECONNECTED)
+    await observer.delete("/a")
+    await store.sync("/")
+    assert [event.change.name for event in heard] == ["CREATED", "DELETED"]
+    assert "cannot bear" in caplog.text
+
+
+# The end.
+
+
+async def test_refused_credentials_close_the_store_and_say_so(open_store: OpenStore) -> None:
+    async def script(peer: Peer) -> None:
+        peer.welcome(0x11)
+        request = await peer.request()
+        auth = 100
+        assert (request.xid, request.opcode) == (-4, auth)
+        peer.send(reply(request.xid, 0, -115))
+
+    async with FakeZooKeeper.playing(script) as fake:
+        options = StoreOptions("", digest=b"me:wrong")
+        store = await open_store(fake.address, options, connected=False)
+        events = await heard_from(store)
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(outcome(store.get("/a")), name="get")
+            with pytest.raises(AuthFailed, match="authentication failed"):
+                await store.wait_connected()
+        assert isinstance(waiting.result(), AuthFailed)
+        assert isinstance(await outcome(store.set("/a", b"")), AuthFailed)
+        assert events == [CLOSED]
+        assert len(fake.connects) == 1
+        assert not store.is_connected
+        await store.close()
+        assert events == [CLOSED]
+        assert len(store._session._tasks) == 0
+
+
+async def test_a_close_that_nobody_answers_ends_soon(open_store: OpenStore) -> None:
+    async def deaf(peer: Peer) -> None:
+        peer.welcome(0x11, 3000)
+        await peer.wait_end()
+
+    async with FakeZooKeeper.playing(deaf) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+        async with asyncio.timeout(3.0):
+            await store.close()
+        assert events[-1] is CLOSED
+        assert len(store._session._tasks) == 0

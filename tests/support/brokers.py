@@ -1,0 +1,424 @@
+"""Brokers in memory: the complete ownership stack of each, over one ensemble.
+
+Everything is real but the network and the messages: `Broker` wires what `daemon` wires. Faults
+are steered through `Steering`, which every message to the store and every call of the data plane
+passes, and an `Observer` looks at the tree after every transaction.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from broker_ctl.coordination.deletions import Deletions
+from broker_ctl.coordination.locks import Locks
+from broker_ctl.coordination.moves import Moves
+from broker_ctl.coordination.registry import Registry
+from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.ownership import BundleState
+from broker_ctl.dataplane.act_judge import Verdict, judge
+from broker_ctl.dataplane.act_log import MemoryActLog, merged
+from broker_ctl.dataplane.interface import Unloaded
+from broker_ctl.dataplane.simulated import SimulatedDataPlane
+from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
+from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.owners import Owners
+from broker_ctl.managers.ownership import Ownership, OwnershipParts
+from broker_ctl.simulation.workload import Workload
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Delete, Operation, Result, Versioned
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.store.records.ours import Registration
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.tasks import TaskScope
+from tests.support.virtual_time import LoopClock
+from tests.support.waiting import eventually
+
+NAMESPACE = Namespace("public", "default")
+TIMEOUT_S = 10.0
+TICK_S = 1.0
+GRACE_S = 2.0
+ACT_TICK_S = 0.1
+
+Hook = Callable[[], Awaitable[None]]
+
+
+def broker_of(node: Versioned) -> str | None:
+    try:
+        return NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
+    except CorruptRecord:
+        return None
+
+
+class Steering:
+    """Counts the points at which the world can change, and lets it change at a chosen one."""
+
+    def __init__(self, draws: random.Random, longest_s: float = 0.002) -> None:
+        self._draws = draws
+        self._longest_s = longest_s
+        self._left = 0
+        self._fault: Callable[[], object] | None = None
+        self.passed = 0
+        self.failing: dict[str, list[bool]] = {}
+
+    def arm(self, after: int, fault: Callable[[], object]) -> None:
+        """Do ``fault`` once ``after`` more points have been passed."""
+        self._left, self._fault = after, fault
+
+    def disarm(self) -> bool:
+        """Whether it had not happened yet."""
+        is_armed, self._fault = self._fault is not None, None
+        return is_armed
+
+    async def point(self) -> None:
+        """One message or call, on its way there or back."""
+        await asyncio.sleep(self._draws.uniform(0, self._longest_s))
+        self.passed += 1
+        if self._fault is not None:
+            self._left -= 1
+            if self._left < 0:
+                fault, self._fault = self._fault, None
+                fault()
+
+    def fail(self, verb: str, *, is_executed: bool = False, times: int = 1) -> None:
+        """Let the next calls of the data plane fail, before or after they were carried out."""
+        self.failing[verb] = [is_executed] * times
+
+    def failure(self, verb: str) -> bool | None:
+        """None: this call succeeds; else whether it is carried out all the same."""
+        planned = self.failing.get(verb)
+        return planned.pop() if planned else None
+
+
+class SteeredDataPlane(SimulatedDataPlane):
+    """Behind a network: each call takes its time there and back, and may get lost."""
+
+    steering: Steering
+
+    async def load(self, bundle: Bundle, token: int) -> None:
+        async with self._call("load"):
+            await super().load(bundle, token)
+
+    async def renew(self, bundle: Bundle, token: int) -> None:
+        async with self._call("renew"):
+            await super().renew(bundle, token)
+
+    async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
+        async with self._call("split"):
+            await super().split(parent, children)
+
+    async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
+        async with self._call("unload"):
+            return await super().unload(bundle, deadline_s)
+
+    async def fence(self, bundle: Bundle) -> None:
+        async with self._call("fence"):
+            await super().fence(bundle)
+
+    async def loaded(self) -> Mapping[Bundle, int]:
+        async with self._call("loaded"):
+            return await super().loaded()
+
+    @asynccontextmanager
+    async def _call(self, verb: str) -> AsyncIterator[None]:
+        failure = self.steering.failure(verb)
+        await self.steering.point()
+        if failure is False:
+            raise DataPlaneUnreachable(f"{verb}: lost on the way there")
+        yield
+        await self.steering.point()
+        if failure is True:
+            raise DataPlaneUnreachable(f"{verb}: lost on the way back")
+
+
+class Observer:
+    """Sees the tree after every transaction; I5 and I8 must hold at each zxid."""
+
+    def __init__(self, ensemble: "ObservedEnsemble") -> None:
+        self._ensemble = ensemble
+        self.faults: list[str] = []
+        self.owners_at: dict[int, dict[Bundle, Versioned]] = {}
+
+    def owners(self) -> dict[Bundle, Versioned]:
+        """Owner nodes as they stand now."""
+        tree, found = self._ensemble.tree, {}
+        for tenant in tree.children(paths.OWNERSHIP):
+            for name in tree.children(f"{paths.OWNERSHIP}/{tenant}"):
+                root = f"{paths.OWNERSHIP}/{tenant}/{name}"
+                for child in tree.children(root):
+                    bundle = paths.owned_bundle(f"{root}/{child}")
+                    node = tree.find(f"{root}/{child}")
+                    assert bundle is not None
+                    assert node is not None
+                    found[bundle] = node
+        return found
+
+    def look(self) -> None:
+        zxid, owners = self._ensemble.tree.zxid, self.owners()
+        self.owners_at[zxid] = owners
+        for left, right in pairwise(sorted(owners)):
+            if left.overlaps(right):
+                self.faults.append(f"at {zxid} two owner nodes: {left} and {right}")
+        for bundle, node in owners.items():
+            if not node.stat.is_ephemeral:
+                self.faults.append(f"at {zxid} {bundle} is owned for ever")
+
+
+class ObservedEnsemble(MemoryEnsemble):
+    """A `MemoryEnsemble` that is looked at after each transaction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observer = Observer(self)
+
+    def delete_as_admin(self, path: str) -> None:
+        """Somebody deletes a node, whoever it belongs to."""
+        self._commit([Delete(path)], 0)
+
+    def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
+        results = super()._commit(operations, session_id)
+        if any(operation.path.startswith(paths.OWNERSHIP) for operation in operations):
+            self.observer.look()
+        return results
+
+
+def urls_of(number: int) -> BrokerUrls:
+    return BrokerUrls(
+        f"b{number}:8080", f"http://b{number}:8080", native_url=f"pulsar://b{number}:6650"
+    )
+
+
+class Broker:
+    """What `daemon` builds of coordination and ownership, without surface and load reports."""
+
+    def __init__(
+        self,
+        ensemble: ObservedEnsemble,
+        number: int,
+        draws: random.Random,
+        *,
+        mode: AuthorityMode = AuthorityMode.LEASE,
+        workload: Workload | None = None,
+        operation_timeout_s: float = 30.0,
+    ) -> None:
+        self.ensemble = ensemble
+        self.urls = urls_of(number)
+        self.clock = LoopClock()
+        self.steering = Steering(draws)
+        self.store = MemoryStore(
+            ensemble,
+            session_timeout_s=TIMEOUT_S,
+            operation_timeout_s=operation_timeout_s,
+            transit=self.steering.point,
+        )
+        self.watcher = SessionWatcher(
+            self.store,
+            self.clock,
+            broker_id=self.broker_id,
+            nonce=f"nonce-{number}",
+            mode=mode,
+            tick_s=TICK_S,
+        )
+        self.locks = Locks(
+            self.store,
+            paths.OWNERSHIP,
+            broker_id=self.broker_id,
+            broker_of=broker_of,
+            draws=draws,
+        )
+        self.registry = Registry(
+            self.store, Registration(f"nonce-{number}", 0, 0, self.urls), TICK_S
+        )
+        self.moves = Moves(self.store)
+        self.deletions = Deletions(self.store)
+        self.namespaces = Namespaces(self.store, self.store, cluster="c", default_bundles=4)
+        self.owners = Owners(self.store, self.registry, self.clock, GRACE_S)
+        self.acts = MemoryActLog(1_000_000)
+        self.dataplane = SteeredDataPlane(
+            workload or Workload.named("steady", 0),
+            self.clock,
+            broker_id=self.broker_id,
+            draw=draws,
+            act_log=self.acts,
+            tick_s=ACT_TICK_S,
+        )
+        self.dataplane.steering = self.steering
+        self.ownership = Ownership(
+            OwnershipParts(
+                store=self.store,
+                watcher=self.watcher,
+                locks=self.locks,
+                namespaces=self.namespaces,
+                owners=self.owners,
+                moves=self.moves,
+                deletions=self.deletions,
+                dataplane=self.dataplane,
+            ),
+            self.urls,
+            5.0,
+        )
+        self.watcher.listen(self.locks.session_changed)
+        self.watcher.listen_grants(self.ownership.granted)
+        self.tasks = TaskScope(f"broker {self.broker_id}")
+        self.ready_epoch = 0
+        self.serving: asyncio.Task[None] | None = None
+
+    @property
+    def broker_id(self) -> str:
+        return self.urls.broker_id
+
+    async def start(self) -> None:
+        await self.dataplane.start()
+        self.watcher.start()
+        await self.store.start()
+        await self.store.wait_connected()
+        await self.namespaces.start()
+        await self.registry.start()
+        await self.owners.start()
+        await self.moves.start()
+        await self.locks.start()
+        self.deletions.start()
+        self.serving = self.tasks.start(self.watcher.run_epochs(self._session), "serve")
+        await self.wait_ready()
+
+    async def _session(self, epoch: int) -> None:
+        await self.watcher.wait_authority()
+        async with self.ownership.session(epoch):
+            await self.registry.register(b"{}")
+            self.ready_epoch = epoch
+            await asyncio.get_running_loop().create_future()
+
+    async def wait_ready(self) -> None:
+        """Serving in the newest session."""
+
+        def is_ready() -> bool:
+            assert self.serving is not None
+            if self.serving.done():
+                self.serving.result()
+            return self.ready_epoch == self.watcher.epoch and self.has_authority
+
+        await eventually(is_ready, deadline_s=120.0, what=f"{self.broker_id} is ready")
+
+    @property
+    def has_authority(self) -> bool:
+        return self.clock.now_s() < self.watcher.deadline_s
+
+    async def close(self) -> None:
+        await self.tasks.close()
+        await self.watcher.close()
+        await self.registry.close()
+        await self.moves.close()
+        await self.locks.close()
+        await self.deletions.close()
+        self.namespaces.close()
+        self.owners.close()
+        await self.dataplane.stop()
+        await self.store.close()
+
+    # Trouble.
+
+    def expire(self) -> None:
+        """The servers end the session."""
+        self.ensemble.expire(self.store.session_id)
+
+    def blink(self) -> None:
+        """The connection is cut, and another comes about at once."""
+        self.store.disconnect()
+        self.store.reconnect()
+
+    # What is so.
+
+    def owned(self) -> dict[Bundle, int]:
+        """What it serves, by its own account."""
+        held = self.ownership.owned().values()
+        return {one.bundle: one.token for one in held if one.state is BundleState.OWNED}
+
+    def nodes(self) -> dict[Bundle, int]:
+        """Owner nodes of its session, with their tokens."""
+        return {
+            bundle: node.stat.czxid
+            for bundle, node in self.ensemble.observer.owners().items()
+            if node.stat.ephemeral_owner == self.store.session_id
+        }
+
+    async def is_consistent(self) -> bool:
+        """What it holds, what stands in the store and what is loaded are one and the same."""
+        owned = self.owned()
+        if len(owned) != len(self.ownership.owned()) or self.nodes() != owned:
+            return False
+        return dict(await SimulatedDataPlane.loaded(self.dataplane)) == owned
+
+
+@dataclass
+class Cluster:
+    """Brokers over one ensemble."""
+
+    ensemble: ObservedEnsemble
+    brokers: list[Broker]
+    bundles: tuple[Bundle, ...] = ()
+    workload: Workload = field(default_factory=lambda: Workload.named("steady", 0))
+
+    @property
+    def faults(self) -> list[str]:
+        return self.ensemble.observer.faults
+
+    async def ring(self) -> tuple[Bundle, ...]:
+        """The bundles as they are now, read past all caches."""
+        namespaces = self.brokers[0].namespaces
+        namespaces.forget(NAMESPACE)
+        return (await namespaces.ring(NAMESPACE)).bundles
+
+    async def settled(self) -> None:
+        """All trouble is over."""
+        for broker in self.brokers:
+            await broker.wait_ready()
+        for broker in self.brokers:
+            await eventually(
+                broker.is_consistent, deadline_s=60.0, what=f"{broker.broker_id} is consistent"
+            )
+        assert self.faults == []
+
+    def verdict(self, expected: frozenset[int] = frozenset()) -> Verdict:
+        """What the acts of all data planes prove."""
+        return judge(merged(broker.acts.acts for broker in self.brokers), ACT_TICK_S, expected)
+
+
+@asynccontextmanager
+async def cluster(
+    count: int = 1,
+    *,
+    bundles: int = 4,
+    seed: int = 0,
+    mode: AuthorityMode = AuthorityMode.LEASE,
+    operation_timeout_s: float = 30.0,
+) -> AsyncIterator[Cluster]:
+    """Started brokers and a namespace; to be used in virtual time."""
+    ensemble = ObservedEnsemble()
+    workload = Workload.named("steady", 0)
+    brokers = [
+        Broker(
+            ensemble,
+            number,
+            random.Random(seed * 1_000 + number),
+            mode=mode,
+            workload=workload,
+            operation_timeout_s=operation_timeout_s,
+        )
+        for number in range(count)
+    ]
+    built = Cluster(ensemble, brokers, workload=workload)
+    try:
+        for broker in brokers:
+            await broker.start()
+        ring = await brokers[0].namespaces.create(NAMESPACE, bundles=bundles)
+        built.bundles = ring.bundles
+        yield built
+    finally:
+        for broker in brokers:
+            await broker.close()

@@ -1,0 +1,75 @@
+"""An event loop whose clock jumps to the next timer: hours pass at once, and always alike.
+
+For compositions in memory only. Nothing outside of the loop (sockets, threads, processes) is
+waited for; a loop in which nothing can ever happen again says so instead of hanging.
+"""
+
+import asyncio
+import functools
+import selectors
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ParamSpec
+
+_P = ParamSpec("_P")
+_START_S = 1_000.0
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    def __init__(self) -> None:
+        self._sockets = selectors.DefaultSelector()
+        self.now_s = _START_S
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._sockets.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._sockets.unregister(fileobj)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = self._sockets.select(0)
+        if ready:
+            return ready
+        if timeout is None:
+            raise RuntimeError("deadlock: every task waits, and no timer runs")
+        self.now_s += max(timeout, 0.0)
+        return []
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._sockets.get_map()
+
+    def close(self) -> None:
+        self._sockets.close()
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop on its own time."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now_s
+
+
+class LoopClock:
+    """`broker_ctl.clock.Clock` on the time of the running loop."""
+
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall_ms(self) -> int:
+        return int(self.now_s() * 1000)
+
+
+def in_virtual_time(
+    test: Callable[_P, Coroutine[Any, Any, None]],
+) -> Callable[_P, None]:
+    """Run an async test on a `VirtualLoop`."""
+
+    @functools.wraps(test)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(test(*args, **kwargs))
+
+    return run
