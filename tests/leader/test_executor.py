@@ -209,6 +209,44 @@ async def test_without_authority_nothing_is_begun(cluster: LeaderCluster, bundle
     await assert_settled(cluster, bundle, A)
 
 
+async def test_an_old_leader_that_finds_its_move_taken_over_gives_no_more_orders(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cluster.rules = replace(cluster.rules, order_s=5.0)
+    async with cluster.leading(A) as first, TaskScope("test") as tasks:
+        old_cut = cluster.peers.cut_at("receive", BEFORE)
+        old = tasks.start(first.executor.carry_out(transfer(bundle)), "old", is_joined=True)
+        await old_cut.reached.wait()
+        new_cut = cluster.peers.cut_at("receive", BEFORE)
+        async with cluster.leading(C) as second:
+            new = tasks.start(second.executor.adopt(), "new", is_joined=True)
+            await new_cut.reached.wait()
+            orders = len(cluster.peers.sent)
+            cluster.peers.losses[BEFORE, "receive"] = 1
+            old_cut.resumed.set()
+            with pytest.raises(Fenced, match="driven at epoch"):
+                await old
+            assert len(cluster.peers.sent) == orders
+            new_cut.resumed.set()
+            await new
+    await assert_settled(cluster, bundle, B)
+
+
+async def test_a_move_that_is_being_driven_is_not_adopted(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cluster.rules = replace(cluster.rules, order_s=5.0)
+    cut = cluster.peers.cut_at("prepare", AFTER)
+    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
+        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        await cut.reached.wait()
+        await leading.executor.adopt()
+        cut.resumed.set()
+        await work
+    assert results(cluster) == ["done"]
+    await assert_settled(cluster, bundle, B)
+
+
 async def test_when_authority_ends_during_a_move_no_further_order_is_given(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:

@@ -1,0 +1,73 @@
+import logging
+import random
+
+import pytest
+
+from broker_ctl.store.zookeeper.dialer import Dialer
+
+HOSTS = [("a", 1), ("b", 2), ("c", 3)]
+
+
+def dialer(seed: int = 1, size: int = 3) -> Dialer:
+    return Dialer(HOSTS[:size], random.Random(seed))
+
+
+def test_every_server_is_tried_before_any_is_tried_again() -> None:
+    one = dialer()
+    rounds = [one.next_host() for _ in range(6)]
+    assert sorted(rounds[:3]) == HOSTS
+    assert rounds[3:] == rounds[:3]
+
+
+def test_clients_do_not_all_begin_with_the_same_server() -> None:
+    assert {dialer(seed).next_host() for seed in range(30)} == set(HOSTS)
+
+
+def test_the_first_round_has_no_pauses_and_later_ones_are_short_while_the_session_lives() -> None:
+    one = dialer()
+    pauses = []
+    for _ in range(40):
+        one.failed(one.next_host(), "refused")
+        pauses.append(one.delay_s(30.0, 1.0))
+    assert pauses[:2] == [0.0, 0.0]
+    assert all(0.0 < pause <= 0.25 for pause in pauses[2:])
+    assert pauses[2] <= 0.05
+    assert len(set(pauses[2:])) > 30  # full jitter: a herd is spread
+
+
+def test_pauses_grow_when_the_session_cannot_live_any_more() -> None:
+    one = dialer()
+    for _ in range(40):
+        one.failed(one.next_host(), "refused")
+    longest = max(one.delay_s(30.0, 31.0) for _ in range(200))
+    assert 2.0 < longest <= 3.0
+
+
+def test_a_success_makes_the_next_outage_start_with_no_pause() -> None:
+    one = dialer()
+    for _ in range(9):
+        one.failed(one.next_host(), "refused")
+    one.succeeded()
+    one.failed(one.next_host(), "refused")
+    assert one.delay_s(30.0, 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "size", "limit_s"),
+    [(30.0, 3, 2.0), (9.0, 3, 1.0), (30.0, 1, 2.0), (3.0, 3, 1 / 3), (0.6, 3, 0.2)],
+)
+def test_all_servers_can_be_tried_in_a_third_of_the_timeout(
+    timeout_s: float,
+    size: int,
+    limit_s: float,
+) -> None:
+    assert dialer(size=size).limit_s(timeout_s) == pytest.approx(limit_s)
+
+
+def test_a_long_outage_has_a_short_log(caplog: pytest.LogCaptureFixture) -> None:
+    one = dialer()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(1000):
+            one.failed(("a", 1), "refused")
+    assert len(caplog.records) == 10
+    assert caplog.records[-1].getMessage() == "no session from a:1 (512): refused"
