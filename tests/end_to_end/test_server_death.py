@@ -23,7 +23,8 @@ ROOT = "/namespace/public/default"
 def server_port_of(daemon: DaemonProcess, ports: set[int]) -> int:
     """The port of the server that a daemon is connected to."""
     for connection in psutil.Process(daemon.pid).net_connections("tcp"):
-        if connection.raddr and connection.raddr.port in ports:
+        established = connection.status == psutil.CONN_ESTABLISHED
+        if established and connection.raddr.port in ports:
             return int(connection.raddr.port)
     raise AssertionError("not connected")
 

@@ -5,7 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from broker_ctl.errors import Ambiguous, BadVersion, MultiFailed, NodeExists, SessionExpired
+from broker_ctl.errors import (
+    Ambiguous,
+    BadVersion,
+    MultiFailed,
+    NodeExists,
+    SessionExpired,
+    StoreError,
+)
 from broker_ctl.store.interface import (
     ANY_VERSION,
     Check,
@@ -277,10 +284,10 @@ async def test_an_applied_transaction_that_was_written_over_is_not_answered_with
     assert (await observer.children("/")) == ["policies", "seat"]
 
 
-async def failure_of(work: Awaitable[object]) -> BaseException | None:
+async def failure_of(work: Awaitable[object]) -> StoreError | None:
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - it is what the test looks at
+    except StoreError as error:
         return error
     return None
 

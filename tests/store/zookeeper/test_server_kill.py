@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import statistics
+import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -19,7 +20,7 @@ from tests.store.zookeeper.conftest import OpenStore
 from tests.support.ensemble import SharedEnsemble, SharedServer
 from tests.support.waiting import eventually
 
-KILLS = int(os.environ.get("BROKER_CTL_SERVER_KILLS", "20"))
+ROUNDS = max(1, int(os.environ.get("BROKER_CTL_SERVER_KILLS", "20")) // 2)
 EPHEMERALS = [f"/owned/{number}" for number in range(5)]
 
 
@@ -131,13 +132,13 @@ async def test_a_killed_server_costs_neither_the_session_nor_what_it_owns(
     victim = Victim(store, ensemble3, store.session_id)
     await victim.settle()
     followers_s, elections_s, leaders_s = [], [], []
-    for _ in range(KILLS // 2):
+    for _ in range(ROUNDS):
         followers_s.append(await kill_follower(victim))
         election_s, leader_s = await kill_leader(victim)
         elections_s.append(election_s)
         leaders_s.append(leader_s)
     figures = {
-        "kills": KILLS,
+        "kills": victim.kills,
         "follower_killed_to_answer_median_ms": median_ms(followers_s),
         "follower_killed_to_answer_max_ms": round(max(followers_s) * 1000),
         "leader_killed_to_new_leader_median_ms": median_ms(elections_s),
@@ -145,4 +146,4 @@ async def test_a_killed_server_costs_neither_the_session_nor_what_it_owns(
         "new_leader_to_answer_max_ms": round(max(leaders_s) * 1000),
     }
     with capsys.disabled():
-        print(f"\n{json.dumps(figures)}")  # noqa: T201 - the figures are for whoever runs it
+        sys.stdout.write(f"\n{json.dumps(figures)}\n")

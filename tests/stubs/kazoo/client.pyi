@@ -1,8 +1,9 @@
 from collections.abc import Callable
+from typing import TypeAlias
 
 from kazoo.protocol.states import WatchedEvent, ZnodeStat
 
-_Watch = Callable[[WatchedEvent], object]
+_Watch: TypeAlias = Callable[[WatchedEvent], object]
 
 class KazooClient:
     def __init__(
