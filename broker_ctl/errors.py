@@ -18,6 +18,7 @@ Each class says whether the same call may succeed when it is made again (``can_r
           SessionExpired               the server ended the session: its ephemerals are gone
           SessionMoved                 another connection took the session over
           AuthFailed                   the server refused our credentials
+          RetriesUsedUp                no session within the number of attempts allowed
         StoreClosed
         CorruptRecord                  a payload that does not decode
         NewerVersion                   a node under /broker-ctl written by a newer release
@@ -162,6 +163,10 @@ class SessionMoved(SessionError):
 
 class AuthFailed(SessionError):
     """The server refused our credentials."""
+
+
+class RetriesUsedUp(SessionError):
+    """No session came about within the number of attempts that is allowed."""
 
 
 class StoreClosed(StoreError):

@@ -10,7 +10,7 @@ from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.daemon import session_file
 from broker_ctl.daemon.stores import open_store, read_secret
 from broker_ctl.errors import StartError
-from broker_ctl.instruments.declared import Instruments
+from broker_ctl.instruments.declared import Instruments, StoreInstruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.session import StopMode
 from broker_ctl.store.interface import MetadataStore
@@ -51,8 +51,8 @@ def lay(settings: Settings, clock: Clock, draws: random.Random) -> Foundation:
         StartError, SettingsError: a file that cannot be read, or is no secret or certificate.
     """
     urls = broker_urls(settings)
-    store, configuration_store = _stores(settings, draws)
     nonce, instruments = secrets.token_hex(16), Instruments()
+    store, configuration_store = _stores(settings, draws, instruments.store)
     metadata: MetadataStore = MeasuredStore(store, instruments.store, clock)
     configuration = metadata
     if configuration_store is not store:
@@ -103,7 +103,9 @@ def broker_urls(settings: Settings) -> BrokerUrls:
     )
 
 
-def _stores(settings: Settings, draws: random.Random) -> tuple[ZooKeeperStore, ZooKeeperStore]:
+def _stores(
+    settings: Settings, draws: random.Random, instruments: StoreInstruments
+) -> tuple[ZooKeeperStore, ZooKeeperStore]:
     """The store of the brokers, and that of the configuration, which may be the same."""
     metadata, session = settings.metadata, settings.session
     if metadata.store_url is None or metadata.configuration_url is None:
@@ -111,11 +113,22 @@ def _stores(settings: Settings, draws: random.Random) -> tuple[ZooKeeperStore, Z
     reattach = (0, b"")
     if session.stop_mode is StopMode.KEEP and session.session_directory is not None:
         reattach = session_file.take(session.session_directory)
-    store = open_store(settings, metadata.store_url, "metadata-store", draws, reattach)
+    store = open_store(
+        settings,
+        metadata.store_url,
+        "metadata-store",
+        draws,
+        instruments=instruments,
+        reattach=reattach,
+        max_retries=session.reconnect_max_retries,
+    )
     if metadata.configuration_url == metadata.store_url:
         return store, store
+    # Nothing is owned there, so an outage of it never ends the process.
     name = "configuration-metadata-store"
-    return store, open_store(settings, metadata.configuration_url, name, draws)
+    return store, open_store(
+        settings, metadata.configuration_url, name, draws, instruments=instruments
+    )
 
 
 def _credentials(settings: Settings) -> Credentials | None:

@@ -14,7 +14,7 @@ from broker_ctl.daemon import exit_codes, session_file
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.serving import Serving
-from broker_ctl.errors import BrokerCtlError, StoreClosed
+from broker_ctl.errors import BrokerCtlError, RetriesUsedUp, StoreClosed
 from broker_ctl.settings.session import SessionExpiredPolicy, StopMode
 from broker_ctl.surface.parts import Readiness
 
@@ -70,12 +70,13 @@ class Daemon:
             # A stop closes the store under whoever still waits for its first connection.
             if not self._is_stopping:
                 raise
-        if self._is_stopping:
-            return
-        # Nobody else closes the store before a stop: it gave up by itself.
-        self._exit_code = exit_codes.RETRIES_USED_UP
-        log.error("the ZooKeeper session was given up")
-        self._ended.set()
+        except* RetriesUsedUp as used_up:
+            log.warning("%s", used_up.exceptions[0])
+        if not self._is_stopping:
+            # Nobody else closes the store before a stop: it gave up by itself.
+            log.error("zookeeperSessionReconnectMaxRetries is used up: ending")
+            self._exit_code = exit_codes.RETRIES_USED_UP
+            self._ended.set()
 
     def _session_changed(self, action: Action) -> None:
         policy = self._base.settings.session.expired_policy

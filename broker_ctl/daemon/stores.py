@@ -5,6 +5,7 @@ import ssl
 from pathlib import Path
 
 from broker_ctl.errors import StartError
+from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
@@ -48,7 +49,10 @@ def open_store(
     url: StoreUrl,
     name: str,
     draws: random.Random,
+    *,
+    instruments: StoreInstruments,
     reattach: tuple[int, bytes] = (0, b""),
+    max_retries: int = -1,
 ) -> ZooKeeperStore:
     """A store that is yet to be started; ``reattach`` is a session to take up again."""
     zookeeper, metadata = settings.zookeeper, settings.metadata
@@ -69,6 +73,8 @@ def open_store(
             tls=tls_context(settings),
             session_id=session_id,
             password=password,
+            max_retries=max_retries,
+            on_sent=lambda wait_s: instruments.queue_wait_ms.observe(wait_s * 1000, name),
         ),
         draws,
     )

@@ -1,7 +1,7 @@
 """What this leading has seen and done of each bundle, beside its load."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,22 +49,24 @@ class BundleMemory:
         return self._bundles.get(bundle) or Remembered()
 
     def _entry(self, bundle: Bundle) -> Remembered:
-        return self._bundles.setdefault(bundle, Remembered())
+        entry = self._bundles.get(bundle)
+        if entry is None:
+            entry = self._bundles[bundle] = Remembered()
+        return entry
 
-    def owned(self, bundle: Bundle, broker_id: str) -> None:
+    def owned(self, bundle: Bundle, broker_id: str) -> Remembered:
         """Its owner node says so."""
         entry = self._entry(bundle)
         entry.owner, entry.free_since_s = broker_id, None
+        return entry
 
     def reported(self, bundle: Bundle, broker_id: str) -> None:
         """The report of one live broker has it, and no other's."""
-        self.owned(bundle, broker_id)
-        self._entry(bundle).given_to = None
+        self.owned(bundle, broker_id).given_to = None
 
     def given(self, bundle: Bundle, broker_id: str) -> None:
         """A broker took it by our order."""
-        self.owned(bundle, broker_id)
-        self._entry(bundle).given_to = broker_id
+        self.owned(bundle, broker_id).given_to = broker_id
 
     def free(self, bundle: Bundle, last_reporter: str | None) -> None:
         """It has no owner node; ``last_reporter`` had it, unless somebody is known to since."""
@@ -90,10 +92,10 @@ class BundleMemory:
                 entry.split_s = self._clock.now_s()
             entry.owner = entry.owner or owner
 
-    def keep_only(self, bundles: Iterable[Bundle]) -> None:
-        """Forget all others."""
-        kept = frozenset(bundles)
-        self._bundles = {b: entry for b, entry in self._bundles.items() if b in kept}
+    def keep_only(self, bundles: Mapping[Bundle, object]) -> None:
+        """Forget all others, once they are more than a few."""
+        if len(self._bundles) > 2 * len(bundles):
+            self._bundles = {b: entry for b, entry in self._bundles.items() if b in bundles}
 
     def moved(self, bundle: Bundle, throughput_bytes: float) -> None:
         """A move has ended, and counts for the hour's budget."""

@@ -168,9 +168,10 @@ class LoadBoard:
     def forget_silent(self, limit_s: float) -> None:
         """Forget what nobody owned or reported for ``limit_s``."""
         oldest_s = self._clock.now_s() - limit_s
-        reported = self.reporters()
-        for bundle, heard_s in list(self._heard_s.items()):
-            if heard_s < oldest_s and bundle not in reported:
+        silent = [bundle for bundle, heard_s in self._heard_s.items() if heard_s < oldest_s]
+        reported = self.reporters() if silent else {}
+        for bundle in silent:
+            if bundle not in reported:
                 self._forget(bundle)
 
     def _forget(self, bundle: Bundle) -> None:

@@ -25,6 +25,8 @@ from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.survey import Survey
 
 _FRESH_S: Final = 1.0
+# In a large cluster a view takes its time: so much of it may go into views for lookups.
+_VIEWING_RATIO: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Placements:
         self._survey = survey
         self._reserved: dict[Bundle, Reservation] = {}
         self._full: ClusterView | None = None
+        self._fresh_s = _FRESH_S
         # Brokers with all that was promised to them, and no bundles: cheap to change per choice.
         self._promised: ClusterView | None = None
         self._turn = asyncio.Lock()
@@ -97,7 +100,7 @@ class Placements:
             return choice.broker_id
 
     def _candidates(self, view: ClusterView, excluded: frozenset[str]) -> Sequence[str]:
-        """The view is up to a second old, the registry is not."""
+        """The view is some time old, the registry is not."""
         able = view.receivers(self._parts.rules().placement_rules.report_ttl_s)
         return [b for b in able if b not in excluded and self._parts.can_receive(b)]
 
@@ -119,9 +122,11 @@ class Placements:
         return now_s < held.until_s and not is_reported and self._parts.can_receive(held.broker_id)
 
     async def _fresh(self, now_s: float) -> ClusterView:
-        """The brokers with their promises, at most a second old."""
-        if self._full is None or now_s - self._full.taken_at_s >= _FRESH_S:
+        """The brokers with their promises, about a second old at most."""
+        if self._full is None or now_s - self._full.taken_at_s >= self._fresh_s:
             self._full = await self._survey.take(draw_seed=self._leadership.epoch)
+            took_s = self._parts.clock.now_s() - now_s
+            self._fresh_s = max(_FRESH_S, took_s / _VIEWING_RATIO)
             self._promised = None
         if self._promised is None:
             self._reserved = {

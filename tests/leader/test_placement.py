@@ -1,9 +1,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
+from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import AuthorityLost, NoBroker
 from broker_ctl.leader.leading import Leading
@@ -137,6 +139,31 @@ async def test_whoever_was_asked_in_vain_is_not_chosen_again(leading: Leading, r
     assert await leading.placements.choose(bundle, frozenset({A, B})) == C
     with pytest.raises(NoBroker):
         await leading.placements.choose(bundle, frozenset({A, B, C}))
+
+
+async def test_views_for_lookups_take_up_a_small_part_of_the_time(
+    cluster: LeaderCluster, ring: Ring, clock: ManualClock
+) -> None:
+    """A view of a large cluster takes long: a burst of lookups must not take one after another."""
+    parts = cluster.parts(A)
+
+    async def slow_ring_of(namespace: Namespace) -> Ring:
+        clock.time_s += 2.0
+        return await parts.ring_of(namespace)
+
+    await cluster.brokers[B].acquire(ring.bundles[0])
+    leading = Leading.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
+    await leading.board.start()
+    await cluster.synced(leading)
+    await leading.placements.place(ring.bundles[1])
+    first = leading.survey.latest
+    clock.time_s += 30.0
+    await leading.placements.place(ring.bundles[2])
+    assert leading.survey.latest is first
+    clock.time_s += 30.0
+    await leading.placements.place(ring.bundles[3])
+    assert leading.survey.latest is not first
+    await leading.board.close()
 
 
 async def test_without_authority_nothing_is_promised(

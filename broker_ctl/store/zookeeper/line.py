@@ -7,6 +7,7 @@ keeps its place there until the reply comes, so that the bound holds for the ser
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ class _Request:
 
     call: wire.Call[Any]
     future: "asyncio.Future[Any]"
+    made_s: float
     is_sent: bool = False
     session_id: int = 0
     zxid_before: int = 0
@@ -31,8 +33,9 @@ class _Request:
 class RequestLine:
     """Requests that wait for a connection, and the connection that takes them."""
 
-    def __init__(self, max_in_flight: int) -> None:
+    def __init__(self, max_in_flight: int, on_sent: Callable[[float], None] | None = None) -> None:
         self._max_in_flight = max_in_flight
+        self._on_sent = on_sent
         # Ordered as a queue, and a request in the middle can leave it at once.
         self._waiting: OrderedDict[_Request, None] = OrderedDict()
         self._connection: Connection | None = None
@@ -61,7 +64,8 @@ class RequestLine:
             SessionExpired: the session ended before the request was sent.
         """
         self.check_open()
-        request = _Request(call, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        request = _Request(call, loop.create_future(), loop.time())
         self._waiting[request] = None
         try:
             async with asyncio.timeout(timeout_s):
@@ -91,6 +95,8 @@ class RequestLine:
                 request.is_sent = True
                 request.session_id, request.zxid_before = self._session_id, self.last_zxid
                 connection.send(request.call, request.future)
+                if self._on_sent is not None:
+                    self._on_sent(request.future.get_loop().time() - request.made_s)
 
     def connect(self, connection: Connection, session_id: int) -> None:
         """A connection takes what waits, and what comes."""

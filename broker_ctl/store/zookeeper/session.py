@@ -52,6 +52,9 @@ class SessionOptions:
         max_frame_bytes: jute.maxbuffer of the servers.
         digest: ``user:password`` for digest authentication.
         session_id, password: a session of an earlier process to take up again, or 0.
+        max_retries: attempts after an outage has outlasted the session timeout, when the session
+            must be presumed lost; -1: no limit.
+        on_sent: told how long, in seconds, each request waited in line.
     """
 
     hosts: Sequence[tuple[str, int]]
@@ -62,6 +65,8 @@ class SessionOptions:
     tls: ssl.SSLContext | None = None
     session_id: int = 0
     password: bytes = field(default=b"", repr=False)
+    max_retries: int = -1
+    on_sent: Callable[[float], None] | None = None
 
 
 class Session:
@@ -74,7 +79,7 @@ class Session:
         self._session_id = options.session_id
         self._password = options.password or _NO_PASSWORD
         self._timeout_s = 0.0  # as negotiated
-        self._line = RequestLine(options.max_in_flight)
+        self._line = RequestLine(options.max_in_flight, options.on_sent)
         self._listeners: list[SessionListener] = []
         self._watches = WatchTable()
         self._connected = asyncio.Event()
@@ -178,7 +183,7 @@ class Session:
     async def _connect(self) -> Connection | None:
         """Try server after server until one takes us; None once closed."""
         loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        began_s, retries = loop.time(), 0
         while not self._line.is_closed:
             timeout_s = self._timeout_s or self._options.timeout_s
             host = self._dialer.next_host()
@@ -189,7 +194,13 @@ class Session:
                 self._end(error)
             except (errors.StoreError, TimeoutError) as error:
                 self._dialer.failed(host, str(error) or "timed out")
-                await asyncio.sleep(self._dialer.delay_s(timeout_s, loop.time() - began_s))
+                outage_s = loop.time() - began_s
+                retries += outage_s > timeout_s
+                if 0 <= self._options.max_retries < retries:
+                    why = f"no session after {outage_s:.0f} s and {retries} more attempts: {error}"
+                    self._end(errors.RetriesUsedUp(why))
+                    return None
+                await asyncio.sleep(self._dialer.delay_s(timeout_s, outage_s))
             else:
                 self._dialer.succeeded()
                 if connection is not None:

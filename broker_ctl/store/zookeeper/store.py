@@ -60,6 +60,7 @@ class StoreOptions:
         session_timeout_s: asked for; the server clamps it.
         operation_timeout_s: every call ends by then.
         session_id, password: a session of an earlier process to take up again.
+        max_retries, on_sent: see `SessionOptions`.
     """
 
     hosts: str
@@ -73,6 +74,8 @@ class StoreOptions:
     tls: ssl.SSLContext | None = None
     session_id: int = 0
     password: bytes = field(default=b"", repr=False)
+    max_retries: int = -1
+    on_sent: Callable[[float], None] | None = None
 
 
 class ZooKeeperStore:
@@ -91,6 +94,8 @@ class ZooKeeperStore:
                 tls=options.tls,
                 session_id=options.session_id,
                 password=options.password,
+                max_retries=options.max_retries,
+                on_sent=options.on_sent,
             ),
             draws or random.SystemRandom(),
         )

@@ -341,7 +341,10 @@ async def test_a_request_that_was_given_up_keeps_its_place_in_the_order(play: Pl
     assert connection.in_flight == 0
 
 
-async def test_requests_of_one_turn_of_the_loop_leave_in_one_write(play: Play) -> None:
+async def test_requests_of_one_turn_of_the_loop_leave_in_one_write(
+    play: Play,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def script(peer: Peer) -> None:
         while True:
             peer.send(node_reply((await peer.request()).xid, b"1"))
@@ -356,7 +359,7 @@ async def test_requests_of_one_turn_of_the_loop_leave_in_one_write(play: Play) -
         writes += 1
         write(data)
 
-    connection._transport.write = counted  # type: ignore[method-assign] # to count
+    monkeypatch.setattr(connection._transport, "write", counted)
     for answer in [ask(connection, wire.get("/a")) for _ in range(100)]:
         await answer
     assert writes == 1

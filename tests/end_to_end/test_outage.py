@@ -1,0 +1,24 @@
+"""ZooKeeper is gone, for a while or for good."""
+
+import asyncio
+
+from broker_ctl.daemon import exit_codes
+from broker_ctl.embedded.ports import port_of, reserve_port
+from tests.end_to_end.conftest import NewCluster
+
+
+async def test_with_a_limit_the_daemon_ends_with_a_code_of_its_own(
+    new_cluster: NewCluster,
+) -> None:
+    with reserve_port() as nobody_listens:
+        cluster = new_cluster(
+            1,
+            metadataStoreUrl=f"zk:127.0.0.1:{port_of(nobody_listens)}",
+            metadataStoreSessionTimeoutMillis="4000",
+            zookeeperSessionReconnectMaxRetries="3",
+        )
+        async with cluster as daemons:
+            only = daemons.all[0]
+            async with asyncio.timeout(20):
+                assert await only.wait() == exit_codes.RETRIES_USED_UP
+            assert "zookeeperSessionReconnectMaxRetries" in only.files.log.read_text()
