@@ -74,6 +74,7 @@ class Managers:
     orders: OwnOrders
     dataplane_watch: DataPlaneWatch
     reporter: LoadReporter
+    history: HistoryWriter | None
     journal: DecisionJournal
 
 
@@ -161,6 +162,18 @@ def _coordinate(base: Foundation) -> Coordination:
     )
 
 
+def _reporter(base: Foundation, registry: Registry, dataplane: DataPlane) -> LoadReporter:
+    return LoadReporter(
+        dataplane=dataplane,
+        usage=usage_source(base.settings, dataplane, base.clock),
+        registry=registry,
+        clock=base.clock,
+        rules=lambda: report_rules(base.settings),
+        urls=base.urls,
+        version=version("broker-ctl"),
+    )
+
+
 def _manage(base: Foundation, coordination: Coordination) -> Managers:
     settings, clock = base.settings, base.clock
     dataplane = build_dataplane(settings, clock, base.draws)
@@ -171,6 +184,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         default_bundles=settings.splitting.default_bundles,
     )
     owners = Owners(base.metadata, coordination.registry, clock, settings.session.reclaim_grace_s)
+    reporter = _reporter(base, coordination.registry, dataplane)
     ownership = Ownership(
         OwnershipParts(
             store=base.metadata,
@@ -184,6 +198,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         ),
         base.urls,
         settings.session.bundle_unloading_timeout_s,
+        reporter.bundles_changed,
     )
     base.watcher.listen_grants(ownership.granted)
     orders = OwnOrders(
@@ -193,17 +208,8 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         watcher=base.watcher,
         seat=paths.LOADBALANCE_SEAT,
     )
-    reporter = LoadReporter(
-        dataplane=dataplane,
-        usage=usage_source(settings, dataplane, clock),
-        registry=coordination.registry,
-        clock=clock,
-        rules=lambda: report_rules(settings),
-        urls=base.urls,
-        version=version("broker-ctl"),
-    )
     directory = settings.history.directory
-    history = None if directory is None else HistoryWriter(directory, ownership.broker_id, clock)
+    history = None if directory is None else HistoryWriter(directory, base.urls.broker_id, clock)
     failure_timeout_s = settings.dataplane.failure_timeout_s
     return Managers(
         dataplane=dataplane,
@@ -213,6 +219,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         orders=orders,
         dataplane_watch=DataPlaneWatch(dataplane, ownership, clock, failure_timeout_s),
         reporter=reporter,
+        history=history,
         journal=DecisionJournal(history),
     )
 

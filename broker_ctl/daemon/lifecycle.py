@@ -50,6 +50,8 @@ class Daemon:
         """
         self._base.watcher.listen(self._session_changed)
         await self._assembly.surface.start()
+        if self._managers.history is not None:
+            await self._managers.history.start()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
@@ -153,3 +155,5 @@ class Daemon:
             await base.configuration_store.close()
         await self._assembly.surface.stop(_SURFACE_S)
         await self._assembly.peers_http.close()
+        if managers.history is not None:
+            await managers.history.close()

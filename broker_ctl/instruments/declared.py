@@ -38,12 +38,6 @@ class StoreInstruments:
             ("name",),
             bounds=_BATCH,
         )
-        self.batch_size = Histogram(
-            "pulsar_batch_metadata_store_batch_size",
-            "Operations in a batch.",
-            ("name",),
-            bounds=_BATCH,
-        )
         self.cache_reads = Total(
             "broker_ctl_cache_reads_total",
             "Reads of a cache, answered from memory (hit) or from the store (miss).",

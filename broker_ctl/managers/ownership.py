@@ -7,8 +7,8 @@ One door to the acts on them: `acquire.py`, `release.py`, `split.py` and, after 
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -71,9 +71,16 @@ class OwnershipParts:
 class Ownership:
     """What this broker holds, and how it comes and goes."""
 
-    def __init__(self, parts: OwnershipParts, urls: BrokerUrls, unload_s: float) -> None:
+    def __init__(
+        self,
+        parts: OwnershipParts,
+        urls: BrokerUrls,
+        unload_s: float,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._parts = parts
         self._unload_s = unload_s
+        self._on_change = on_change
         self._holdings = Holdings()
         record = NamespaceEphemeralData(urls)
         self._releaser = Releaser(
@@ -176,7 +183,8 @@ class Ownership:
         if self.is_draining:
             raise Draining(f"{self.broker_id} is draining")
         self._check_ready()
-        return await self._acquirer.acquire(bundle, guards)
+        with self._telling():
+            return await self._acquirer.acquire(bundle, guards)
 
     async def unload(self, bundle: Bundle) -> Unloaded:
         """Close and give up by order of an operator; the next lookup places it.
@@ -204,7 +212,8 @@ class Ownership:
             AuthorityLost: the session ended meanwhile.
         """
         self._check_ready()
-        return await self._releaser.release(bundle, token, unload_s, guards)
+        with self._telling():
+            return await self._releaser.release(bundle, token, unload_s, guards)
 
     async def split(
         self,
@@ -222,7 +231,8 @@ class Ownership:
             AuthorityLost: the session ended meanwhile.
         """
         self._check_ready()
-        return await self._splitter.split(bundle, algorithm, boundaries, guards)
+        with self._telling():
+            return await self._splitter.split(bundle, algorithm, boundaries, guards)
 
     async def drain(self, deadline_s: float) -> int:
         """Take nothing more and give everything up; answers with what could not be in time."""
@@ -283,7 +293,8 @@ class Ownership:
         await self._begin(epoch)
 
     async def _begin(self, epoch: int) -> Reclaimed:
-        reclaimed = await self._reclaim.run(epoch)
+        with self._telling():
+            reclaimed = await self._reclaim.run(epoch)
         self._ready_epoch = epoch
         self.granted(self._grant)
         return reclaimed
@@ -313,3 +324,12 @@ class Ownership:
         # In any other state an act is going on, which finds its lock gone.
         if held.state is BundleState.OWNED:
             self._releaser.give_up(held)
+        self._on_change()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Whatever comes of it: what is held may be another set now."""
+        try:
+            yield
+        finally:
+            self._on_change()

@@ -7,6 +7,10 @@ from ssl import SSLContext
 
 from aiohttp import web
 
+from broker_ctl.embedded.ports import port_of, reserve_port
+
+_HELD: list[socket.socket] = []
+
 
 @asynccontextmanager
 async def serving(
@@ -25,8 +29,7 @@ async def serving(
 
 
 def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """A port that nobody listens on, and that nobody else is given while the tests run."""
+    held = reserve_port()
+    _HELD.append(held)
+    return port_of(held)
