@@ -142,7 +142,12 @@ class Trial:
             self._ensemble(directory) as hosts,
             HttpClient(timeout_s=5.0, max_body_bytes=8 << 20) as http,
         ):
-            settings = {"metadataStoreUrl": f"zk:{hosts}", **SETTINGS}
+            settings = {
+                "metadataStoreUrl": f"zk:{hosts}",
+                **SETTINGS,
+                # One start for all, or a bundle's load would jump when it moves.
+                "simulatedOriginSeconds": f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f}",
+            }
             daemons = Daemons(directory, self._options.brokers, settings)
             async with daemons:
                 await daemons.wait_ready(http)

@@ -36,9 +36,7 @@ def build_dataplane(settings: Settings, clock: Clock, draws: random.Random) -> D
                 broker_id=settings.broker.broker_id,
                 draw=draws,
                 act_log=None if path is None else FileActLog(path, _ACT_LOG_BYTES),
-                # All brokers of a machine count from its start, or a bundle's load would jump
-                # when it moves.
-                origin_s=0.0,
+                origin_s=chosen.simulated_origin_s,
             )
         case DataPlaneKind.WEBHOOK:
             if chosen.url is None or chosen.secret_file is None:

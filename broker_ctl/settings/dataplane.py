@@ -72,6 +72,13 @@ class DataPlaneSettings:
     simulated_seed: Annotated[
         int, Setting("simulatedSeed", "Seed of the draws of dataPlane=simulated.")
     ] = 0
+    simulated_origin_s: Annotated[
+        float | None,
+        Setting(
+            "simulatedOriginSeconds",
+            "Start of the workload on CLOCK_BOOTTIME, to share it; empty: when the daemon starts.",
+        ),
+    ] = None
 
     @property
     def request_timeout_s(self) -> float:

@@ -1,0 +1,70 @@
+"""A request on the wire, and how it ends."""
+
+import asyncio
+import struct
+from typing import Any
+
+from broker_ctl import errors
+from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.codes import error_of
+
+
+class Pending:
+    """Waits for its reply; a caller that gave up has cancelled its future, its place stays."""
+
+    __slots__ = ("call", "future", "sent_s", "xid")
+
+    def __init__(
+        self,
+        xid: int,
+        call: wire.Call[Any] | None,
+        future: "asyncio.Future[Any]",
+        sent_s: float,
+    ) -> None:
+        self.xid = xid
+        self.call = call
+        self.future = future
+        self.sent_s = sent_s
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it may be asked again, whatever became of it."""
+        return self.call is not None and not self.call.is_write
+
+    def answer(self, data: bytes) -> None:
+        """A reply without an error came."""
+        future, call = self.future, self.call
+        if future.done():
+            return
+        if call is None:
+            future.set_result(None)
+            return
+        try:
+            future.set_result(call.decode(data, wire.REPLY_HEADER_BYTES))
+        except errors.StoreError as error:
+            future.set_exception(error)
+        except (struct.error, UnicodeDecodeError, IndexError) as error:
+            # A write was done, but with what result has to be read back.
+            kind = errors.Ambiguous if call.is_write else errors.StoreError
+            future.set_exception(kind(f"{call}: unreadable reply: {error}"))
+
+    def refuse(self, code: int) -> errors.StoreError:
+        """The server answered with an error; returns what the caller is told."""
+        error = error_of(code, self.call.path if self.call else "")
+        gave_up = errors.ConnectionLoss | errors.OperationTimeout
+        if self.call is not None and self.call.is_write and isinstance(error, gave_up):
+            # A server that gave up waiting does not know what became of the write.
+            error = errors.Ambiguous(str(error))
+        self.fail(error)
+        return error
+
+    def lose(self, why: errors.StoreError) -> None:
+        """The connection ended before the reply came."""
+        is_write = self.call is not None and self.call.is_write
+        kind = errors.Ambiguous if is_write else errors.ConnectionLoss
+        self.fail(kind(f"{self.call or 'request'}: {why}"))
+
+    def fail(self, error: errors.StoreError) -> None:
+        """It has no answer, and never will have."""
+        if not self.future.done():
+            self.future.set_exception(error)
