@@ -12,7 +12,7 @@ from typing import Final
 from broker_ctl.coordination.locks import Lock, Locks
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.splitting.catalog import SPLITTING
 from broker_ctl.core.splitting.request import SplitAlgorithm, SplitRequest
@@ -103,7 +103,7 @@ class Splitter:
     ) -> tuple[Bundle, ...]:
         try:
             topics = await self._dataplane.topics(held.bundle)
-            hashes = tuple(Topic.parse(topic).ring_hash for topic in topics)
+            hashes = tuple(map(ring_hash, topics))
             points = boundaries or cut(SplitRequest(held.bundle.range, hashes))
             nodes = await self._replace_nodes(held.bundle, lock, points, guards) if points else ()
         except BaseException:

@@ -18,30 +18,12 @@ from aiozk.protocol.request import Request
 from broker_ctl import errors
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.codes import error_of
+from broker_ctl.store.zookeeper.frames import Frames
+from broker_ctl.store.zookeeper.pending import Pending
 
-_LENGTH = struct.Struct("!i")
 _MAX_XID: Final = 0x7FFFFFFF
 # Beyond jute.maxbuffer a server sends nothing; the slack is for headers.
 _FRAME_SLACK_BYTES: Final = 1 << 20
-
-
-class _Pending:
-    """A request on the wire, waiting for its reply."""
-
-    __slots__ = ("call", "future", "sent_s", "xid")
-
-    def __init__(
-        self,
-        xid: int,
-        call: wire.Call[Any] | None,
-        future: "asyncio.Future[Any]",
-        sent_s: float,
-    ) -> None:
-        self.xid = xid
-        self.call = call
-        self.future = future
-        self.sent_s = sent_s
 
 
 class Connection(asyncio.Protocol):
@@ -58,16 +40,14 @@ class Connection(asyncio.Protocol):
         self._on_zxid = on_zxid
         self._on_room = on_room
         self._max_request_bytes = max_frame_bytes
-        self._max_frame_bytes = max_frame_bytes + _FRAME_SLACK_BYTES
+        self._frames = Frames(max_frame_bytes + _FRAME_SLACK_BYTES)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._partial = bytearray()
-        self._wanted = _LENGTH.size  # bytes of the frame that `_partial` begins with
         self._out: list[bytes] = []
-        self._pending: deque[_Pending] = deque()
+        self._pending: deque[Pending] = deque()
         self._handshake: asyncio.Future[wire.Handshake] = self._loop.create_future()
         self._closed: asyncio.Future[errors.StoreError] = self._loop.create_future()
-        self._ping: _Pending | None = None
+        self._pinged_s: float | None = None  # when, while the ping has no answer
         self._xid = 0
         self._last_sent_s = self._loop.time()
 
@@ -111,17 +91,13 @@ class Connection(asyncio.Protocol):
         except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
             raise errors.ConnectionLoss(f"{host}:{port}: {error}") from error
         try:
-            return connection, await connection.shake_hands(request)
+            connection._write(wire.frame(request, None))
+            return connection, await connection._handshake
         except BaseException:
             connection.abort("no handshake")
             raise
 
     # What the session asks of it.
-
-    async def shake_hands(self, request: Request) -> wire.Handshake:
-        """Send the connect request, the first frame, and wait for its answer."""
-        self._write(wire.frame(request, None))
-        return await self._handshake
 
     def send(self, call: wire.Call[Any], future: "asyncio.Future[Any]") -> None:
         """Put a request on the wire; its reply or failure settles ``future``.
@@ -143,8 +119,8 @@ class Connection(asyncio.Protocol):
         Pings are the one request whose reply may overtake others: the server answers it out of
         its pipeline, so it has a place of its own outside the order.
         """
-        if self._ping is None and not self._closed.done():
-            self._ping = _Pending(wire.XID_PING, None, self._loop.create_future(), self._now())
+        if self._pinged_s is None and not self._closed.done():
+            self._pinged_s = self._loop.time()
             self._write(wire.frame(wire.ping(), wire.XID_PING))
 
     def abort(self, why: str) -> None:
@@ -171,15 +147,15 @@ class Connection(asyncio.Protocol):
     @property
     def idle_s(self) -> float:
         """Seconds since anything was sent."""
-        return self._now() - self._last_sent_s
+        return self._loop.time() - self._last_sent_s
 
     @property
     def unanswered_s(self) -> float:
         """Age of the oldest request or ping without an answer, 0 without any."""
-        waiting = [self._ping] if self._ping is not None else []
-        if self._pending:
-            waiting.append(self._pending[0])
-        return max((self._now() - pending.sent_s for pending in waiting), default=0.0)
+        sent_s = [self._pending[0].sent_s] if self._pending else []
+        if self._pinged_s is not None:
+            sent_s.append(self._pinged_s)
+        return self._loop.time() - min(sent_s) if sent_s else 0.0
 
     # What the transport tells it.
 
@@ -189,40 +165,21 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Cut frames; a frame that spans many reads is gathered without copying it again."""
-        if self._partial:
-            self._partial += data
-            if len(self._partial) < self._wanted:
-                return
-            data = bytes(self._partial)
-            self._partial.clear()
-        offset, size = 0, len(data)
-        self._wanted = _LENGTH.size
-        while size - offset >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(data, offset)
-            if not 0 <= length <= self._max_frame_bytes:
-                self._refuse(length)
-                return
-            end = offset + _LENGTH.size + length
-            if end > size:
-                self._wanted = end - offset
-                break
-            self._frame(data[offset + _LENGTH.size : end])
-            if self._closed.done():
-                return
-            offset = end
-        if offset < size:
-            self._partial += data[offset:]
-        if offset:
+        """Take every whole frame, then let more requests go."""
+        try:
+            for frame in self._frames.cut(data):
+                self._take(frame)
+                if self._closed.done():
+                    return
+        except errors.TooLarge as error:
+            if self._pending and self._pending[0].is_read:
+                # To ask for it again would end the next connection too, and so on.
+                self._pending[0].fail(errors.TooLarge(f"{self._pending[0].call}: {error}"))
+            self.abort(str(error))
+        except (struct.error, UnicodeDecodeError) as error:
+            self.abort(f"not a ZooKeeper server, or cut short: {error}")
+        else:
             self._on_room()
-
-    def _refuse(self, length: int) -> None:
-        """End the connection over a frame that is too long to be taken, or no frame at all."""
-        what = f"a frame of {length} bytes"
-        if self._pending and (call := self._pending[0].call) and not call.is_write:
-            # To ask for it again would end the next connection too, and so on.
-            self._fail_one(self._pending[0], errors.TooLarge(f"{call}: {what}"))
-        self.abort(what)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone: everything unanswered fails now, not at some timeout."""
@@ -232,9 +189,6 @@ class Connection(asyncio.Protocol):
 
     # Inside.
 
-    def _now(self) -> float:
-        return self._loop.time()
-
     def _enqueue(
         self,
         xid: int,
@@ -242,15 +196,15 @@ class Connection(asyncio.Protocol):
         record: Request,
         future: "asyncio.Future[Any]",
     ) -> None:
-        pending = _Pending(xid, call, future, self._now())
+        pending = Pending(xid, call, future, self._loop.time())
         if self._closed.done():
-            self._fail_one(pending, errors.ConnectionLoss(f"{call or 'request'}: not sent"))
+            pending.fail(errors.ConnectionLoss(f"{call or 'request'}: not sent"))
             return
         data = wire.frame(record, xid)
         if len(data) > self._max_request_bytes:
             # The server would close the connection without a word, and so for every attempt.
             what = f"{call}: {len(data)} bytes, jute.maxbuffer is {self._max_request_bytes}"
-            future.set_exception(errors.TooLarge(what))
+            pending.fail(errors.TooLarge(what))
             return
         self._pending.append(pending)
         self._write(data)
@@ -259,23 +213,17 @@ class Connection(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
-        self._last_sent_s = self._now()
+        self._last_sent_s = self._loop.time()
 
     def _flush(self) -> None:
         out, self._out = self._out, []
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(out))
 
-    def _frame(self, data: bytes) -> None:
-        try:
-            if self._handshake.done():
-                self._reply(data)
-            else:
-                self._handshake.set_result(wire.handshake(data))
-        except (struct.error, UnicodeDecodeError) as error:
-            self.abort(f"not a ZooKeeper server, or cut short: {error}")
-
-    def _reply(self, data: bytes) -> None:
+    def _take(self, data: bytes) -> None:
+        if not self._handshake.done():
+            self._handshake.set_result(wire.handshake(data))
+            return
         header = wire.reply_header(data)
         if header.zxid > 0:
             self._on_zxid(header.zxid)
@@ -284,42 +232,17 @@ class Connection(asyncio.Protocol):
             if notification is not None:
                 self._on_event(notification)
         elif header.xid == wire.XID_PING:
-            self._ping = None
+            self._pinged_s = None
         elif not self._pending or self._pending[0].xid != header.xid:
             # Never guess which request a reply belongs to.
             self.abort(f"reply {header.xid} is out of order")
         elif header.error:
-            self._refused(self._pending.popleft(), header.error)
+            error = self._pending.popleft().refuse(header.error)
+            if isinstance(error, errors.SessionExpired | errors.SessionMoved):
+                # Whether or not its caller still listens: this connection is of no use any more.
+                self._end(error)
         else:
-            self._settle(self._pending.popleft(), data)
-
-    def _refused(self, pending: _Pending, code: int) -> None:
-        call = pending.call
-        error = error_of(code, call.path if call else "")
-        lost = errors.ConnectionLoss | errors.OperationTimeout
-        if call is not None and call.is_write and isinstance(error, lost):
-            # A server that gave up waiting does not know what became of the write.
-            error = errors.Ambiguous(str(error))
-        self._fail_one(pending, error)
-        if isinstance(error, errors.SessionExpired | errors.SessionMoved):
-            # Whether or not its caller still listens: this connection is of no use any more.
-            self._end(error)
-
-    def _settle(self, pending: _Pending, data: bytes) -> None:
-        future, call = pending.future, pending.call
-        if future.done():
-            return
-        if call is None:
-            future.set_result(None)
-            return
-        try:
-            future.set_result(call.decode(data, wire.REPLY_HEADER_BYTES))
-        except errors.StoreError as error:
-            future.set_exception(error)
-        except (struct.error, UnicodeDecodeError, IndexError) as error:
-            # A write was done, but with what result has to be read back.
-            kind = errors.Ambiguous if call.is_write else errors.StoreError
-            future.set_exception(kind(f"{call}: unreadable reply: {error}"))
+            self._pending.popleft().answer(data)
 
     def _end(self, why: errors.StoreError) -> None:
         if self._closed.done():
@@ -327,16 +250,8 @@ class Connection(asyncio.Protocol):
         self._closed.set_result(why)
         if not self._handshake.done():
             self._handshake.set_exception(errors.ConnectionLoss(str(why)))
-        self._ping = None
+        self._pinged_s = None
         while self._pending:
-            pending = self._pending.popleft()
-            is_write = pending.call is not None and pending.call.is_write
-            kind = errors.Ambiguous if is_write else errors.ConnectionLoss
-            self._fail_one(pending, kind(f"{pending.call or 'request'}: {why}"))
+            self._pending.popleft().lose(why)
         if self._transport is not None:
             self._transport.abort()
-
-    @staticmethod
-    def _fail_one(pending: _Pending, error: errors.StoreError) -> None:
-        if not pending.future.done():
-            pending.future.set_exception(error)

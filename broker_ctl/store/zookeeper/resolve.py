@@ -140,11 +140,8 @@ def _evidence(operation: Operation, found: Versioned | None, sender: Sender) -> 
         is_old = found is not None and found.stat.czxid <= sender.zxid_before
         return _Evidence.REFUTED if is_old else _Evidence.SILENT
     if verdict is Verdict.UNKNOWN or found is None:
-        return _Evidence.DOUBT
-    if verdict is Verdict.NOT_APPLIED:
-        return _Evidence.REFUTED
-    # That a node is gone does not tell who deleted it.
-    return _Evidence.DOUBT if isinstance(operation, Delete) else _Evidence.PROVEN
+        return _Evidence.DOUBT  # that a node is gone does not tell who deleted it
+    return _Evidence.REFUTED if verdict is Verdict.NOT_APPLIED else _Evidence.PROVEN
 
 
 def _judge_one(operation: Operation, found: Versioned | None, sender: Sender) -> Verdict:

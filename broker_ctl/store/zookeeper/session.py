@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from broker_ctl import errors
-from broker_ctl.store.interface import NotificationListener, SessionEvent, SessionListener
+from broker_ctl.store.interface import SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
@@ -81,10 +81,11 @@ class Session:
         self._timeout_s = 0.0  # as negotiated
         self._line = RequestLine(options.max_in_flight, options.on_sent)
         self._listeners: list[SessionListener] = []
-        self._watches = WatchTable()
+        # Every connection sets what is in it before anything else; on the connection that stands
+        # when a root comes in, whoever adds it does.
+        self.watches = WatchTable()
         self._connected = asyncio.Event()
         self._tasks = TaskScope("zookeeper session")
-        self.reconnects = 0
 
     # State.
 
@@ -139,13 +140,6 @@ class Session:
     def call(self, call: wire.Call[T], timeout_s: float) -> Awaitable[T]:
         """Send one request, over this or the next connection; see `RequestLine.call`."""
         return self._line.call(call, timeout_s)
-
-    def hear(self, root: str, listener: NotificationListener) -> Callable[[], None]:
-        """Hear watch events at and below ``root``; returns what ends it.
-
-        Every later connection sets the watch before anything else, on this one the caller does.
-        """
-        return self._watches.add(root, listener)
 
     async def close(self, *, end_session: bool) -> None:
         """Close for good. Without ``end_session`` the server keeps the session until it expires."""
@@ -219,7 +213,7 @@ class Session:
                 self._password,
                 self.last_zxid,
             ),
-            on_event=self._watches.notify,
+            on_event=self.watches.notify,
             on_zxid=self._line.saw,
             on_room=self._line.send_waiting,
             max_frame_bytes=options.max_frame_bytes,
@@ -247,7 +241,7 @@ class Session:
         if self._options.digest:
             auth = wire.auth_digest(self._options.digest)
             await connection.send_special(wire.XID_AUTH, auth)
-        for roots in self._watches.chunks():
+        for roots in self.watches.chunks():
             watches = wire.set_watches(self.last_zxid, roots)
             await connection.send_special(wire.XID_SET_WATCHES, watches)
 
@@ -257,7 +251,6 @@ class Session:
         self._password = handshake.password
         self._timeout_s = handshake.timeout_ms / 1000
         self._connection = connection
-        self.reconnects += is_same
         log.info(
             "%s session 0x%x, timeout %.1f s",
             "resumed" if is_same else "opened",

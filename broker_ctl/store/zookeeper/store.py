@@ -220,7 +220,7 @@ class ZooKeeperStore:
             listener(replace(notification, path=notification.path[len(self._chroot) :] or "/"))
 
         full = self._full(root)
-        stop = self._session.hear(full, told)
+        stop = self._session.watches.add(full, told)
         try:
             # It may be set twice, here and by a new connection: the server keeps one.
             await self._requests.read(wire.add_watch(full))
