@@ -117,6 +117,7 @@ class Locks:
         """Stop verifying; the nodes stay with the session."""
         if self._stop_watching is not None:
             self._stop_watching()
+            self._stop_watching = None
         self._held.clear()
         await self._tasks.close()
 

@@ -101,6 +101,7 @@ class Registry:
         """Stop following."""
         if self._stop_watching is not None:
             self._stop_watching()
+            self._stop_watching = None
         await self._tree.close()
 
     # Others.

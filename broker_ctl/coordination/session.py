@@ -150,6 +150,7 @@ class SessionWatcher:
         """Stop; withdraws authority."""
         if self._stop_listening is not None:
             self._stop_listening()
+            self._stop_listening = None
         if self._state is not State.CLOSED:
             self._feed(Event.CLOSED)
         await self._tasks.close()
@@ -198,7 +199,11 @@ class SessionWatcher:
             if self._is_current(epoch):
                 raise
             log.info("session %d: %s", epoch, failed.exceptions[0])
-        await asyncio.get_running_loop().create_future()
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            # A task group whose child failed in the same turn raises that in its place.
+            raise asyncio.CancelledError
+        await self._raise_at_end(epoch)
 
     def _is_current(self, epoch: int) -> bool:
         return self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}

@@ -74,6 +74,7 @@ class Owners:
         """Stop following."""
         if self._stop_watching is not None:
             self._stop_watching()
+            self._stop_watching = None
         self.cache.close()
 
     async def owner_of(self, bundle: Bundle) -> OwnerRecord | None:

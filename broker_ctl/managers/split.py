@@ -12,6 +12,7 @@ from typing import Final
 from broker_ctl.coordination.locks import Lock, Locks
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.hashing import ring_hash
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.splitting.catalog import SPLITTING

@@ -13,12 +13,12 @@ import pytest
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.errors import BrokerCtlError
-from tests.support.brokers import GRACE_S, Broker, Cluster, cluster
+from tests.support.brokers import GRACE_S, Cluster, MemoryBroker, cluster
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
 Act = Callable[[Cluster], Awaitable[object]]
-Fault = Callable[[Broker], Callable[[], None]]
+Fault = Callable[[MemoryBroker], Callable[[], None]]
 
 # Longer than any of the acts takes: a cut beyond its end must change nothing.
 POINTS = 16
@@ -36,35 +36,25 @@ async def split(built: Cluster) -> object:
     return await built.brokers[0].ownership.split(built.bundles[0], "range_equally_divide")
 
 
-def expire(broker: Broker) -> Callable[[], None]:
+def expire(broker: MemoryBroker) -> Callable[[], None]:
     return broker.expire
 
 
-def blink(broker: Broker) -> Callable[[], None]:
+def blink(broker: MemoryBroker) -> Callable[[], None]:
     return broker.blink
 
 
-def partition(broker: Broker) -> Callable[[], None]:
-    """Cut for longer than the session lives."""
-
-    def cut() -> None:
-        broker.store.disconnect()
-        asyncio.get_running_loop().call_later(14.0, broker.store.reconnect)
-
-    return cut
+def partition(broker: MemoryBroker) -> Callable[[], None]:
+    """For longer than the session lives."""
+    return partial(broker.cut, 14.0)
 
 
-def short_partition(broker: Broker) -> Callable[[], None]:
-    """Cut for a third of the session's timeout."""
-
-    def cut() -> None:
-        broker.store.disconnect()
-        asyncio.get_running_loop().call_later(3.0, broker.store.reconnect)
-
-    return cut
+def short_partition(broker: MemoryBroker) -> Callable[[], None]:
+    """For a third of the session's timeout."""
+    return partial(broker.cut, 3.0)
 
 
-def steal(broker: Broker) -> Callable[[], None]:
+def steal(broker: MemoryBroker) -> Callable[[], None]:
     """Somebody deletes all owner nodes of the broker."""
 
     def delete() -> None:

@@ -1,4 +1,4 @@
-"""Brokers in memory: the complete ownership stack of each, over one ensemble.
+"""Brokers without a process: the complete ownership stack of each, over one ensemble.
 
 Everything is real but the network and the messages: `Broker` wires what `daemon` wires. Faults
 are steered through `Steering`, which every message to the store and every call of the data plane
@@ -7,11 +7,13 @@ passes, and an `Observer` looks at the tree after every transaction.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
+from broker_ctl.clock import Clock
 from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
@@ -29,9 +31,10 @@ from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership, OwnershipParts
+from broker_ctl.managers.reclaim import Reclaimed
 from broker_ctl.simulation.workload import Workload
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Delete, Operation, Result, Versioned
+from broker_ctl.store.interface import Delete, MetadataStore, Operation, Result, Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ours import Registration
@@ -44,9 +47,8 @@ NAMESPACE = Namespace("public", "default")
 TIMEOUT_S = 10.0
 TICK_S = 1.0
 GRACE_S = 2.0
+UNLOAD_S = 5.0
 ACT_TICK_S = 0.1
-
-Hook = Callable[[], Awaitable[None]]
 
 
 def broker_of(node: Versioned) -> str | None:
@@ -194,79 +196,71 @@ def urls_of(number: int) -> BrokerUrls:
     )
 
 
+class StartableStore(MetadataStore, Protocol):
+    async def start(self) -> None: ...
+
+
 class Broker:
     """What `daemon` builds of coordination and ownership, without surface and load reports."""
 
     def __init__(
         self,
-        ensemble: ObservedEnsemble,
         number: int,
+        store: StartableStore,
+        clock: Clock,
         draws: random.Random,
+        steering: Steering,
         *,
         mode: AuthorityMode = AuthorityMode.LEASE,
-        workload: Workload | None = None,
-        operation_timeout_s: float = 30.0,
+        tick_s: float = TICK_S,
     ) -> None:
-        self.ensemble = ensemble
         self.urls = urls_of(number)
-        self.clock = LoopClock()
-        self.steering = Steering(draws)
-        self.store = MemoryStore(
-            ensemble,
-            session_timeout_s=TIMEOUT_S,
-            operation_timeout_s=operation_timeout_s,
-            transit=self.steering.point,
-        )
+        self.store = store
+        self.clock = clock
+        self.steering = steering
         self.watcher = SessionWatcher(
-            self.store,
-            self.clock,
+            store,
+            clock,
             broker_id=self.broker_id,
             nonce=f"nonce-{number}",
             mode=mode,
-            tick_s=TICK_S,
+            tick_s=tick_s,
         )
         self.locks = Locks(
-            self.store,
-            paths.OWNERSHIP,
-            broker_id=self.broker_id,
-            broker_of=broker_of,
-            draws=draws,
+            store, paths.OWNERSHIP, broker_id=self.broker_id, broker_of=broker_of, draws=draws
         )
-        self.registry = Registry(
-            self.store, Registration(f"nonce-{number}", 0, 0, self.urls), TICK_S
-        )
-        self.moves = Moves(self.store)
-        self.deletions = Deletions(self.store)
-        self.namespaces = Namespaces(self.store, self.store, cluster="c", default_bundles=4)
-        self.owners = Owners(self.store, self.registry, self.clock, GRACE_S)
+        registration = Registration(f"nonce-{number}", 0, 0, self.urls)
+        self.registry = Registry(store, registration, tick_s)
+        self.moves = Moves(store)
+        self.deletions = Deletions(store)
+        self.namespaces = Namespaces(store, store, cluster="c", default_bundles=4)
+        self.owners = Owners(store, self.registry, clock, GRACE_S)
         self.acts = MemoryActLog(1_000_000)
         self.dataplane = SteeredDataPlane(
-            workload or Workload.named("steady", 0),
-            self.clock,
+            Workload.named("steady", 0),
+            clock,
             broker_id=self.broker_id,
             draw=draws,
             act_log=self.acts,
             tick_s=ACT_TICK_S,
         )
-        self.dataplane.steering = self.steering
-        self.ownership = Ownership(
-            OwnershipParts(
-                store=self.store,
-                watcher=self.watcher,
-                locks=self.locks,
-                namespaces=self.namespaces,
-                owners=self.owners,
-                moves=self.moves,
-                deletions=self.deletions,
-                dataplane=self.dataplane,
-            ),
-            self.urls,
-            5.0,
+        self.dataplane.steering = steering
+        parts = OwnershipParts(
+            store=store,
+            watcher=self.watcher,
+            locks=self.locks,
+            namespaces=self.namespaces,
+            owners=self.owners,
+            moves=self.moves,
+            deletions=self.deletions,
+            dataplane=self.dataplane,
         )
+        self.ownership = Ownership(parts, self.urls, UNLOAD_S)
         self.watcher.listen(self.locks.session_changed)
         self.watcher.listen_grants(self.ownership.granted)
         self.tasks = TaskScope(f"broker {self.broker_id}")
         self.ready_epoch = 0
+        self.reclaimed: list[Reclaimed] = []
         self.serving: asyncio.Task[None] | None = None
 
     @property
@@ -288,8 +282,8 @@ class Broker:
         await self.wait_ready()
 
     async def _session(self, epoch: int) -> None:
-        await self.watcher.wait_authority()
-        async with self.ownership.session(epoch):
+        async with self.ownership.session(epoch) as reclaimed:
+            self.reclaimed.append(reclaimed)
             await self.registry.register(b"{}")
             self.ready_epoch = epoch
             await asyncio.get_running_loop().create_future()
@@ -321,7 +315,39 @@ class Broker:
         await self.dataplane.stop()
         await self.store.close()
 
-    # Trouble.
+    def owned(self) -> dict[Bundle, int]:
+        """What it serves, by its own account."""
+        held = self.ownership.owned().values()
+        return {one.bundle: one.token for one in held if one.state is BundleState.OWNED}
+
+    async def loaded(self) -> dict[Bundle, int]:
+        """What its data plane serves, asked past the network."""
+        return dict(await SimulatedDataPlane.loaded(self.dataplane))
+
+
+class MemoryBroker(Broker):
+    """A broker whose network and session a test has in its hands."""
+
+    def __init__(
+        self,
+        ensemble: ObservedEnsemble,
+        number: int,
+        draws: random.Random,
+        *,
+        mode: AuthorityMode = AuthorityMode.LEASE,
+        operation_timeout_s: float = 30.0,
+        session_id: int = 0,
+    ) -> None:
+        steering = Steering(draws)
+        self.ensemble = ensemble
+        self.memory = MemoryStore(
+            ensemble,
+            session_timeout_s=TIMEOUT_S,
+            operation_timeout_s=operation_timeout_s,
+            transit=steering.point,
+            session_id=session_id,
+        )
+        super().__init__(number, self.memory, LoopClock(), draws, steering, mode=mode)
 
     def expire(self) -> None:
         """The servers end the session."""
@@ -329,15 +355,13 @@ class Broker:
 
     def blink(self) -> None:
         """The connection is cut, and another comes about at once."""
-        self.store.disconnect()
-        self.store.reconnect()
+        self.memory.disconnect()
+        self.memory.reconnect()
 
-    # What is so.
-
-    def owned(self) -> dict[Bundle, int]:
-        """What it serves, by its own account."""
-        held = self.ownership.owned().values()
-        return {one.bundle: one.token for one in held if one.state is BundleState.OWNED}
+    def cut(self, seconds: float) -> None:
+        """No connection for so long."""
+        self.memory.disconnect()
+        asyncio.get_running_loop().call_later(seconds, self.memory.reconnect)
 
     def nodes(self) -> dict[Bundle, int]:
         """Owner nodes of its session, with their tokens."""
@@ -352,17 +376,16 @@ class Broker:
         owned = self.owned()
         if len(owned) != len(self.ownership.owned()) or self.nodes() != owned:
             return False
-        return dict(await SimulatedDataPlane.loaded(self.dataplane)) == owned
+        return await self.loaded() == owned
 
 
 @dataclass
 class Cluster:
-    """Brokers over one ensemble."""
+    """Brokers over one ensemble, and the bundles that their namespace began with."""
 
     ensemble: ObservedEnsemble
-    brokers: list[Broker]
+    brokers: list[MemoryBroker]
     bundles: tuple[Bundle, ...] = ()
-    workload: Workload = field(default_factory=lambda: Workload.named("steady", 0))
 
     @property
     def faults(self) -> list[str]:
@@ -384,9 +407,10 @@ class Cluster:
             )
         assert self.faults == []
 
-    def verdict(self, expected: frozenset[int] = frozenset()) -> Verdict:
+    def verdict(self, expected: Collection[int] = ()) -> Verdict:
         """What the acts of all data planes prove."""
-        return judge(merged(broker.acts.acts for broker in self.brokers), ACT_TICK_S, expected)
+        acts = merged(broker.acts.acts for broker in self.brokers)
+        return judge(acts, ACT_TICK_S, expected)
 
 
 @asynccontextmanager
@@ -400,19 +424,17 @@ async def cluster(
 ) -> AsyncIterator[Cluster]:
     """Started brokers and a namespace; to be used in virtual time."""
     ensemble = ObservedEnsemble()
-    workload = Workload.named("steady", 0)
     brokers = [
-        Broker(
+        MemoryBroker(
             ensemble,
             number,
             random.Random(seed * 1_000 + number),
             mode=mode,
-            workload=workload,
             operation_timeout_s=operation_timeout_s,
         )
         for number in range(count)
     ]
-    built = Cluster(ensemble, brokers, workload=workload)
+    built = Cluster(ensemble, brokers)
     try:
         for broker in brokers:
             await broker.start()

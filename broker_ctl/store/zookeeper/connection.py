@@ -91,13 +91,17 @@ class Connection(asyncio.Protocol):
         except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
             raise errors.ConnectionLoss(f"{host}:{port}: {error}") from error
         try:
-            connection._write(wire.frame(request, None))
-            return connection, await connection._handshake
+            return connection, await connection.shake_hands(request)
         except BaseException:
             connection.abort("no handshake")
             raise
 
     # What the session asks of it.
+
+    async def shake_hands(self, request: Request) -> wire.Handshake:
+        """Send the connect request, the first frame, and wait for its answer."""
+        self._write(wire.frame(request, None))
+        return await self._handshake
 
     def send(self, call: wire.Call[Any], future: "asyncio.Future[Any]") -> None:
         """Put a request on the wire; its reply or failure settles ``future``.

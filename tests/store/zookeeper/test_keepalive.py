@@ -2,6 +2,7 @@ import asyncio
 
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.keepalive import keep_alive
+from tests.support.waiting import eventually
 
 
 class Stalled(Connection):
@@ -29,8 +30,7 @@ async def test_what_lies_in_the_socket_after_a_stall_is_read_before_the_server_i
     connection = Stalled(turns=2)
     async with asyncio.TaskGroup() as tasks:
         keeping = tasks.create_task(keep_alive(connection, 0.3), name="keep alive")
-        while connection.looks < 3:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: connection.looks >= 3)
         keeping.cancel()
     assert not connection.is_closed
 

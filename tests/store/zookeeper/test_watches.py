@@ -1,6 +1,6 @@
 import pytest
 
-from broker_ctl.store.interface import Change, Notification
+from broker_ctl.store.interface import Change, Notification, NotificationListener
 from broker_ctl.store.zookeeper.watches import WatchTable
 
 
@@ -29,8 +29,12 @@ def test_what_is_at_or_below_its_root_is_heard(root: str, path: str, is_heard: b
 
 def test_listeners_hear_in_the_order_in_which_they_came() -> None:
     table, heard = WatchTable(), list[str]()
+
+    def listener(name: str) -> NotificationListener:
+        return lambda _: heard.append(name)
+
     for name in ("first", "second", "third"):
-        table.add("/a", lambda _, name=name: heard.append(name))  # type: ignore[misc] # bound now
+        table.add("/a", listener(name))
     table.notify(created("/a"))
     assert heard == ["first", "second", "third"]
 

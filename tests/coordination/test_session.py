@@ -1,0 +1,333 @@
+"""The session watcher: what it may rely on, since when and until when."""
+
+import asyncio
+import math
+from itertools import pairwise
+
+import pytest
+
+from broker_ctl.coordination.session import AuthorityMode
+from broker_ctl.core.session import Action, Event, State
+from broker_ctl.errors import AuthorityLost, SessionExpired, SettingsError, StoreClosed
+from broker_ctl.store import paths
+from broker_ctl.store.interface import ANY_VERSION, Stat
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.store.records.ours import Lease
+from broker_ctl.tasks import TaskScope
+from tests.support.sessions import TIMEOUT_S, Party, parties
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import eventually
+
+MARGIN_S = 0.35
+PERIOD_S = 1.25
+
+
+async def never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+@in_virtual_time
+async def test_committed_heartbeats_prove_authority_and_keep_it() -> None:
+    async with parties() as (one,):
+        # The first one rests on the handshake, of which only the end was seen.
+        await asyncio.sleep(2 * PERIOD_S)
+        least_s = math.inf
+        for _ in range(400):
+            await asyncio.sleep(0.1)
+            one.watcher.check()
+            least_s = min(least_s, one.watcher.deadline_s - one.clock.now_s())
+        assert least_s > 0.7 * TIMEOUT_S
+        node = await one.store.get(paths.lease(one.broker_id))
+        assert node is not None
+        assert Lease.decode(node.path, node.data).nonce == "nonce-0"
+        # One write a period, and no more.
+        assert node.stat.version == pytest.approx(42.5 / PERIOD_S, abs=2)
+        assert one.actions == [Action.BEGIN]
+
+
+@in_virtual_time
+async def test_grants_reach_as_far_as_the_heartbeat_before_proves_and_no_farther() -> None:
+    async with parties() as (one,):
+        await asyncio.sleep(20.0)
+        deadlines = [grant.deadline_s for grant in one.grants]
+        assert deadlines == sorted(deadlines)
+        for before, after in pairwise(deadlines[3:]):
+            assert after - before == pytest.approx(PERIOD_S, abs=0.01)
+        assert deadlines[-1] < one.clock.now_s() + TIMEOUT_S - MARGIN_S
+
+
+@in_virtual_time
+async def test_silence_for_longer_than_the_lease_withdraws_authority_before_the_servers_do() -> (
+    None
+):
+    async with parties() as (one,):
+        await asyncio.sleep(5.0)
+        one.store.disconnect()
+        cut_s = one.clock.now_s()
+        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0)
+        assert one.store.session_id in one.ensemble.session_ids
+        assert one.clock.now_s() - cut_s < TIMEOUT_S - MARGIN_S + 0.1
+        with pytest.raises(AuthorityLost):
+            one.watcher.check()
+        assert one.grants[-1].deadline_s == 0.0
+        assert one.actions == [
+            Action.BEGIN,
+            Action.CONNECTION_LOST,
+            Action.FENCE,
+            Action.SESSION_LOST,
+        ]
+
+
+@in_virtual_time
+async def test_rights_come_back_in_the_same_session_with_a_proof_not_with_the_connection() -> None:
+    async with parties() as (one,):
+        await asyncio.sleep(5.0)
+        session_id = one.store.session_id
+        one.store.disconnect()
+        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0, poll_s=0.01)
+        one.store.reconnect()
+        await one.store.wait_connected()
+        assert not one.has_authority
+        await one.watcher.wait_authority()
+        assert one.store.session_id == session_id
+        assert one.watcher.epoch == 1
+        assert one.actions[4:] == [
+            Action.VERIFY,
+            Action.RECONNECTED,
+            Action.SESSION_REESTABLISHED,
+            Action.VERIFY,
+        ]
+
+
+@in_virtual_time
+async def test_a_short_cut_costs_no_authority_and_has_everything_verified() -> None:
+    async with parties() as (one,):
+        await asyncio.sleep(5.0)
+        one.store.disconnect()
+        await asyncio.sleep(2.0)
+        one.watcher.check()
+        one.store.reconnect()
+        await eventually(lambda: one.watcher.state is State.CONNECTED)
+        assert one.actions[1:] == [Action.CONNECTION_LOST, Action.RECONNECTED, Action.VERIFY]
+        await asyncio.sleep(2 * PERIOD_S)
+        assert one.watcher.deadline_s > one.clock.now_s() + 0.7 * TIMEOUT_S
+
+
+@in_virtual_time
+async def test_an_expiry_ends_the_session_and_a_new_one_has_rights_at_once() -> None:
+    async with parties() as (one,):
+        await asyncio.sleep(5.0)
+        one.expire()
+        expired_s = one.clock.now_s()
+        await eventually(lambda: one.watcher.epoch == 2, poll_s=0.001)
+        await one.watcher.wait_authority()
+        # No rest until the next heartbeat would have been due: others wait for the grace only.
+        assert one.clock.now_s() - expired_s < 0.1
+        assert one.actions[1:] == [
+            Action.CONNECTION_LOST,
+            Action.FENCE,
+            Action.END,
+            Action.SESSION_LOST,
+            Action.RECONNECTED,
+            Action.SESSION_REESTABLISHED,
+            Action.BEGIN,
+        ]
+        one.watcher.check_epoch(2)
+        with pytest.raises(AuthorityLost):
+            one.watcher.check_epoch(1)
+
+
+@in_virtual_time
+async def test_time_that_passed_while_the_loop_stood_still_counts_at_the_next_use() -> None:
+    async with parties() as (one,):
+        one.watcher.check()
+        one.clock.stalled_s = TIMEOUT_S
+        with pytest.raises(AuthorityLost):
+            one.watcher.check()
+
+
+class StuckStore(MemoryStore):
+    """A server that answers pings and reads, and commits nothing."""
+
+    is_stuck = False
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        if self.is_stuck:
+            await never()
+        return await super().set(path, data, version)
+
+
+@in_virtual_time
+async def test_a_connection_over_which_nothing_commits_is_no_authority() -> None:
+    ensemble = MemoryEnsemble()
+    store = StuckStore(ensemble, session_timeout_s=TIMEOUT_S)
+    one = Party(ensemble, store=store)
+    await one.start()
+    store.is_stuck = True
+    await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0)
+    assert store.is_connected
+    assert one.actions[1:] == [Action.FENCE, Action.SESSION_LOST]
+    await one.close()
+
+
+@in_virtual_time
+async def test_a_proof_that_its_connection_did_not_outlive_leads_to_no_dead_end() -> None:
+    async with parties() as (one,):
+        one.store.disconnect()
+        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0, poll_s=0.01)
+        # The answer was taken off the wire, and the wire cut, in one turn of the loop.
+        one.watcher._feed(Event.PROVEN)
+        one.store.reconnect()
+        await one.watcher.wait_authority()
+        assert one.watcher.state is State.CONNECTED
+        assert one.actions[-1] is Action.VERIFY
+
+
+# Other authorities.
+
+
+@in_virtual_time
+async def test_with_storage_authority_lasts_through_outages_and_ends_with_the_store() -> None:
+    async with parties(mode=AuthorityMode.STORAGE) as (one,):
+        one.store.disconnect()
+        await asyncio.sleep(3 * TIMEOUT_S)
+        one.watcher.check()
+        one.store.reconnect()
+        await eventually(lambda: one.watcher.state is State.EXPIRED, poll_s=0.0001)
+        one.watcher.check()
+        # What is asked of the store needs a session all the same.
+        with pytest.raises(AuthorityLost):
+            one.watcher.check_epoch(1)
+        await eventually(lambda: one.watcher.epoch == 2)
+        await one.watcher.close()
+        assert one.watcher.deadline_s == 0.0
+        assert one.grants[-1].deadline_s == 0.0
+
+
+@in_virtual_time
+async def test_pulsars_timer_runs_from_the_cut_for_five_sixths_of_the_timeout() -> None:
+    async with parties(mode=AuthorityMode.PULSAR56) as (one,):
+        assert one.watcher.deadline_s == math.inf
+        one.store.disconnect()
+        cut_s = one.clock.now_s()
+        assert one.watcher.deadline_s == pytest.approx(cut_s + TIMEOUT_S * 5 / 6)
+        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0, poll_s=0.01)
+        one.store.reconnect()
+        await one.watcher.wait_authority()
+        assert one.watcher.epoch == 1
+
+
+# Scopes.
+
+
+class Work:
+    """Counts what `run_epochs` does with it."""
+
+    def __init__(self) -> None:
+        self.began: list[int] = []
+        self.ended: list[int] = []
+
+    async def __call__(self, epoch: int) -> None:
+        self.began.append(epoch)
+        try:
+            await never()
+        finally:
+            # Giving up may take its time; the next session's work waits for it.
+            await asyncio.sleep(0.5)
+            self.ended.append(epoch)
+
+
+@in_virtual_time
+async def test_work_runs_once_in_each_session_and_is_cancelled_at_its_end() -> None:
+    async with parties() as (one,), TaskScope("test") as scope:
+        work = Work()
+        running = scope.start(one.watcher.run_epochs(work), "epochs")
+        await eventually(lambda: work.began == [1])
+        one.blink()
+        await asyncio.sleep(1.0)
+        assert work.ended == []
+        one.expire()
+        await eventually(lambda: work.began == [1, 2])
+        assert work.ended == [1]
+        one.expire()
+        await eventually(lambda: work.began == [1, 2, 3])
+        await one.store.close()
+        await running
+        assert work.ended == [1, 2, 3]
+
+
+@in_virtual_time
+async def test_nothing_runs_on_once_it_is_over() -> None:
+    mine = asyncio.current_task()
+    async with parties() as (one,), TaskScope("test") as scope:
+        work = Work()
+        scope.start(one.watcher.run_epochs(work), "epochs")
+        await eventually(lambda: work.began == [1])
+        one.expire()
+        await eventually(lambda: work.began == [1, 2])
+    assert {task.get_name() for task in asyncio.all_tasks() if task is not mine} == set()
+
+
+@in_virtual_time
+async def test_an_error_that_comes_of_the_end_of_a_session_does_not_end_the_next() -> None:
+    async with parties() as (one,), TaskScope("test") as scope:
+        began: list[int] = []
+
+        async def work(epoch: int) -> None:
+            began.append(epoch)
+            async with asyncio.TaskGroup() as group:
+                # Hears of the end from the store itself, a turn before the watcher cancels it.
+                group.create_task(one.store.create(f"/{epoch}"), name="create")
+                group.create_task(never(), name="never")
+                await asyncio.sleep(2.0)
+                raise SessionExpired("heard before the watcher")
+
+        running = scope.start(one.watcher.run_epochs(work), "epochs")
+        await asyncio.sleep(5.0)
+        assert not running.done()
+        one.expire()
+        await eventually(lambda: began == [1, 2])
+
+
+@pytest.mark.parametrize("error", [AuthorityLost("no session"), StoreClosed("closed")])
+@in_virtual_time
+async def test_an_error_while_the_session_lives_is_told(error: Exception) -> None:
+    async with parties() as (one,):
+
+        async def work(_epoch: int) -> None:
+            raise error
+
+        with pytest.raises(ExceptionGroup) as met:
+            await one.watcher.run_epochs(work)
+        assert met.group_contains(type(error))
+
+
+@in_virtual_time
+async def test_the_same_error_after_the_end_is_not() -> None:
+    async with parties() as (one,):
+        began: list[int] = []
+
+        async def work(epoch: int) -> None:
+            began.append(epoch)
+            try:
+                await never()
+            except asyncio.CancelledError as cancelled:
+                raise AuthorityLost("seen while giving up") from cancelled
+
+        async with TaskScope("test") as scope:
+            scope.start(one.watcher.run_epochs(work), "epochs")
+            await eventually(lambda: began == [1])
+            one.expire()
+            await eventually(lambda: began == [1, 2])
+
+
+@in_virtual_time
+async def test_a_timeout_in_which_no_lease_fits_is_refused_when_it_is_known() -> None:
+    ensemble = MemoryEnsemble()
+    one = Party(ensemble, timeout_s=6.0)
+    one.watcher.start()
+    await one.store.start()
+    with pytest.raises(SettingsError, match="6 s is too short"):
+        await one.watcher.run_epochs(Work())
+    await one.close()

@@ -1,0 +1,109 @@
+"""One session in memory with its watcher: what coordination stands on."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from broker_ctl.coordination.session import AuthorityMode, Grant, SessionWatcher
+from broker_ctl.core.session import Action
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
+from tests.support.virtual_time import LoopClock
+
+TIMEOUT_S = 10.0
+TICK_S = 1.0
+LONGEST_S = 0.002
+
+
+class SteppableClock(LoopClock):
+    """The loop's time, and whatever passed while the loop stood still."""
+
+    def __init__(self) -> None:
+        self.stalled_s = 0.0
+
+    def now_s(self) -> float:
+        return super().now_s() + self.stalled_s
+
+
+class Party:
+    """A store, its watcher, and what the watcher told."""
+
+    def __init__(
+        self,
+        ensemble: MemoryEnsemble,
+        number: int = 0,
+        *,
+        mode: AuthorityMode = AuthorityMode.LEASE,
+        timeout_s: float = TIMEOUT_S,
+        operation_timeout_s: float = 30.0,
+        store: MemoryStore | None = None,
+    ) -> None:
+        self.ensemble = ensemble
+        self.broker_id = f"b{number}:8080"
+        self.draws = random.Random(number)
+        self.longest_s = LONGEST_S
+        self.clock = SteppableClock()
+        self.store = store or MemoryStore(
+            ensemble,
+            session_timeout_s=timeout_s,
+            operation_timeout_s=operation_timeout_s,
+            transit=self._transit,
+        )
+        self.watcher = SessionWatcher(
+            self.store,
+            self.clock,
+            broker_id=self.broker_id,
+            nonce=f"nonce-{number}",
+            mode=mode,
+            tick_s=TICK_S,
+        )
+        self.actions: list[Action] = []
+        self.grants: list[Grant] = []
+        self.watcher.listen(self.actions.append)
+        self.watcher.listen_grants(self.grants.append)
+
+    async def _transit(self) -> None:
+        await asyncio.sleep(self.draws.uniform(0, self.longest_s))
+
+    async def start(self) -> None:
+        self.watcher.start()
+        await self.store.start()
+        await self.store.wait_connected()
+        await self.watcher.wait_authority()
+
+    async def close(self) -> None:
+        await self.watcher.close()
+        await self.store.close()
+
+    @property
+    def has_authority(self) -> bool:
+        return self.clock.now_s() < self.watcher.deadline_s
+
+    def expire(self) -> None:
+        """The servers end the session."""
+        self.ensemble.expire(self.store.session_id)
+
+    def blink(self) -> None:
+        """The connection is cut, and another comes about at once."""
+        self.store.disconnect()
+        self.store.reconnect()
+
+
+@asynccontextmanager
+async def parties(
+    count: int = 1, *, mode: AuthorityMode = AuthorityMode.LEASE, operation_timeout_s: float = 30.0
+) -> AsyncIterator[list[Party]]:
+    """Started parties on one ensemble."""
+    ensemble = MemoryEnsemble()
+    started = [
+        Party(ensemble, number, mode=mode, operation_timeout_s=operation_timeout_s)
+        for number in range(count)
+    ]
+    try:
+        for party in started:
+            await party.start()
+        yield started
+    finally:
+        for party in started:
+            await party.close()
