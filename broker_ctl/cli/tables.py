@@ -7,6 +7,8 @@ from typing import Any, Final
 import click
 
 _PIPE_WIDTH: Final = 400
+# From here on the decimals of a number say nothing to a reader.
+_LARGE: Final = 100
 
 
 def echo_json(value: Any) -> None:
@@ -71,8 +73,10 @@ def _cell(value: object) -> str:
             return "-"
         case bool():
             return "yes" if value else "no"
+        case float() if abs(value) >= _LARGE:
+            return f"{value:,.0f}"
         case float():
-            return f"{value:.6g}"
+            return f"{value:.3g}"
         case dict() | list():
             from broker_ctl.codec import encode
 
