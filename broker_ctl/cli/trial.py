@@ -239,7 +239,9 @@ class Trial:
             self._seen.first = float(overview["imbalance"]["usage"])
 
     def _judge(self, daemons: Daemons, end_ns: int) -> Verdict:
-        acts = merged(read_acts(daemon.files.act_log) for daemon in daemons.all)
+        # A broker that never served anything has no log.
+        logs = [path for d in daemons.all if (path := d.files.act_log).exists()]
+        acts = merged(map(read_acts, logs))
         expected = self._workload.positions_with_traffic(0.0)
         return judge(acts, _TICK_S, expected, end_ns)
 

@@ -18,7 +18,7 @@ from broker_ctl.daemon.dataplanes import build_dataplane
 from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.reporting import report_rules, usage_source
-from broker_ctl.daemon.showing import authority, surface_rules
+from broker_ctl.daemon.showing import authority, readiness_of, surface_rules
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.http import HttpClient
@@ -251,7 +251,7 @@ def _show(
         cluster=cluster,
         desk=while_leading,
         journal=managers.journal,
-        readiness=lambda: readiness.now,
+        readiness=lambda: readiness_of(readiness.now, base.watcher, base.clock),
         authority=lambda: authority(base.watcher, base.clock),
         session_state=lambda: base.watcher.state,
         peers=http,

@@ -5,7 +5,7 @@ from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.daemon.stores import read_secret
 from broker_ctl.settings.root import Settings
 from broker_ctl.surface.credentials import Credentials
-from broker_ctl.surface.parts import SurfaceRules
+from broker_ctl.surface.parts import Readiness, SurfaceRules
 
 # Authority without an end is told as a day; whoever pulls it asks again long before.
 _LONGEST_S = 86_400.0
@@ -32,3 +32,10 @@ def authority(watcher: SessionWatcher, clock: Clock) -> tuple[int, int]:
     """Session epoch, and for how many milliseconds acts may still be started."""
     remaining_s = watcher.deadline_s - clock.now_s()
     return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
+
+
+def readiness_of(now: Readiness, watcher: SessionWatcher, clock: Clock) -> Readiness:
+    """What the lifecycle says, unless the lease has run out under a broker that is at work."""
+    if now.is_ready and clock.now_s() >= watcher.deadline_s:
+        return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
+    return now

@@ -15,6 +15,6 @@ class HistorySettings:
         Path | None,
         Setting(
             "loadHistoryDirectory",
-            "Directory for the history of load and decisions; empty: none is written.",
+            "Directory for the history of decisions; empty: none is written.",
         ),
     ] = None

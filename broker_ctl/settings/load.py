@@ -13,6 +13,8 @@ from broker_ctl.settings.model import Entry, Problem
 from broker_ctl.settings.root import DECLARATIONS, Settings
 
 ENVIRONMENT_PREFIX: Final = "BROKER_CTL_"
+# What the verbs of the command line take from the environment; no key is all capitals.
+_OF_THE_COMMAND_LINE: Final = frozenset({"URL", "TOKEN_FILE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,9 @@ def _from_file(file: Path | None) -> tuple[list[Entry], list[Problem]]:
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[Entry]:
     for name, value in sorted(environment.items()):
-        if name.startswith(ENVIRONMENT_PREFIX):
-            yield Entry(name.removeprefix(ENVIRONMENT_PREFIX), value.strip(), "environment")
+        key = name.removeprefix(ENVIRONMENT_PREFIX)
+        if key != name and key not in _OF_THE_COMMAND_LINE:
+            yield Entry(key, value.strip(), "environment")
 
 
 def _from_overrides(overrides: Sequence[str]) -> tuple[list[Entry], list[Problem]]:

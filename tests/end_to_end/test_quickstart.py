@@ -1,5 +1,6 @@
 import asyncio
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def started_by_quickstart(directory: Path) -> list[str]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         line = " ".join(process.info["cmdline"] or [])
-        if str(directory) in line and "pytest" not in line:
+        if str(directory) in line:
             found.append(line)
     return found
 
@@ -49,3 +50,21 @@ async def test_the_hot_bundle_is_split_and_load_is_shed_with_nobody_served_twice
     assert row["imbalance_last"] < row["imbalance_first"]
     assert row["leader"] in {url.split("/")[2] for url in row["metrics_urls"]}
     assert started_by_quickstart(tmp_path) == []
+
+
+async def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "broker_ctl", "quickstart", "--headless", "--brokers", "2",
+        "--dir", str(tmp_path),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"broker.conf:" not in await process.stderr.readline():
+            assert process.returncode is None
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    assert len(started) == 3, started  # ZooKeeper and two daemons
+    assert process.returncode == 0, err.decode()
+    assert not [one for one in started if one.is_running()]

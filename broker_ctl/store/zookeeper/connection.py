@@ -254,7 +254,6 @@ class Connection(asyncio.Protocol):
         self._closed.set_result(why)
         if not self._handshake.done():
             self._handshake.set_exception(errors.ConnectionLoss(str(why)))
-        self._pinged_s = None
         while self._pending:
             self._pending.popleft().lose(why)
         if self._transport is not None:

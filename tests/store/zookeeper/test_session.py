@@ -72,9 +72,9 @@ async def test_a_half_open_connection_is_noticed_and_the_session_survives(
         took_s = loop.time() - began_s
         proxy.cut()
         proxy.way = Way.OPEN
-    # A twelfth until it is looked at, and two more until an idle one is pinged and looked at.
-    slack_s = timeout_s / 12 * (1 if is_asked else 3)
-    assert timeout_s / 3 <= took_s < timeout_s / 3 + slack_s + 0.5
+    # A third, and a few twelfths until it is pinged and looked at: long before the server gives
+    # the session up. A ping may have been swallowed a little earlier.
+    assert timeout_s / 4 <= took_s < timeout_s * 0.9
     await until(events, SUSPENDED, RECONNECTED)
     assert store.session_id == session_id
     assert await store.ephemerals("/") == ["/e"]

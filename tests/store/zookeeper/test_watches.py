@@ -68,5 +68,7 @@ def test_listeners_may_come_and_go_while_the_watches_are_being_set() -> None:
     chunks = table.chunks()
     first = next(chunks)
     table.add("/late", print)
+    table.add("/later", print)
     stops[-1]()
+    # Who came late sets the watch himself.
     assert len(first) + sum(map(len, chunks)) == 300
