@@ -76,4 +76,5 @@ def _follow_nodes(assembly: Assembly, instruments: Instruments) -> None:
 def _follow_leader(assembly: Assembly, instruments: Instruments) -> None:
     leader, moves = instruments.leader, assembly.coordination.moves
     leader.moves_in_flight.follow(lambda: len(moves.all))
+    leader.offline_bundles.follow(lambda: assembly.controller.offline_bundles)
     leader.imbalance.follow(lambda: assembly.controller.imbalance)

@@ -9,6 +9,7 @@ import logging
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.service import Notifier
 from broker_ctl.errors import DataPlaneUnreachable, StartError
+from broker_ctl.settings.session import OwnershipAuthority
 from broker_ctl.surface.parts import Readiness
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ class Serving:
         base, coordination, managers = self._base, self._coordination, self._managers
         self._not_ready("the data plane does not answer")
         await managers.dataplane_watch.start()
+        self._refuse_unsafe_authority()
         self._not_ready("no connection to ZooKeeper yet")
         # Before the store, so that no event of the session is missed.
         base.watcher.start()
@@ -88,6 +90,15 @@ class Serving:
             self._not_ready(reason)
             await coordination.registry.unregister()
             await managers.ownership.abandon()
+
+    def _refuse_unsafe_authority(self) -> None:
+        authority = self._base.settings.session.ownership_authority
+        is_safe = self._managers.dataplane.storage_refuses_old_tokens
+        if authority is OwnershipAuthority.STORAGE and not is_safe:
+            raise StartError(
+                "ownershipAuthority=storage serves on without a lease, and this data plane does "
+                "not declare that its storage refuses owners of before; use lease",
+            )
 
     async def _refuse_mixed_cluster(self) -> None:
         if self._base.settings.broker.allow_mixed_cluster:

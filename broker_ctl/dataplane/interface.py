@@ -39,8 +39,16 @@ class DataPlane(Protocol):
         """Changes when the broker process starts anew and has forgotten everything (I11)."""
         ...
 
+    @property
+    def storage_refuses_old_tokens(self) -> bool:
+        """Whether what it stores is safe from an owner of before (BookKeeper's ledgers are).
+
+        Only then may authority outlast the lease (``ownershipAuthority=storage``).
+        """
+        ...
+
     async def start(self) -> None:
-        """Get ready; learn ``instance_id``."""
+        """Get ready; learn ``instance_id`` and what the storage refuses."""
         ...
 
     async def stop(self) -> None:

@@ -80,6 +80,11 @@ class SimulatedDataPlane:
         """Drawn anew at each start."""
         return self._instance_id
 
+    @property
+    def storage_refuses_old_tokens(self) -> bool:
+        """No: nothing is stored that another simulated broker would look at."""
+        return False
+
     async def start(self) -> None:
         """Forget everything, as a new process would, and start ticking."""
         await self.stop()

@@ -42,6 +42,7 @@ class WebhookDataPlane:
         self._clock = clock
         self._failure_timeout_s = failure_timeout_s
         self._instance_id = ""
+        self._storage_refuses_old_tokens = False
         self._authority = Authority()
         self._heard_s = 0.0
 
@@ -49,6 +50,11 @@ class WebhookDataPlane:
     def instance_id(self) -> str:
         """As of the last reply, whichever call it answered."""
         return self._instance_id
+
+    @property
+    def storage_refuses_old_tokens(self) -> bool:
+        """As the broker process declared it last; no, where it does not say."""
+        return self._storage_refuses_old_tokens
 
     @property
     def is_silent(self) -> bool:
@@ -112,6 +118,7 @@ class WebhookDataPlane:
     async def loaded(self) -> Mapping[Bundle, int]:
         """What is being served, with the token of each."""
         reply = await self._call("GET", wire.STATE)
+        self._storage_refuses_old_tokens = reply.get(wire.STORAGE_REFUSES) is True
         with _reading(wire.STATE):
             return wire.tokens(reply, "bundles")
 

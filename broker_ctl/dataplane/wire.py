@@ -8,7 +8,8 @@ integer of up to 63 bits.
 
 What the broker process serves:
 
-    GET  /state                          {bundles: {BUNDLE: TOKEN}, authority: AUTHORITY}
+    GET  /state                          {bundles: {BUNDLE: TOKEN}, authority: AUTHORITY,
+                                          storage_refuses_old_tokens: true or false}
     POST /bundles/load    {bundle, token}            {}
     POST /bundles/renew   {bundle, token}            {}            404 not loaded
     POST /bundles/split   {parent, children: {BUNDLE: TOKEN}}  {}  404 parent not loaded
@@ -34,6 +35,9 @@ Every reply of the broker process but a 401 also carries ``instance_id``, a text
 start of the process. Errors carry ``reason``: 400 malformed (no JSON, a field is missing or
 wrong, children that are not their parent cut into pieces), 401 wrong or no secret, 404 no such
 path or not loaded, 409 fenced, 413 body too large. 5xx and 429: ask again.
+
+``storage_refuses_old_tokens``, absent is false: its storage refuses what an owner of before sends,
+on whichever machine. Only then does ``ownershipAuthority=storage`` start.
 
 What the broker process promises:
 
@@ -76,6 +80,7 @@ UNLOAD_TOPIC: Final = f"{PREFIX}/topics/unload"
 STATISTICS: Final = f"{PREFIX}/statistics"
 USAGE: Final = f"{PREFIX}/usage"
 AUTHORITY: Final = f"{PREFIX}/authority"
+STORAGE_REFUSES: Final = "storage_refuses_old_tokens"
 
 
 def field(payload: Any, name: str, kind: type) -> Any:

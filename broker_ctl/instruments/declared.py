@@ -13,7 +13,6 @@ from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 _LAG_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
-_MOVE_MS: Final = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000)
 _UNLOADING: Final = {"metric": "bundleUnloading"}
 _SPLITTING: Final = {"metric": "bundlesSplit"}
 _BALANCING: Final = {"metric": "loadBalancing"}
@@ -90,12 +89,6 @@ class BundleInstruments:
             "broker_ctl_bundles_lost_total",
             "Bundles whose owner node went away under this broker.",
         )
-        self.unserved_ms = Histogram(
-            "broker_ctl_bundle_unserved_ms",
-            "From the end of serving at the source of a move until the bundle is served again.",
-            ("reason",),
-            bounds=_MOVE_MS,
-        )
         self.is_draining = Gauge("broker_ctl_draining", "1 while this broker gives everything up.")
         self.cpu_usage = self._usage("cpu", "Processor time")
         self.memory_usage = self._usage("memory", "Memory")
@@ -120,6 +113,10 @@ class LeaderInstruments:
         )
         self.moves_in_flight = Gauge(
             "broker_ctl_moves_in_flight", "Moves that were begun and have not ended."
+        )
+        self.offline_bundles = Gauge(
+            "broker_ctl_offline_bundles",
+            "Bundles that had traffic and that nobody owned at the leader's last look.",
         )
         self.imbalance = Gauge(
             "broker_ctl_imbalance_ratio",

@@ -67,6 +67,13 @@ class Controller:
         return self._corrupt_before + now
 
     @property
+    def offline_bundles(self) -> int:
+        """Bundles with traffic that nobody owned at the last look; 0 while not leading."""
+        view = None if self._desk is None else self._desk.leading.survey.latest
+        bundles = () if view is None else view.bundles.values()
+        return sum(seen.owner is None and seen.load.short.msg_rate > 0 for seen in bundles)
+
+    @property
     def imbalance(self) -> Mapping[tuple[str, ...], float]:
         """Max over mean of the brokers at the last look, by what; nothing while not leading."""
         view = None if self._desk is None else self._desk.leading.survey.latest

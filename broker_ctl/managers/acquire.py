@@ -65,6 +65,8 @@ class Acquirer:
 
     async def acquire(self, bundle: Bundle, guards: Sequence[Operation]) -> int:
         """See `Ownership.acquire`. Equal calls join the first."""
+        # Asked first: without authority the answer must not wait for a store that is away.
+        self._watcher.check()
         while (acquiring := self._acquiring.get(bundle)) is not None:
             guarded_by, task = acquiring
             if list(guarded_by) == list(guards):
@@ -73,7 +75,6 @@ class Acquirer:
             await asyncio.wait([task])
         held = self._holdings.held.get(bundle)
         if held is not None and held.state is BundleState.OWNED:
-            self._watcher.check()
             return held.token
         work = self._acquire(bundle, guards, self._watcher.epoch)
         task = self._holdings.start(work, f"acquire {bundle}")
@@ -87,7 +88,7 @@ class Acquirer:
         if self._releaser.is_deleting(paths.ownership(bundle)):
             raise BundleMoving(f"{bundle}: its node of before still has to go")
         held = OwnedBundle(bundle)
-        self._holdings.held[bundle] = held
+        self._holdings.hold(held)
         try:
             await self._owners.check_reclaim(bundle, self._broker_id)
             lock = held.lock = await self.lock(bundle, guards, epoch)

@@ -5,15 +5,17 @@ not stop it half way, and no act of one session goes on in the next.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from broker_ctl.coordination.locks import Lock
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState, advance
-from broker_ctl.errors import AuthorityLost, BundleMoving, NotOwner
+from broker_ctl.errors import AuthorityLost, BundleMoving, NotOwner, SessionError
 from broker_ctl.tasks import TaskScope
 
 T = TypeVar("T")
@@ -45,8 +47,15 @@ class Holdings:
     """Held bundles in any state, and the acts on them."""
 
     def __init__(self) -> None:
-        self.held: dict[Bundle, OwnedBundle] = {}
+        self._held: dict[Bundle, OwnedBundle] = {}
+        # Lookups and acquisitions ask for what overlaps, which is in the same namespace.
+        self._in_namespace: dict[Namespace, dict[Bundle, OwnedBundle]] = {}
         self._acts: TaskScope | None = None
+
+    @property
+    def held(self) -> Mapping[Bundle, OwnedBundle]:
+        """All of them, as they are now."""
+        return MappingProxyType(self._held)
 
     def own(self, bundle: Bundle) -> OwnedBundle:
         """The bundle, if it is served.
@@ -54,7 +63,7 @@ class Holdings:
         Raises:
             NotOwner, BundleMoving: not held, or something is going on with it.
         """
-        held = self.held.get(bundle)
+        held = self._held.get(bundle)
         if held is None:
             raise NotOwner(f"{bundle} is not owned here")
         if held.state is not BundleState.OWNED:
@@ -63,24 +72,39 @@ class Holdings:
 
     def in_state(self, state: BundleState) -> list[OwnedBundle]:
         """What is in one state now."""
-        return [held for held in self.held.values() if held.state is state]
+        return [held for held in self._held.values() if held.state is state]
 
     def overlapping(self, bundle: Bundle) -> Iterator[OwnedBundle]:
         """What is held of the same hashes."""
-        return (held for held in self.held.values() if held.bundle.overlaps(bundle))
+        near = self._in_namespace.get(bundle.namespace, {}).values()
+        return (held for held in near if held.bundle.overlaps(bundle))
+
+    def hold(self, held: OwnedBundle) -> None:
+        """From now on it is held, in whatever state."""
+        bundle = held.bundle
+        self._held[bundle] = held
+        self._in_namespace.setdefault(bundle.namespace, {})[bundle] = held
 
     def drop(self, held: OwnedBundle) -> None:
         """Forget a bundle, unless another generation of it is held by now."""
-        if self.held.get(held.bundle) is held:
+        if self._held.get(held.bundle) is held:
             held.advance(BundleState.FREE)
-            del self.held[held.bundle]
+            self._forget(held)
 
     def replace(self, parent: OwnedBundle, children: Sequence[OwnedBundle]) -> None:
         """Hold the children in the place of a bundle that was split."""
         parent.advance(BundleState.DELETED)
-        if self.held.get(parent.bundle) is parent:
-            del self.held[parent.bundle]
-        self.held.update({child.bundle: child for child in children})
+        self._forget(parent)
+        for child in children:
+            self.hold(child)
+
+    def _forget(self, held: OwnedBundle) -> None:
+        bundle = held.bundle
+        del self._held[bundle]
+        near = self._in_namespace[bundle.namespace]
+        del near[bundle]
+        if not near:
+            del self._in_namespace[bundle.namespace]
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:
@@ -98,7 +122,7 @@ class Holdings:
             if acts is not None:
                 await acts.close()
         finally:
-            for held in list(self.held.values()):
+            for held in list(self._held.values()):
                 held.lock = None
                 if held.state is BundleState.ASSIGNING:
                     self.drop(held)
@@ -138,3 +162,6 @@ class Holdings:
             if task.cancelled() and current is not None and not current.cancelling():
                 raise AuthorityLost("the session ended during the act") from None
             raise
+        except SessionError as error:
+            # The store hears of the end before the act is cancelled.
+            raise AuthorityLost(f"the session ended during the act: {error}") from error

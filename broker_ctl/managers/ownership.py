@@ -4,14 +4,13 @@ One door to the acts on them: `acquire.py`, `release.py`, `split.py` and, after 
 `reclaim.py` do the work on the same `Holdings`.
 """
 
-import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
+from functools import partial
+from typing import Self
 
 from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.locks import Lock, Locks
@@ -23,12 +22,12 @@ from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane, Unloaded
 from broker_ctl.errors import (
     AuthorityLost,
-    BrokerCtlError,
     BundleMoving,
     BundleReclaimable,
     Draining,
 )
 from broker_ctl.managers.acquire import Acquirer
+from broker_ctl.managers.drain import drain
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
@@ -40,9 +39,6 @@ from broker_ctl.store.interface import MetadataStore, Operation
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 log = logging.getLogger(__name__)
-
-_DRAIN_IN_FLIGHT: Final = 8
-_DRAIN_PAUSE_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +64,65 @@ class OwnershipParts:
     dataplane: DataPlane
 
 
+@dataclass(frozen=True, slots=True)
+class _Acts:
+    """What can be done with bundles, all on the same `Holdings`."""
+
+    releaser: Releaser
+    acquirer: Acquirer
+    splitter: Splitter
+    reclaim: Reclaim
+
+    @classmethod
+    def of(
+        cls,
+        parts: OwnershipParts,
+        urls: BrokerUrls,
+        holdings: Holdings,
+        on_lost: Callable[[Lock], None],
+    ) -> Self:
+        record = NamespaceEphemeralData(urls)
+        releaser = Releaser(
+            holdings=holdings,
+            locks=parts.locks,
+            owners=parts.owners,
+            deletions=parts.deletions,
+            dataplane=parts.dataplane,
+        )
+        acquirer = Acquirer(
+            holdings=holdings,
+            watcher=parts.watcher,
+            locks=parts.locks,
+            namespaces=parts.namespaces,
+            owners=parts.owners,
+            dataplane=parts.dataplane,
+            releaser=releaser,
+            record=record,
+            on_lost=on_lost,
+        )
+        splitter = Splitter(
+            store=parts.store,
+            holdings=holdings,
+            watcher=parts.watcher,
+            locks=parts.locks,
+            namespaces=parts.namespaces,
+            owners=parts.owners,
+            dataplane=parts.dataplane,
+            releaser=releaser,
+            record=record,
+            on_lost=on_lost,
+        )
+        reclaim = Reclaim(
+            store=parts.store,
+            holdings=holdings,
+            watcher=parts.watcher,
+            acquirer=acquirer,
+            releaser=releaser,
+            dataplane=parts.dataplane,
+        )
+        return cls(releaser, acquirer, splitter, reclaim)
+
+
 class Ownership:
     """What this broker holds, and how it comes and goes."""
 
@@ -82,45 +137,7 @@ class Ownership:
         self._unload_s = unload_s
         self._on_change = on_change
         self._holdings = Holdings()
-        record = NamespaceEphemeralData(urls)
-        self._releaser = Releaser(
-            holdings=self._holdings,
-            locks=parts.locks,
-            owners=parts.owners,
-            deletions=parts.deletions,
-            dataplane=parts.dataplane,
-        )
-        self._acquirer = Acquirer(
-            holdings=self._holdings,
-            watcher=parts.watcher,
-            locks=parts.locks,
-            namespaces=parts.namespaces,
-            owners=parts.owners,
-            dataplane=parts.dataplane,
-            releaser=self._releaser,
-            record=record,
-            on_lost=self._lock_lost,
-        )
-        self._splitter = Splitter(
-            store=parts.store,
-            holdings=self._holdings,
-            watcher=parts.watcher,
-            locks=parts.locks,
-            namespaces=parts.namespaces,
-            owners=parts.owners,
-            dataplane=parts.dataplane,
-            releaser=self._releaser,
-            record=record,
-            on_lost=self._lock_lost,
-        )
-        self._reclaim = Reclaim(
-            store=parts.store,
-            holdings=self._holdings,
-            watcher=parts.watcher,
-            acquirer=self._acquirer,
-            releaser=self._releaser,
-            dataplane=parts.dataplane,
-        )
+        self._acts = _Acts.of(parts, urls, self._holdings, self._lock_lost)
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
         self._granted = self._grant
@@ -137,7 +154,7 @@ class Ownership:
 
     def owned(self) -> Mapping[Bundle, OwnedBundle]:
         """All that is held, in any state. It changes under whoever awaits."""
-        return MappingProxyType(self._holdings.held)
+        return self._holdings.held
 
     async def owner_of(self, bundle: Bundle) -> Owner | None:
         """Who may serve the bundle; None: nobody, and it may be acquired.
@@ -147,21 +164,25 @@ class Ownership:
             AuthorityLost: it is ours, but we may not say so now.
             CorruptRecord: a node stands there that nobody can read.
         """
-        for held in self._holdings.overlapping(bundle):
+        held = self._holdings.held.get(bundle)
+        if held is not None:
             match held.state:
-                case BundleState.OWNED if held.bundle == bundle:
+                case BundleState.OWNED:
                     self._parts.watcher.check()
                     return Owner(self.urls, held.token, is_self=True)
-                case BundleState.ASSIGNING if held.bundle == bundle:
-                    return None
                 case BundleState.RECLAIMING:
-                    raise BundleReclaimable(f"{held.bundle} is being taken again")
+                    raise BundleReclaimable(f"{bundle} is being taken again after an expiry")
+                case BundleState.ASSIGNING:
+                    return None
                 case _:
-                    raise BundleMoving(f"{bundle}: {held.bundle} is {held.state} here")
+                    raise BundleMoving(f"{bundle} is {held.state}")
         record = await self._parts.owners.owner_of(bundle)
         if record is not None and record.urls.broker_id != self.broker_id:
             return Owner(record.urls, record.token, is_self=False)
-        # Nobody's, or a node of ours that we do not hold: acquiring adopts or outwaits it.
+        for held in self._holdings.overlapping(bundle):
+            # A split was committed, and this broker is about to hear of it.
+            raise BundleMoving(f"{bundle}: {held.bundle} is {held.state}")
+        # Nobody's, or a node of ours that we do not hold: acquiring takes it or outwaits it.
         moving = self._parts.moves.of(bundle)
         if moving is not None:
             move = moving.move
@@ -184,7 +205,7 @@ class Ownership:
             raise Draining(f"{self.broker_id} is draining")
         self._check_ready()
         with self._telling():
-            return await self._acquirer.acquire(bundle, guards)
+            return await self._acts.acquirer.acquire(bundle, guards)
 
     async def unload(self, bundle: Bundle) -> Unloaded:
         """Close and give up by order of an operator; the next lookup places it.
@@ -213,7 +234,7 @@ class Ownership:
         """
         self._check_ready()
         with self._telling():
-            return await self._releaser.release(bundle, token, unload_s, guards)
+            return await self._acts.releaser.release(bundle, token, unload_s, guards)
 
     async def split(
         self,
@@ -232,36 +253,12 @@ class Ownership:
         """
         self._check_ready()
         with self._telling():
-            return await self._splitter.split(bundle, algorithm, boundaries, guards)
+            return await self._acts.splitter.split(bundle, algorithm, boundaries, guards)
 
     async def drain(self, deadline_s: float) -> int:
         """Take nothing more and give everything up; answers with what could not be in time."""
         self.is_draining = True
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + deadline_s
-        try:
-            async with asyncio.timeout_at(end_s):
-                # What is being acquired, split or closed now is given up in a later round.
-                while self._holdings.held:
-                    await self._release_all(lambda: end_s - loop.time())
-                    await asyncio.sleep(_DRAIN_PAUSE_S if self._holdings.held else 0)
-        except TimeoutError:
-            log.warning("drain: not everything was given up within %.0f s", deadline_s)
-        return len(self._holdings.held)
-
-    async def _release_all(self, left_s: Callable[[], float]) -> None:
-        waiting = iter(self._holdings.in_state(BundleState.OWNED))
-
-        async def work() -> None:
-            for held in waiting:
-                try:
-                    await self.release(held.bundle, held.token, left_s(), ())
-                except BrokerCtlError as error:
-                    log.warning("drain: %s: %s", held.bundle, error)
-
-        async with asyncio.TaskGroup() as group:
-            for number in range(_DRAIN_IN_FLIGHT):
-                group.create_task(work(), name=f"drain {number}")
+        return await drain(self._holdings, partial(self.release, guards=()), deadline_s)
 
     # Sessions.
 
@@ -285,7 +282,7 @@ class Ownership:
         if granted_until_s < math.inf:
             await self._parts.watcher.wait_past(granted_until_s)
         for lock in locks:
-            await self._releaser.give_back(lock)
+            await self._acts.releaser.give_back(lock)
         for held in list(self._holdings.held.values()):
             self._parts.owners.forget(held.bundle)
             self._holdings.drop(held)
@@ -294,7 +291,7 @@ class Ownership:
 
     async def _begin(self, epoch: int) -> Reclaimed:
         with self._telling():
-            reclaimed = await self._reclaim.run(epoch)
+            reclaimed = await self._acts.reclaim.run(epoch)
         self._ready_epoch = epoch
         self.granted(self._grant)
         return reclaimed
@@ -323,7 +320,7 @@ class Ownership:
         log.warning("%s was taken away", held.bundle)
         # In any other state an act is going on, which finds its lock gone.
         if held.state is BundleState.OWNED:
-            self._releaser.give_up(held)
+            self._acts.releaser.give_up(held)
         self._on_change()
 
     @contextmanager

@@ -120,8 +120,7 @@ class Reclaim:
         for bundle in bundles:
             # A split that was cut off may have left a parent loaded whose children are held.
             if not any(self._holdings.overlapping(bundle)):
-                state = BundleState.RECLAIMING
-                self._holdings.held[bundle] = OwnedBundle(bundle, state)
+                self._holdings.hold(OwnedBundle(bundle, BundleState.RECLAIMING))
 
     async def _fence_strangers(self) -> None:
         """Fence what is not held, or is loaded under another token; until it is certain."""

@@ -276,3 +276,26 @@ async def test_a_late_answer_of_a_dead_process_does_not_bring_it_back(http: Http
         old_may_answer.set()
         await older
         assert plane.instance_id == "new"
+
+
+@pytest.mark.parametrize(
+    ("fields", "refuses"),
+    [
+        ({}, False),
+        ({"storage_refuses_old_tokens": True}, True),
+        ({"storage_refuses_old_tokens": "yes"}, False),
+    ],
+)
+async def test_the_storage_refuses_old_owners_only_where_the_broker_process_says_so(
+    http: HttpClient, fields: dict[str, object], refuses: bool
+) -> None:
+    async def state(_: web.Request) -> web.Response:
+        row = {"instance_id": "i", "bundles": {}, "authority": {}, **fields}
+        return web.json_response(row)
+
+    app = web.Application()
+    app.router.add_get("/dataplane/v1/state", state)
+    async with serving(app) as url:
+        plane = plane_at(url, http, ManualClock())
+        await plane.start()
+        assert plane.storage_refuses_old_tokens is refuses

@@ -15,6 +15,7 @@ from tests.end_to_end.conftest import NewCluster
 from tests.support.clusters import leader_of, look_up, make_namespace
 from tests.support.ensemble import SharedEnsemble
 from tests.support.waiting import eventually
+from tests.support.web_server import free_port
 
 TOPIC = Topic("persistent", Namespace("public", "default"), "topic-100")
 SECRET = "a-secret-of-the-operators"
@@ -72,6 +73,19 @@ async def test_a_listener_off_loopback_without_authentication_is_refused() -> No
 
     assert code == 1
     assert "allowInsecureListener" in said
+
+
+async def test_serving_on_without_a_lease_needs_a_storage_that_refuses_old_owners(
+    zookeeper: SharedEnsemble, chroot: str
+) -> None:
+    code, said = await run_daemon(
+        "--set", f"metadataStoreUrl=zk:{zookeeper.connect_string}{chroot}",
+        "--set", f"webServicePort={free_port()}",
+        "--set", "ownershipAuthority=storage",
+    )  # fmt: skip
+
+    assert code == 1
+    assert "ownershipAuthority=storage" in said
 
 
 async def test_an_unknown_host_is_said_on_readyz_and_in_the_log(

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -63,11 +63,12 @@ class Steering:
 
     def __init__(self, draws: random.Random, longest_s: float = 0.002) -> None:
         self._draws = draws
-        self._longest_s = longest_s
+        self.longest_s = longest_s
         self._left = 0
         self._fault: Callable[[], object] | None = None
         self.passed = 0
         self.failing: dict[str, list[bool]] = {}
+        self._gates: dict[str, asyncio.Event] = {}
 
     def arm(self, after: int, fault: Callable[[], object]) -> None:
         """Do ``fault`` once ``after`` more points have been passed."""
@@ -80,7 +81,7 @@ class Steering:
 
     async def point(self) -> None:
         """One message or call, on its way there or back."""
-        await asyncio.sleep(self._draws.uniform(0, self._longest_s))
+        await asyncio.sleep(self._draws.uniform(0, self.longest_s))
         self.passed += 1
         if self._fault is not None:
             self._left -= 1
@@ -91,6 +92,15 @@ class Steering:
     def fail(self, verb: str, *, is_executed: bool = False, times: int = 1) -> None:
         """Let the next calls of the data plane fail, before or after they were carried out."""
         self.failing[verb] = [is_executed] * times
+
+    def hold(self, verb: str) -> asyncio.Event:
+        """Keep the answers of this call of the data plane back until the event is set."""
+        return self._gates.setdefault(verb, asyncio.Event())
+
+    async def gate(self, verb: str) -> None:
+        """Wait where `hold` says so."""
+        if (gate := self._gates.get(verb)) is not None:
+            await gate.wait()
 
     def failure(self, verb: str) -> bool | None:
         """None: this call succeeds; else whether it is carried out all the same."""
@@ -134,6 +144,7 @@ class SteeredDataPlane(SimulatedDataPlane):
         if failure is False:
             raise DataPlaneUnreachable(f"{verb}: lost on the way there")
         yield
+        await self.steering.gate(verb)
         await self.steering.point()
         if failure is True:
             raise DataPlaneUnreachable(f"{verb}: lost on the way back")
@@ -386,10 +397,20 @@ class Cluster:
     ensemble: ObservedEnsemble
     brokers: list[MemoryBroker]
     bundles: tuple[Bundle, ...] = ()
+    workload: Workload = field(default_factory=lambda: Workload.named("steady", 0))
 
     @property
     def faults(self) -> list[str]:
         return self.ensemble.observer.faults
+
+    def topics_in(self, bundle: Bundle) -> list[str]:
+        """Names of the topics with traffic."""
+        return [topic.name for topic in self.workload.topics_in(bundle)]
+
+    def positions(self, *bundles: Bundle) -> frozenset[int]:
+        """Where on the ring the topics of these bundles lie."""
+        topics = (topic for bundle in bundles for topic in self.workload.topics_in(bundle))
+        return frozenset(topic.position for topic in topics)
 
     async def ring(self) -> tuple[Bundle, ...]:
         """The bundles as they are now, read past all caches."""

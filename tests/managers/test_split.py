@@ -1,0 +1,295 @@
+"""Splitting: at one zxid the children stand in the parent's place."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.ownership import BundleState
+from broker_ctl.dataplane.simulated import SimulatedDataPlane
+from broker_ctl.errors import (
+    Ambiguous,
+    AuthorityLost,
+    BundleMoving,
+    Fenced,
+    InvalidName,
+    NotOwner,
+    SettingsError,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Check, CreateMode, Operation, Result
+from broker_ctl.store.records.policies import Policies
+from tests.support.brokers import ACT_TICK_S, NAMESPACE, Cluster, MemoryBroker, cluster
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import eventually
+
+HALVES = "range_equally_divide"
+QUIET = Namespace("public", "quiet")
+
+
+async def halve(broker: MemoryBroker, bundle: Bundle) -> tuple[Bundle, ...]:
+    return await broker.ownership.split(bundle, HALVES)
+
+
+async def policies_ring(broker: MemoryBroker) -> tuple[int, ...] | None:
+    node = await broker.store.get(paths.policies(NAMESPACE))
+    assert node is not None
+    return Policies.decode(node.path, node.data).boundaries
+
+
+@in_virtual_time
+async def test_ring_children_and_parent_change_at_one_zxid_and_no_hash_has_two_owners() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        token = await broker.ownership.acquire(parent)
+        before = built.ensemble.tree.zxid
+        left, right = await halve(broker, parent)
+        seen = built.ensemble.observer.owners_at
+        (at,) = (zxid for zxid in seen if zxid > before)
+        assert set(seen[at]) == {left, right}
+        policies = built.ensemble.tree.find(paths.local_policies(NAMESPACE))
+        assert policies is not None
+        assert policies.stat.mzxid == at
+        assert set(broker.owned().values()) == {at}
+        assert at > token
+        assert await built.ring() == (left, right, *built.bundles[1:])
+        await built.settled()
+
+
+@in_virtual_time
+async def test_topics_stay_open_and_are_served_under_the_new_tokens() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        await asyncio.sleep(1.0)
+        await halve(broker, parent)
+        await asyncio.sleep(1.0)
+        verdict = built.verdict(built.positions(parent))
+        assert verdict.owners_ok
+        assert verdict.unserved_s < ACT_TICK_S / 2
+
+
+@in_virtual_time
+async def test_other_brokers_find_the_children_where_the_parent_was() -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        parent = built.bundles[0]
+        await one.ownership.acquire(parent)
+        await two.ownership.owner_of(parent)
+        left, _ = await halve(one, parent)
+        found = await two.ownership.owner_of(left)
+        assert found is not None
+        assert found.urls == one.urls
+        assert await two.ownership.owner_of(parent) is None
+
+
+@in_virtual_time
+async def test_the_policies_of_the_configuration_store_follow() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        for bundle in built.bundles:
+            await broker.ownership.acquire(bundle)
+        async with asyncio.TaskGroup() as group:
+            for bundle in built.bundles:
+                group.create_task(halve(broker, bundle), name=str(bundle))
+        ring = await broker.namespaces.ring(NAMESPACE)
+        assert len(ring.bundles) == 8
+
+        async def follows() -> bool:
+            return await policies_ring(broker) == ring.boundaries
+
+        await eventually(follows)
+        await built.settled()
+
+
+@in_virtual_time
+async def test_they_may_be_missing_or_unreadable_without_harm() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        for bundle in built.bundles[:2]:
+            await broker.ownership.acquire(bundle)
+        await broker.store.set(paths.policies(NAMESPACE), b"{")
+        assert len(await halve(broker, built.bundles[0])) == 2
+        await broker.store.delete(paths.policies(NAMESPACE))
+        assert len(await halve(broker, built.bundles[1])) == 2
+        await built.settled()
+
+
+@in_virtual_time
+async def test_boundaries_may_be_given_and_nothing_to_split_is_no_error() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        await broker.namespaces.create(QUIET, bundles=1)
+        (quiet,) = (await broker.namespaces.ring(QUIET)).bundles
+        await broker.ownership.acquire(quiet)
+        assert await broker.ownership.split(quiet, "topic_count_equally_divide") == ()
+        assert set(broker.owned()) == {parent, quiet}
+        three = await broker.ownership.split(parent, HALVES, (0x10000000, 0x20000000))
+        assert [child.range.low for child in three] == [0, 0x10000000, 0x20000000]
+        await built.settled()
+
+
+@in_virtual_time
+async def test_what_cannot_be_split_stays_as_it_is() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        with pytest.raises(NotOwner):
+            await halve(broker, parent)
+        token = await broker.ownership.acquire(parent)
+        with pytest.raises(SettingsError):
+            await broker.ownership.split(parent, "no such algorithm")
+        with pytest.raises(InvalidName):
+            await broker.ownership.split(parent, HALVES, (0xF0000000,))
+        await broker.store.create("/epoch")
+        with pytest.raises(Fenced):
+            await broker.ownership.split(parent, HALVES, guards=[Check("/epoch", 7)])
+        assert broker.owned() == {parent: token}
+        await built.settled()
+
+
+@in_virtual_time
+async def test_a_child_s_node_that_stands_already_stops_the_split() -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        parent = built.bundles[0]
+        token = await one.ownership.acquire(parent)
+        left, _ = parent.cut((0x20000000,))
+        await two.store.create(paths.ownership(left), b"{}", CreateMode.EPHEMERAL)
+        built.faults.clear()
+        with pytest.raises(BundleMoving):
+            await halve(one, parent)
+        assert one.owned() == {parent: token}
+
+
+@in_virtual_time
+async def test_two_owners_who_split_at_once_both_get_their_way() -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        await one.ownership.acquire(built.bundles[0])
+        await two.ownership.acquire(built.bundles[1])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(halve(one, built.bundles[0]), name="one")
+            group.create_task(halve(two, built.bundles[1]), name="two")
+        assert len(await built.ring()) == 6
+        await built.settled()
+
+
+# Answers that do not come.
+
+
+@in_virtual_time
+async def test_a_split_whose_answer_is_lost_is_found_out() -> None:
+    for point in range(12):
+        async with cluster(seed=point) as built:
+            (broker,) = built.brokers
+            await broker.ownership.acquire(built.bundles[0])
+            broker.steering.arm(point, broker.blink)
+            assert len(await halve(broker, built.bundles[0])) == 2
+            await built.settled()
+
+
+class Forgetful:
+    """Carries a transaction out, and cannot say so."""
+
+    def __init__(self, built: Cluster, *, is_executed: bool) -> None:
+        self._store = built.brokers[0].store
+        self._multi = self._store.multi
+        self._is_executed = is_executed
+
+    def __enter__(self) -> None:
+        self._store.multi = self._lose  # type: ignore[method-assign]  # one lost answer
+
+    def __exit__(self, *_: object) -> None:
+        self._store.multi = self._multi  # type: ignore[method-assign]  # as it was
+
+    async def _lose(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        if self._is_executed:
+            await self._multi(operations)
+        raise Ambiguous("no answer")
+
+
+@in_virtual_time
+async def test_where_the_store_cannot_tell_the_children_do() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        with Forgetful(built, is_executed=True):
+            children = await halve(broker, parent)
+        assert set(broker.owned()) == set(children)
+        await built.settled()
+        with Forgetful(built, is_executed=False), pytest.raises(Ambiguous):
+            await halve(broker, children[0])
+        assert set(broker.owned()) == set(children)
+        await built.settled()
+
+
+@in_virtual_time
+async def test_a_data_plane_that_does_not_split_loads_the_children() -> None:
+    for is_executed in (False, True):
+        async with cluster() as built:
+            (broker,) = built.brokers
+            await broker.ownership.acquire(built.bundles[0])
+            broker.steering.fail("split", is_executed=is_executed)
+            children = await halve(broker, built.bundles[0])
+            assert set(broker.owned()) == set(children)
+            await built.settled()
+
+
+@in_virtual_time
+async def test_a_child_that_cannot_be_loaded_is_given_up() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        await broker.ownership.acquire(built.bundles[0])
+        broker.steering.fail("split")
+        broker.steering.fail("load")
+        left, right = await halve(broker, built.bundles[0])
+        await eventually(lambda: set(broker.ownership.owned()) == {right})
+        await built.settled()
+        assert await broker.ownership.acquire(left)
+
+
+@in_virtual_time
+async def test_a_parent_that_is_taken_away_meanwhile_is_not_served_on() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        broker.steering.arm(0, partial(built.ensemble.delete_as_admin, paths.ownership(parent)))
+        with pytest.raises(BundleMoving):
+            await halve(broker, parent)
+        await eventually(lambda: not broker.ownership.owned())
+        assert await broker.loaded() == {}
+
+
+@in_virtual_time
+async def test_if_the_session_ends_after_the_commit_the_children_are_taken_again() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        token = await broker.ownership.acquire(parent)
+        splitting = asyncio.get_running_loop().create_task(halve(broker, parent), name="split")
+        await eventually(
+            lambda: (
+                {one.state for one in broker.ownership.owned().values()} == {BundleState.SPLITTING}
+                and len(broker.ownership.owned()) == 2
+            ),
+            poll_s=0.0001,
+        )
+        # The data plane still has the parent, under the old token.
+        assert await SimulatedDataPlane.loaded(broker.dataplane) == {parent: token}
+        broker.expire()
+        with pytest.raises(AuthorityLost):
+            await splitting
+        await built.settled()
+        assert set(broker.owned()) == set((await built.ring())[:2])
+        await asyncio.sleep(1.0)
+        assert built.verdict().double_served == 0
