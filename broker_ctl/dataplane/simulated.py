@@ -48,6 +48,9 @@ class SimulatedDataPlane:
             Brokers that share a workload must share it, or a bundle's load jumps when it moves.
     """
 
+    # Nothing is stored that another simulated broker would look at.
+    storage_refuses_old_tokens: bool = False
+
     def __init__(
         self,
         workload: Workload,
@@ -79,11 +82,6 @@ class SimulatedDataPlane:
     def instance_id(self) -> str:
         """Drawn anew at each start."""
         return self._instance_id
-
-    @property
-    def storage_refuses_old_tokens(self) -> bool:
-        """No: nothing is stored that another simulated broker would look at."""
-        return False
 
     async def start(self) -> None:
         """Forget everything, as a new process would, and start ticking."""

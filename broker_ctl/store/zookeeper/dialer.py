@@ -51,12 +51,12 @@ class Dialer:
         log.log(level, "no session from %s:%d (%d): %s", *host, self._failures, why)
 
     def delay_s(self, timeout_s: float, outage_s: float) -> float:
-        """Pause before the next attempt; none until every server has been tried once."""
-        doublings = self._failures - len(self._hosts)
-        if doublings < 0:
+        """Pause before the next attempt; none until every server has been tried once more."""
+        rounds, tried = divmod(self._failures, len(self._hosts))
+        if tried or not rounds:
             return 0.0
         cap_s = timeout_s / 10
         if outage_s < timeout_s:
             cap_s = min(cap_s, _LIVE_DELAY_S)
-        ceiling_s = min(cap_s, _FIRST_DELAY_S * 2 ** min(doublings, _MAX_DOUBLINGS))
+        ceiling_s = min(cap_s, _FIRST_DELAY_S * 2 ** min(rounds - 1, _MAX_DOUBLINGS))
         return self._draws.uniform(0, ceiling_s)
