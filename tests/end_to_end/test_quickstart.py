@@ -39,7 +39,7 @@ async def test_the_hot_bundle_is_split_and_load_is_shed_with_nobody_served_twice
     zookeeper: SharedEnsemble, tmp_path: Path
 ) -> None:
     row, _ = await quickstart(
-        "--duration", "45", "--zookeeper", zookeeper.connect_string, "--dir", str(tmp_path)
+        "--duration", "30", "--zookeeper", zookeeper.connect_string, "--dir", str(tmp_path)
     )
 
     assert row["brokers"] == 3
