@@ -1,5 +1,6 @@
 """What ZooKeeper accepts as a path, whichever store it goes to."""
 
+import re
 from typing import Final
 
 from broker_ctl.errors import InvalidPath
@@ -7,19 +8,14 @@ from broker_ctl.errors import InvalidPath
 ROOT: Final = "/"
 # Control characters, surrogates and private use, specials: refused by every ZooKeeper server.
 # It looks at UTF-16 units, so whatever lies beyond the basic plane is a surrogate to it.
-_FORBIDDEN: Final = (
-    (0x0000, 0x001F),
-    (0x007F, 0x009F),
-    (0xD800, 0xF8FF),
-    (0xFFF0, 0x10FFFF),
-)
+_FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 
 
 def is_usable_name(name: str) -> bool:
     """Whether ``name`` may be one step of a path."""
     if not name or "/" in name or name in {".", ".."}:
         return False
-    return not any(low <= ord(char) <= high for char in name for low, high in _FORBIDDEN)
+    return _FORBIDDEN.search(name) is None
 
 
 def validate(path: str) -> None:
