@@ -44,3 +44,17 @@ async def expire_session(address: str, session_id: int, password: bytes) -> None
             writer.close()
 
     await eventually(closed_it, what="the session is closed")
+
+
+def password_of(session_id: int) -> bytes:
+    """The password that a server gives with a session id (reference: metadata-store 6.1).
+
+    Java's `Random`, seeded with the id and a constant: whoever knows the id can take the session.
+    """
+    mask = (1 << 48) - 1
+    seed = ((session_id ^ 0xB3415C00) ^ 0x5DEECE66D) & mask
+    password = b""
+    while len(password) < 16:
+        seed = (seed * 0x5DEECE66D + 0xB) & mask
+        password += ((seed >> 16) & 0xFFFFFFFF).to_bytes(4, "little")
+    return password
