@@ -31,6 +31,7 @@ _MAX_PAUSE_S: Final = 30.0
 _MAX_DOUBLINGS: Final = 10
 _STABLE_S: Final = 300.0
 _LOOK_AGAIN_S: Final = 5.0
+_LEAVE_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,9 @@ class Leadership:
     """One leading of one seat.
 
     Attributes:
-        check: raises `AuthorityLost` where this leading has ended, or is suspended, or the lease
-            has run out: before each decision.
+        check: raises `AuthorityLost` where this leading has ended, or the lease has run out:
+            before each decision. While it is suspended the lease alone counts, and what is
+            written waits for the connection, and for the guard.
     """
 
     seat: Seat
@@ -134,10 +136,21 @@ class Election:
             finally:
                 stop_watching()
         finally:
-            self._step_down()
-            self._leader = None
-            if not self.is_resigned:
-                self._state = State.ELECTING
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Nobody leads as long as our node stands: it goes, if the session lives to see that."""
+        is_leaving = self._leadership is not None
+        self._step_down()
+        self._leader = None
+        if not self.is_resigned:
+            self._state = State.ELECTING
+        try:
+            if is_leaving:
+                with contextlib.suppress(StoreError, TimeoutError):
+                    async with asyncio.timeout(_LEAVE_S):
+                        await self._seat_node.give_back()
+        finally:
             self._ended.set()
 
     async def resign(self) -> None:
@@ -241,8 +254,7 @@ class Election:
         self._look.set()
 
     def _check(self, epoch: int) -> None:
-        leadership = self.leadership
-        if leadership is None or leadership.epoch != epoch:
+        if self._leadership is None or self._leadership.epoch != epoch:
             raise AuthorityLost(f"{self._seat.name} is not led from here at epoch {epoch}")
         self._watcher.check()
 

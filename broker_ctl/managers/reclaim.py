@@ -74,8 +74,6 @@ class Reclaim:
         """
         self._remember(await self._left_in_store())
         self._remember(await self._loaded())
-        # What overlaps goes first: to fence it later would hit what was taken again meanwhile.
-        await self._fence_strangers()
         lost_before = self._holdings.in_state(BundleState.RECLAIMING)
         waiting = iter(lost_before)
         async with asyncio.TaskGroup() as group:
@@ -118,7 +116,8 @@ class Reclaim:
 
     def _remember(self, bundles: Iterable[Bundle]) -> None:
         for bundle in bundles:
-            # A split that was cut off may have left a parent loaded whose children are held.
+            # A split that was cut off may have left a parent loaded whose children are held: it
+            # goes when they are loaded in its place.
             if not any(self._holdings.overlapping(bundle)):
                 self._holdings.hold(OwnedBundle(bundle, BundleState.RECLAIMING))
 

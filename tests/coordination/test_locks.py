@@ -10,7 +10,7 @@ import pytest
 from broker_ctl.coordination.locks import Lock, LockBusy, Locks
 from broker_ctl.core.lock import Claim, Event, State
 from broker_ctl.core.session import Action
-from broker_ctl.errors import BadVersion, MultiFailed, SessionExpired
+from broker_ctl.errors import BadVersion, MultiFailed, OperationTimeout, SessionExpired
 from broker_ctl.store.interface import (
     Change,
     Check,
@@ -20,7 +20,7 @@ from broker_ctl.store.interface import (
     Notification,
     Versioned,
 )
-from tests.support.sessions import LONGEST_S, Party, parties
+from tests.support.sessions import Party, parties
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -224,9 +224,11 @@ async def test_two_may_wait_for_the_same_node() -> None:
         async with asyncio.TaskGroup() as group:
             short = group.create_task(one.locks.wait_deleted(node, 1.0), name="short")
             long = group.create_task(one.locks.wait_deleted(node, 10.0), name="long")
-            await asyncio.sleep(2.0)
+            await asyncio.sleep(2.1)
             await two.locks.release(lock)
+            released_s = asyncio.get_running_loop().time()
         assert (short.result(), long.result()) == (False, True)
+        assert asyncio.get_running_loop().time() - released_s < 0.02
 
 
 # Doubt.
@@ -301,24 +303,31 @@ async def test_a_node_of_a_session_that_has_ended_is_not_adopted() -> None:
 
 
 @in_virtual_time
-async def test_a_verification_that_fails_is_repeated_until_the_store_answers() -> None:
-    async with holders(2, operation_timeout_s=0.5) as (one, two):
+async def test_a_verification_that_fails_is_repeated_until_the_store_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with holders(2) as (one, two):
         lock = await one.acquire()
-        # No reply comes in time, yet the connection stands.
-        one.party.longest_s = 3.0
+        failures = iter([OperationTimeout("slow"), OperationTimeout("still slow")])
+
+        async def slow_at_first(_path: str) -> None:
+            for failure in failures:
+                raise failure
+
+        monkeypatch.setattr(one.store, "sync", slow_at_first)
         await two.store.delete(PATH)
-        await asyncio.sleep(20.0)
-        assert state(lock) is State.VERIFYING
-        one.party.longest_s = LONGEST_S
-        await eventually(lambda: one.lost == [lock])
+        await eventually(lambda: one.lost == [lock], deadline_s=2.0)
 
 
 @in_virtual_time
 async def test_an_answer_older_than_the_doubt_does_not_settle_it() -> None:
     async with holders(2) as (one, two):
         lock = await one.acquire()
+        assert one.locks._stop_watching is not None
+        one.locks._stop_watching()
+        one.locks._stop_watching = None
         await two.store.delete(PATH)
-        await eventually(lambda: state(lock) is not State.HELD, poll_s=0.0001)
+        one.locks._notified(Notification(Change.DELETED, PATH, 1))
         # A read that was answered before the node was deleted is heard of only now.
         one.locks._feed(Event.MINE, lock)
         assert state(lock) is State.HELD
@@ -381,6 +390,25 @@ async def test_a_node_whose_data_somebody_changed_can_be_released() -> None:
     async with holders(2) as (one, two):
         lock = await one.acquire()
         await two.store.set(PATH, b"b0:8080")
+        await one.locks.release(lock)
+        assert not await one.stands()
+
+
+@in_virtual_time
+async def test_even_where_it_is_changed_between_read_and_delete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with holders(2) as (one, two):
+        lock = await one.acquire()
+        get, changes = one.store.get, iter(["once"])
+
+        async def then_changed(path: str) -> Versioned | None:
+            node = await get(path)
+            for _ in changes:
+                await two.store.set(path, b"b0:8080")
+            return node
+
+        monkeypatch.setattr(one.store, "get", then_changed)
         await one.locks.release(lock)
         assert not await one.stands()
 

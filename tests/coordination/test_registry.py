@@ -32,8 +32,10 @@ class Member:
 
 
 @asynccontextmanager
-async def members(*broker_ids: str) -> AsyncIterator[list[Member]]:
-    async with parties(len(broker_ids)) as built:
+async def members(
+    *broker_ids: str, operation_timeout_s: float = 30.0
+) -> AsyncIterator[list[Member]]:
+    async with parties(len(broker_ids), operation_timeout_s=operation_timeout_s) as built:
         all_ = [
             Member(party, broker_id, f"nonce-{number}")
             for number, (party, broker_id) in enumerate(zip(built, broker_ids, strict=True))
@@ -125,7 +127,7 @@ async def test_nodes_of_this_session_from_a_lost_call_are_replaced() -> None:
 
 @in_virtual_time
 async def test_an_outage_delays_registering_and_an_expiry_ends_it() -> None:
-    async with members("a:1") as (a,):
+    async with members("a:1", operation_timeout_s=1.0) as (a,):
         a.store.disconnect()
         registering = asyncio.get_running_loop().create_task(a.registry.register(b""), name="a")
         await asyncio.sleep(3.0)

@@ -271,6 +271,51 @@ async def test_a_parent_that_is_taken_away_meanwhile_is_not_served_on() -> None:
 
 
 @in_virtual_time
+async def test_nor_one_that_is_taken_away_before_the_transaction_is_sent() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        answer = broker.steering.hold("topics")
+        splitting = asyncio.get_running_loop().create_task(halve(broker, parent), name="split")
+        await asyncio.sleep(0.1)
+        built.ensemble.delete_as_admin(paths.ownership(parent))
+        await eventually(lambda: broker.ownership.owned()[parent].lock is None)
+        answer.set()
+        with pytest.raises(BundleMoving):
+            await splitting
+        await eventually(lambda: not broker.ownership.owned())
+        assert await broker.loaded() == {}
+
+
+@in_virtual_time
+async def test_a_committed_split_that_is_not_heard_of_yet_is_no_free_bundle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        answer = asyncio.Event()
+        multi = broker.memory.multi
+
+        async def held_back(operations: Sequence[Operation]) -> tuple[Result, ...]:
+            results = await multi(operations)
+            await answer.wait()
+            return results
+
+        monkeypatch.setattr(broker.memory, "multi", held_back)
+        splitting = asyncio.get_running_loop().create_task(halve(broker, parent), name="split")
+        await eventually(lambda: len(broker.nodes()) == 2)
+        for child in broker.nodes():
+            with pytest.raises(BundleMoving):
+                await broker.ownership.owner_of(child)
+        answer.set()
+        assert set(await splitting) == set(broker.owned())
+        await built.settled()
+
+
+@in_virtual_time
 async def test_if_the_session_ends_after_the_commit_the_children_are_taken_again() -> None:
     async with cluster() as built:
         (broker,) = built.brokers

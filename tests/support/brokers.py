@@ -24,7 +24,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.act_judge import Verdict, judge
-from broker_ctl.dataplane.act_log import MemoryActLog, merged
+from broker_ctl.dataplane.act_log import Act, ActLog, MemoryActLog, merged
 from broker_ctl.dataplane.interface import Unloaded
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
@@ -113,6 +113,10 @@ class SteeredDataPlane(SimulatedDataPlane):
 
     steering: Steering
 
+    @property
+    def log(self) -> ActLog | None:
+        return self._act_log
+
     async def load(self, bundle: Bundle, token: int) -> None:
         async with self._call("load"):
             await super().load(bundle, token)
@@ -132,6 +136,10 @@ class SteeredDataPlane(SimulatedDataPlane):
     async def fence(self, bundle: Bundle) -> None:
         async with self._call("fence"):
             await super().fence(bundle)
+
+    async def topics(self, bundle: Bundle) -> tuple[str, ...]:
+        async with self._call("topics"):
+            return await super().topics(bundle)
 
     async def loaded(self) -> Mapping[Bundle, int]:
         async with self._call("loaded"):
@@ -224,6 +232,7 @@ class Broker:
         *,
         mode: AuthorityMode = AuthorityMode.LEASE,
         tick_s: float = TICK_S,
+        dataplane: "SteeredDataPlane | None" = None,
     ) -> None:
         self.urls = urls_of(number)
         self.store = store
@@ -246,13 +255,14 @@ class Broker:
         self.deletions = Deletions(store)
         self.namespaces = Namespaces(store, store, cluster="c", default_bundles=4)
         self.owners = Owners(store, self.registry, clock, GRACE_S)
-        self.acts = MemoryActLog(1_000_000)
-        self.dataplane = SteeredDataPlane(
+        # A broker process outlives its daemon.
+        self._found_dataplane = dataplane is not None
+        self.dataplane = dataplane or SteeredDataPlane(
             Workload.named("steady", 0),
             clock,
             broker_id=self.broker_id,
             draw=draws,
-            act_log=self.acts,
+            act_log=MemoryActLog(1_000_000),
             tick_s=ACT_TICK_S,
         )
         self.dataplane.steering = steering
@@ -278,8 +288,16 @@ class Broker:
     def broker_id(self) -> str:
         return self.urls.broker_id
 
+    @property
+    def acts(self) -> Sequence[Act]:
+        """What its data plane did."""
+        log = self.dataplane.log
+        assert isinstance(log, MemoryActLog)
+        return log.acts
+
     async def start(self) -> None:
-        await self.dataplane.start()
+        if not self._found_dataplane:
+            await self.dataplane.start()
         self.watcher.start()
         await self.store.start()
         await self.store.wait_connected()
@@ -315,6 +333,12 @@ class Broker:
         return self.clock.now_s() < self.watcher.deadline_s
 
     async def close(self) -> None:
+        await self.halt()
+        await self.dataplane.stop()
+        await self.store.close()
+
+    async def halt(self) -> None:
+        """The daemon ends; its session and its broker process live on."""
         await self.tasks.close()
         await self.watcher.close()
         await self.registry.close()
@@ -323,8 +347,6 @@ class Broker:
         await self.deletions.close()
         self.namespaces.close()
         self.owners.close()
-        await self.dataplane.stop()
-        await self.store.close()
 
     def owned(self) -> dict[Bundle, int]:
         """What it serves, by its own account."""
@@ -348,6 +370,7 @@ class MemoryBroker(Broker):
         mode: AuthorityMode = AuthorityMode.LEASE,
         operation_timeout_s: float = 30.0,
         session_id: int = 0,
+        dataplane: SteeredDataPlane | None = None,
     ) -> None:
         steering = Steering(draws)
         self.ensemble = ensemble
@@ -358,7 +381,9 @@ class MemoryBroker(Broker):
             transit=steering.point,
             session_id=session_id,
         )
-        super().__init__(number, self.memory, LoopClock(), draws, steering, mode=mode)
+        super().__init__(
+            number, self.memory, LoopClock(), draws, steering, mode=mode, dataplane=dataplane
+        )
 
     def expire(self) -> None:
         """The servers end the session."""
@@ -430,7 +455,7 @@ class Cluster:
 
     def verdict(self, expected: Collection[int] = ()) -> Verdict:
         """What the acts of all data planes prove."""
-        acts = merged(broker.acts.acts for broker in self.brokers)
+        acts = merged(broker.acts for broker in self.brokers)
         return judge(acts, ACT_TICK_S, expected)
 
 

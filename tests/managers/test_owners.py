@@ -1,0 +1,154 @@
+"""Owner nodes of all brokers, and who owned a bundle until just now."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from broker_ctl.coordination.registry import Registry
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.errors import BundleReclaimable, CorruptRecord
+from broker_ctl.managers.owners import Owners
+from broker_ctl.store import paths
+from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.records.ours import Registration
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from tests.support.sessions import TICK_S, Party, parties
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import eventually
+
+BUNDLE = Bundle.parse("t/ns/0x00000000_0xffffffff")
+PATH = paths.ownership(BUNDLE)
+GRACE_S = 2.0
+OWNER = BrokerUrls("owner:1", "http://owner:1")
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[tuple[Party, Registry, Owners, Party]]:
+    """A registered owner of a bundle, and another broker that looks at it."""
+    async with parties(2) as (owner, looker):
+        registered = Registry(owner.store, Registration("n", 0, 0, OWNER), TICK_S)
+        await registered.register(b"")
+        await create_node(owner)
+        registry = Registry(looker.store, Registration("m", 0, 0, BrokerUrls("looker:1")), TICK_S)
+        await registry.start()
+        owners = Owners(looker.store, registry, looker.clock, GRACE_S)
+        await owners.start()
+        yield owner, registered, owners, looker
+        owners.close()
+        await registry.close()
+
+
+async def create_node(owner: Party) -> None:
+    data = NamespaceEphemeralData(OWNER).encode()
+    await owner.store.create(PATH, data, CreateMode.EPHEMERAL, make_parents=True)
+
+
+@in_virtual_time
+async def test_the_owner_is_read_once_and_then_followed() -> None:
+    async with scene() as (owner, _, owners, _):
+        record = await owners.owner_of(BUNDLE)
+        assert record is not None
+        assert record.urls == OWNER
+        assert record.session_id == owner.store.session_id
+        misses = owners.cache.misses
+        assert await owners.owner_of(BUNDLE) == record
+        assert owners.cache.misses == misses
+        await owner.store.delete(PATH)
+        await eventually(lambda: owners.cache.peek(PATH) is None)
+        assert await owners.owner_of(BUNDLE) is None
+        await create_node(owner)
+        await asyncio.sleep(0.1)
+        again = await owners.owner_of(BUNDLE)
+        assert again is not None
+        assert again.token > record.token
+
+
+@in_virtual_time
+async def test_an_expiry_reserves_it_for_the_grace_and_no_longer() -> None:
+    async with scene() as (owner, _, owners, _):
+        await owners.owner_of(BUNDLE)
+        owner.expire()
+        await asyncio.sleep(0.1)
+        with pytest.raises(BundleReclaimable, match="owner:1"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
+        await owners.check_reclaim(BUNDLE, "owner:1")
+        await asyncio.sleep(GRACE_S)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_a_release_reserves_nothing() -> None:
+    async with scene() as (owner, registered, owners, _):
+        await owners.owner_of(BUNDLE)
+        await owner.store.delete(PATH)
+        await asyncio.sleep(0.1)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+        # Nor does one after which the broker went: its registration stood at the time.
+        await create_node(owner)
+        await asyncio.sleep(0.1)
+        await owners.owner_of(BUNDLE)
+        await owner.store.delete(PATH)
+        await registered.unregister()
+        await asyncio.sleep(0.1)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_who_is_back_has_ended_the_reservation() -> None:
+    async with scene() as (owner, _, owners, _):
+        await owners.owner_of(BUNDLE)
+        owner.expire()
+        await eventually(lambda: owner.watcher.epoch == 2)
+        await create_node(owner)
+        await owner.store.delete(PATH)
+        await asyncio.sleep(0.1)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_without_having_seen_an_owner_there_is_nothing_to_wait_for() -> None:
+    async with scene() as (owner, _, owners, looker):
+        owner.expire()
+        await asyncio.sleep(0.1)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+        # Nor is what was seen before an outage in which it vanished.
+        await eventually(lambda: owner.watcher.epoch == 2)
+        await create_node(owner)
+        await owners.owner_of(BUNDLE)
+        looker.store.disconnect()
+        owner.expire()
+        looker.store.reconnect()
+        await asyncio.sleep(0.1)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_what_vanished_long_ago_is_forgotten() -> None:
+    async with scene() as (owner, _, owners, _):
+        for _ in range(5):
+            await owners.owner_of(BUNDLE)
+            await owner.store.delete(PATH)
+            await asyncio.sleep(GRACE_S + 1.0)
+            await create_node(owner)
+            await asyncio.sleep(0.1)
+        other = Bundle.parse("t/other/0x00000000_0xffffffff")
+        data = NamespaceEphemeralData(OWNER).encode()
+        await owner.store.create(
+            paths.ownership(other), data, CreateMode.EPHEMERAL, make_parents=True
+        )
+        await owners.owner_of(other)
+        await owner.store.delete(paths.ownership(other))
+        await asyncio.sleep(0.1)
+        assert len(owners._vanished) == 1
+
+
+@in_virtual_time
+async def test_what_nobody_can_read_is_told_and_counted() -> None:
+    async with scene() as (owner, _, owners, _):
+        await owner.store.set(PATH, b"{")
+        with pytest.raises(CorruptRecord):
+            await owners.owner_of(BUNDLE)
+        assert owners.cache.corrupt == 1

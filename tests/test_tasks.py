@@ -1,0 +1,100 @@
+"""Tasks have a name and an owner."""
+
+import asyncio
+import logging
+
+import pytest
+
+from broker_ctl.tasks import TaskScope, wait_until
+from tests.support.virtual_time import in_virtual_time
+
+
+async def never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def fail() -> None:
+    raise ValueError("on purpose")
+
+
+@in_virtual_time
+async def test_tasks_are_named_after_their_owner_and_end_with_it() -> None:
+    async with TaskScope("owner") as scope:
+        task = scope.start(never(), "work")
+        assert task.get_name() == "owner: work"
+        assert len(scope) == 1
+    assert task.cancelled()
+    assert len(scope) == 0
+
+
+@in_virtual_time
+async def test_the_failure_of_one_leaves_the_others_and_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with TaskScope("owner") as scope:
+        other = scope.start(never(), "other")
+        with caplog.at_level(logging.ERROR):
+            await asyncio.wait([scope.start(fail(), "bad")])
+        assert scope.failures == 1
+        assert "owner: bad failed: on purpose" in caplog.text
+        assert not other.done()
+
+
+@in_virtual_time
+async def test_the_failure_of_a_joined_task_is_an_answer_and_no_fault() -> None:
+    async with TaskScope("owner") as scope:
+        with pytest.raises(ValueError, match="on purpose"):
+            await scope.start(fail(), "joined", is_joined=True)
+        assert scope.failures == 0
+
+
+@in_virtual_time
+async def test_closing_waits_until_every_task_has_given_up() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await never()
+        finally:
+            await asyncio.sleep(3.0)
+            ended.append("work")
+
+    scope = TaskScope("owner")
+    scope.start(work(), "work")
+    await asyncio.sleep(0)
+    await scope.close()
+    assert ended == ["work"]
+
+
+@in_virtual_time
+async def test_a_closed_scope_starts_nothing() -> None:
+    scope = TaskScope("owner")
+    await scope.close()
+    with pytest.raises(RuntimeError, match="owner is closed: late not started"):
+        scope.start(never(), "late")
+
+
+@in_virtual_time
+async def test_a_task_may_close_its_own_scope() -> None:
+    scope = TaskScope("owner")
+    other = scope.start(never(), "other")
+    await scope.start(scope.close(), "closing")
+    assert other.cancelled()
+
+
+@in_virtual_time
+async def test_waiting_ends_when_it_holds_or_at_the_limit() -> None:
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+
+    async def after_two_seconds() -> bool:
+        return loop.time() > began_s + 2.0
+
+    assert await wait_until(after_two_seconds, 5.0)
+    assert loop.time() - began_s == pytest.approx(2.1, abs=0.1)
+
+    async def hangs() -> bool:
+        await never()
+        return True
+
+    assert not await wait_until(hangs, 1.0)
