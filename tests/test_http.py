@@ -2,18 +2,15 @@
 
 import asyncio
 import logging
-import shutil
-import ssl
-import subprocess
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
+from tests.support.certificates import serving_context, trusting_context
 from tests.support.web_server import free_port, serving
 
 SECRET = "a-secret-that-is-seen-nowhere"
@@ -189,28 +186,8 @@ async def test_cancelling_a_request_cancels_it(client: HttpClient, url: str) -> 
             await client.request("GET", f"{url}/silent")
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A self-signed certificate and its key in one file."""
-    if shutil.which("openssl") is None:
-        pytest.skip("makes its certificate with the openssl command")
-    pem = tmp_path / "localhost.pem"
-    command = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-        " -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    )
-    files = ["-keyout", str(pem), "-out", f"{pem}.crt"]
-    subprocess.run([*command.split(), *files], check=True, capture_output=True)
-    pem.write_text(pem.read_text() + Path(f"{pem}.crt").read_text())
-    return pem
-
-
-async def test_tls_trusts_the_given_context_and_nobody_else(
-    client: HttpClient, certificate: Path
-) -> None:
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(certificate)
-    trusting = ssl.create_default_context(cafile=f"{certificate}.crt")
+async def test_tls_trusts_the_given_context_and_nobody_else(client: HttpClient) -> None:
+    server, trusting = serving_context(), trusting_context()
     async with serving(application(), ssl=server) as url:
         with pytest.raises(HttpError, match="certificate"):
             await client.request("GET", f"{url}/echo")

@@ -1,9 +1,6 @@
 """Brokers with a surface each, and a client."""
 
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -33,19 +30,3 @@ def leader(pair: tuple[Broker, Broker]) -> Broker:
 @pytest.fixture
 def follower(pair: tuple[Broker, Broker]) -> Broker:
     return pair[1]
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A self-signed certificate of 127.0.0.1 with its key in one file, and alone beside it."""
-    if shutil.which("openssl") is None:
-        pytest.skip("makes its certificate with the openssl command")
-    pem = tmp_path / "localhost.pem"
-    command = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-        " -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    )
-    files = ["-keyout", str(pem), "-out", f"{pem}.crt"]
-    subprocess.run([*command.split(), *files], check=True, capture_output=True)
-    pem.write_text(pem.read_text() + Path(f"{pem}.crt").read_text())
-    return pem

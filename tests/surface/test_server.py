@@ -1,9 +1,7 @@
 """The server itself: bounds, odd requests, start and stop."""
 
 import asyncio
-import ssl
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +10,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.surface import bounds, questions
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
+from tests.support.certificates import serving_context, trusting_context
 from tests.support.surface_parts import CLUSTER, Broker, serving_brokers
 from tests.support.waiting import eventually
 from tests.support.web_server import free_port
@@ -90,10 +89,8 @@ async def test_a_request_that_hangs_is_ended(
     assert (await http.request("GET", url)).status == 500
 
 
-async def test_tls_is_served_and_kept(certificate: Path) -> None:
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(certificate)
-    trusting = ssl.create_default_context(cafile=f"{certificate}.crt")
+async def test_tls_is_served_and_kept() -> None:
+    server, trusting = serving_context(), trusting_context()
     rules = SurfaceRules(CLUSTER, tls=server)
     async with (
         serving_brokers([free_port(), free_port()], rules) as (leader, follower),
