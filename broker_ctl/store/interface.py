@@ -7,7 +7,9 @@ before the call returns; `Ambiguous` is raised only where reading cannot tell (I
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
+
+from broker_ctl.errors import Ambiguous, StoreError
 
 ANY_VERSION: Final = -1
 CONTAINER_OWNER: Final = -0x8000000000000000
@@ -35,9 +37,11 @@ class CreateMode(Enum):
         return self in {CreateMode.SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL}
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """A node's metadata. Identity of an ephemeral is ``(czxid, ephemeral_owner)``."""
+class Stat(NamedTuple):
+    """A node's metadata. Identity of an ephemeral is ``(czxid, ephemeral_owner)``.
+
+    A named tuple, as one is made for each reply: a frozen dataclass takes four times as long.
+    """
 
     czxid: int
     mzxid: int
@@ -61,8 +65,7 @@ class Stat:
         return owner not in {0, CONTAINER_OWNER} and (owner >> 56) & 0xFF != _TTL_BYTE
 
 
-@dataclass(frozen=True, slots=True)
-class Versioned:
+class Versioned(NamedTuple):
     """A node as it was read."""
 
     path: str
@@ -108,6 +111,32 @@ class Check:
 Operation = Create | SetData | Delete | Check
 # One per operation: the node as created (sequential names resolved), the new Stat, or None.
 Result = Versioned | Stat | None
+
+
+class Aspect(Enum):
+    """What a read wants of a node."""
+
+    NODE = "node"
+    STAT = "stat"
+    CHILDREN = "children"
+
+
+class Read:
+    """One of several reads that are asked for together."""
+
+    __slots__ = ("aspect", "path")
+
+    def __init__(self, path: str, aspect: Aspect = Aspect.NODE) -> None:
+        self.path = path
+        self.aspect = aspect
+
+
+# By aspect: the node or None, its Stat or None, the sorted names.
+Found = Versioned | Stat | list[str] | None
+# What became of one of several requests: one that may not be read, or whose reply is lost for
+# good, fails without the others.
+Answer = Found | StoreError
+Outcome = Result | Ambiguous
 
 
 class Change(Enum):
@@ -261,4 +290,28 @@ class MetadataStore(Protocol):
 
     async def close(self, *, end_session: bool = True) -> None:
         """Close. With ``end_session`` false the session is left to expire, ephemerals and all."""
+        ...
+
+
+class BulkStore(MetadataStore, Protocol):
+    """A store that takes many requests at once, each of which stands for itself.
+
+    ``deadline_s`` is of the running loop's clock.
+    """
+
+    async def read_many(self, reads: Sequence[Read], deadline_s: float) -> list[Answer]:
+        """The answers, in the order of the reads.
+
+        A reply that would be too large is asked for in parts, sent in this order.
+        """
+        ...
+
+    async def write_many(
+        self, operations: Sequence[Operation], deadline_s: float
+    ) -> tuple[Outcome, ...]:
+        """Send them as one transaction, and find out about each by itself if the reply is lost.
+
+        Raises:
+            MultiFailed: nothing was done, because of this one.
+        """
         ...

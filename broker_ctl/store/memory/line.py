@@ -7,10 +7,20 @@ write that was executed, the lost reply is found out.
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final
 
 from broker_ctl import errors
-from broker_ctl.store.interface import Check, Create, Delete, Operation, Result, Stat, Versioned
+from broker_ctl.store.interface import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    Outcome,
+    Result,
+    Stat,
+    Versioned,
+)
 from broker_ctl.store.memory.link import Link, Reply, Request
 from broker_ctl.store.memory.tree import Tree
 
@@ -62,10 +72,8 @@ class RequestLine:
         for request in waiting:
             if request.results is None:
                 self._submit(request)
-            elif _still_shows(self._tree, request):
-                request.answer(request.results)
             else:
-                request.fail(self._ambiguous(request, "written over before it could be read"))
+                request.answer(self._found_out(request, request.results))
 
     def disconnect(self) -> None:
         """The connection is gone; what it left unanswered waits in front of the rest."""
@@ -107,6 +115,14 @@ class RequestLine:
             request.zxid_before = self.last_zxid
             self._link.send(request)
 
+    def _found_out(self, request: Request, results: Sequence[Result]) -> tuple[Outcome, ...]:
+        return tuple(
+            result
+            if _node_shows(self._tree, operation, result)
+            else self._ambiguous(request, "written over before it could be read")
+            for operation, result in zip(request.operations, results, strict=True)
+        )
+
     def _timed_out(self, request: Request) -> errors.StoreError:
         if not request.is_sent:
             return errors.ConnectionLoss(f"{request.what}: not sent by its deadline")
@@ -119,13 +135,8 @@ class RequestLine:
         return errors.Ambiguous(f"{request.what}: {why}", session_id, request.zxid_before)
 
 
-def _still_shows(tree: Tree, request: Request) -> bool:
-    """Whether a client could read from the nodes what an executed write did (reference 6.7)."""
-    pairs = zip(request.operations, request.results or (), strict=True)
-    return all(_node_shows(tree, operation, result) for operation, result in pairs)
-
-
 def _node_shows(tree: Tree, operation: Operation, result: Result) -> bool:
+    """Whether a client could read from the node what an executed write did (reference 6.7)."""
     if isinstance(operation, Delete | Check):
         # Absent, or a younger node: either proves that it is gone.
         return True

@@ -139,7 +139,6 @@ class MemorySession:
     async def _run(self) -> None:
         while True:
             await self._network.wait()
-            self._unlinked.clear()
             if await self._connect():
                 await self._unlinked.wait()
 
@@ -158,6 +157,8 @@ class MemorySession:
                 self._expire()
             return False
         self._link = link
+        # A cut from before has nothing to say about this connection.
+        self._unlinked.clear()
         await self._transit()
         if self._link is link:
             self._adopt(link)

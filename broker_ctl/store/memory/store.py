@@ -4,14 +4,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from broker_ctl.errors import MultiFailed, NodeExists, NoNode, TooLarge
+from broker_ctl.errors import Ambiguous, MultiFailed, NodeExists, NoNode, TooLarge
 from broker_ctl.store.interface import (
     ANY_VERSION,
+    Answer,
+    Aspect,
     Create,
     CreateMode,
     Delete,
     NotificationListener,
     Operation,
+    Outcome,
+    Read,
     Result,
     SessionListener,
     SetData,
@@ -125,6 +129,23 @@ class MemoryStore:
         )
         return nodes
 
+    async def read_many(self, reads: Sequence[Read], deadline_s: float) -> list[Answer]:
+        """See `BulkStore.read_many`."""
+        wanted = tuple(reads)
+        for read in wanted:
+            validate(read.path)
+        answers: list[Answer] = await self._session.line.call(
+            Request("readMany", lambda _: [self._answer(read) for read in wanted]), deadline_s
+        )
+        return answers
+
+    def _answer(self, read: Read) -> Answer:
+        tree = self._ensemble.tree
+        if read.aspect is Aspect.CHILDREN:
+            return tree.children(read.path)
+        node = tree.find(read.path)
+        return node.stat if node is not None and read.aspect is Aspect.STAT else node
+
     async def exists(self, path: str) -> Stat | None:
         """See `MetadataStore.exists`."""
         node = await self.get(path)
@@ -191,7 +212,14 @@ class MemoryStore:
 
     async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
         """See `MetadataStore.multi`."""
-        return await self._commit(tuple(operations), self._deadline_s()) if operations else ()
+        outcomes = await self._commit(tuple(operations), self._deadline_s()) if operations else ()
+        return _results(outcomes)
+
+    async def write_many(
+        self, operations: Sequence[Operation], deadline_s: float
+    ) -> tuple[Outcome, ...]:
+        """See `BulkStore.write_many`."""
+        return await self._commit(tuple(operations), deadline_s)
 
     # Inside.
 
@@ -203,14 +231,14 @@ class MemoryStore:
 
     async def _write(self, operation: Operation, deadline_s: float) -> Result:
         try:
-            (result,) = await self._commit((operation,), deadline_s)
+            (result,) = _results(await self._commit((operation,), deadline_s))
         except MultiFailed as error:
             raise error.cause from None
         return result
 
     async def _commit(
         self, operations: tuple[Operation, ...], deadline_s: float
-    ) -> tuple[Result, ...]:
+    ) -> tuple[Outcome, ...]:
         size = 0
         for operation in operations:
             # The number that the server appends is part of the name that must be usable.
@@ -223,8 +251,8 @@ class MemoryStore:
         first = operations[0]
         what = f"{type(first).__name__} {first.path}" if len(operations) == 1 else "multi"
         request = Request(what, lambda sid: self._ensemble.write(sid, operations), operations)
-        results: tuple[Result, ...] = await self._session.line.call(request, deadline_s)
-        return results
+        outcomes: tuple[Outcome, ...] = await self._session.line.call(request, deadline_s)
+        return outcomes
 
     async def _make_containers(self, path: str, deadline_s: float) -> None:
         """Make what is missing above ``path``; the ensemble reaps it when it empties."""
@@ -233,3 +261,12 @@ class MemoryStore:
                 await self._write(Create(ancestor, mode=CreateMode.CONTAINER), deadline_s)
             except (NodeExists, NoNode):
                 continue  # there already, or reaped in between: the next attempt starts anew
+
+
+def _results(outcomes: Sequence[Outcome]) -> tuple[Result, ...]:
+    results: list[Result] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Ambiguous):
+            raise outcome
+        results.append(outcome)
+    return tuple(results)

@@ -5,7 +5,7 @@ to roll back; its zxid is used up all the same, as on a real server.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from broker_ctl.errors import (
@@ -192,8 +192,7 @@ class _Draft:
 
     def _set(self, operation: SetData) -> Stat:
         node = self._require_version(operation.path, operation.version)
-        stat = replace(
-            node.stat,
+        stat = node.stat._replace(
             mzxid=self._tree.zxid,
             mtime_ms=self._author.now_ms,
             version=node.stat.version + 1,
@@ -216,13 +215,12 @@ class _Draft:
 
     def _count_child(self, path: str, change: int) -> None:
         parent = self._require(parent_of(path))
-        stat = replace(
-            parent.stat,
+        stat = parent.stat._replace(
             cversion=parent.stat.cversion + 1,
             children_count=parent.stat.children_count + change,
             pzxid=self._tree.zxid,
         )
-        self.touched[parent.path] = replace(parent, stat=stat)
+        self.touched[parent.path] = parent._replace(stat=stat)
 
     def _find(self, path: str) -> Versioned | None:
         return self.touched[path] if path in self.touched else self._tree.find(path)

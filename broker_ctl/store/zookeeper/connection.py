@@ -19,7 +19,7 @@ from broker_ctl import errors
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.frames import Frames
-from broker_ctl.store.zookeeper.pending import Pending
+from broker_ctl.store.zookeeper.pending import OnReply, Pending
 
 _MAX_XID: Final = 0x7FFFFFFF
 # Beyond jute.maxbuffer a server sends nothing; the slack is for headers.
@@ -35,10 +35,12 @@ class Connection(asyncio.Protocol):
         on_zxid: Callable[[int], None],
         on_room: Callable[[], None],
         max_frame_bytes: int,
+        on_reply: OnReply | None = None,
     ) -> None:
         self._on_event = on_event
         self._on_zxid = on_zxid
         self._on_room = on_room
+        self._on_reply = on_reply
         self._max_request_bytes = max_frame_bytes
         self._frames = Frames(max_frame_bytes + _FRAME_SLACK_BYTES)
         self._loop = asyncio.get_running_loop()
@@ -63,6 +65,7 @@ class Connection(asyncio.Protocol):
         on_room: Callable[[], None],
         max_frame_bytes: int,
         tls: ssl.SSLContext | None = None,
+        on_reply: OnReply | None = None,
     ) -> "tuple[Connection, wire.Handshake]":
         """Connect and shake hands; the caller gives the deadline.
 
@@ -75,6 +78,7 @@ class Connection(asyncio.Protocol):
             on_room: hears that replies have come, so more requests may go.
             max_frame_bytes: jute.maxbuffer.
             tls: how to wrap the connection, or None.
+            on_reply: hears of each reply what was asked, and how many seconds ago.
 
         Raises:
             ConnectionLoss: refused, closed without an answer (a server without a quorum, or one
@@ -83,7 +87,7 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         try:
             _, connection = await loop.create_connection(
-                lambda: cls(on_event, on_zxid, on_room, max_frame_bytes),
+                lambda: cls(on_event, on_zxid, on_room, max_frame_bytes, on_reply),
                 host,
                 port,
                 ssl=tls,
@@ -200,7 +204,7 @@ class Connection(asyncio.Protocol):
         record: Request,
         future: "asyncio.Future[Any]",
     ) -> None:
-        pending = Pending(xid, call, future, self._loop.time())
+        pending = Pending(xid, call, future, self._loop.time(), self._on_reply)
         if self._closed.done():
             pending.fail(errors.ConnectionLoss(f"{call or 'request'}: not sent"))
             return

@@ -2,17 +2,21 @@
 
 import asyncio
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from broker_ctl import errors
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.codes import error_of
 
+# Told what was asked, and how many seconds after it was sent the reply came.
+OnReply = Callable[[str, float], None]
+
 
 class Pending:
     """Waits for its reply; a caller that gave up has cancelled its future, its place stays."""
 
-    __slots__ = ("call", "future", "sent_s", "xid")
+    __slots__ = ("_on_reply", "call", "future", "sent_s", "xid")
 
     def __init__(
         self,
@@ -20,11 +24,13 @@ class Pending:
         call: wire.Call[Any] | None,
         future: "asyncio.Future[Any]",
         sent_s: float,
+        on_reply: OnReply | None = None,
     ) -> None:
         self.xid = xid
         self.call = call
         self.future = future
         self.sent_s = sent_s
+        self._on_reply = on_reply
 
     @property
     def is_read(self) -> bool:
@@ -33,6 +39,7 @@ class Pending:
 
     def answer(self, data: bytes) -> None:
         """A reply without an error came."""
+        self._replied()
         future, call = self.future, self.call
         if future.done():
             return
@@ -50,6 +57,7 @@ class Pending:
 
     def refuse(self, code: int) -> errors.StoreError:
         """The server answered with an error; returns what the caller is told."""
+        self._replied()
         error = error_of(code, self.call.path if self.call else "")
         gave_up = errors.ConnectionLoss | errors.OperationTimeout
         if self.call is not None and self.call.is_write and isinstance(error, gave_up):
@@ -63,6 +71,11 @@ class Pending:
         is_write = self.call is not None and self.call.is_write
         kind = errors.Ambiguous if is_write else errors.ConnectionLoss
         self.fail(kind(f"{self.call or 'request'}: {why}"))
+
+    def _replied(self) -> None:
+        # Also where the caller has given up: the server took so long all the same.
+        if self._on_reply is not None and self.call is not None:
+            self._on_reply(self.call.what, self.future.get_loop().time() - self.sent_s)
 
     def fail(self, error: errors.StoreError) -> None:
         """It has no answer, and never will have."""

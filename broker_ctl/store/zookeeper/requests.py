@@ -4,23 +4,26 @@ A write is never sent twice without knowing that the first one was not applied (
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from aiozk.protocol.acl import ACL
 
 from broker_ctl import errors
 from broker_ctl.store.interface import (
+    Answer,
+    Aspect,
     Check,
     Create,
-    Delete,
+    Found,
     Operation,
+    Outcome,
+    Read,
     Result,
-    SetData,
     Versioned,
 )
 from broker_ctl.store.path_rules import parent_of
-from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper import packing, wire
 from broker_ctl.store.zookeeper.resolve import (
     Sender,
     Verdict,
@@ -33,73 +36,157 @@ from broker_ctl.store.zookeeper.session import Session
 
 T = TypeVar("T")
 
+# Told of a write whose reply was lost what it was, and what came of it: applied, not_applied,
+# session_expired, or unknown.
+OnResolved = Callable[[str, str], None]
+
 _THROTTLE_PAUSE_S: Final = 0.1
+_MOST_READS: Final = 128
+# What a server says of one operation; a multi says which one it was.
+_REFUSALS: Final = (
+    errors.NoNode,
+    errors.NodeExists,
+    errors.BadVersion,
+    errors.NotEmpty,
+    errors.InvalidPath,
+    errors.NoAuth,
+)
+_READS: Final[Mapping[Aspect, Callable[[str, str], wire.Call[Found]]]] = {
+    Aspect.NODE: wire.get,
+    Aspect.STAT: wire.exists,
+    Aspect.CHILDREN: wire.children,
+}
 
 
 class Requests:
-    """What a store asks of its session. All paths are the server's own, chroot included."""
+    """What a store asks of its session. ``root`` is the chroot: paths here are the store's."""
 
-    def __init__(self, session: Session, timeout_s: float, acl: Sequence[ACL]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        timeout_s: float,
+        acl: Sequence[ACL],
+        root: str = "",
+        on_resolved: OnResolved | None = None,
+    ) -> None:
         self._session = session
         self._timeout_s = timeout_s
-        self._acl = acl
+        self._acl = packing.pack_acl(acl)
+        self._root = root
+        self._on_resolved = on_resolved
+        # In one request, where nobody knows how large the nodes are.
+        self.most_reads = _MOST_READS
 
-    async def read(self, call: wire.Call[T]) -> T:
+    def deadline_s(self) -> float:
+        """When a request that is made now must have ended."""
+        return asyncio.get_running_loop().time() + self._timeout_s
+
+    async def read(self, call: wire.Call[T], deadline_s: float | None = None) -> T:
         """Ask, as often as it takes, until the deadline."""
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + self._timeout_s
+        end_s = self.deadline_s() if deadline_s is None else deadline_s
         while True:
             try:
                 return await self._session.call(call, end_s - loop.time())
             except (errors.Throttled, errors.ConnectionLoss, errors.SessionExpired) as error:
                 await _before_next(error, end_s)
 
-    async def write(self, operation: Create | SetData | Delete) -> Result:
+    async def read_many(self, reads: Sequence[Read], deadline_s: float) -> list[Answer]:
+        """See `BulkStore.read_many`."""
+        if len(reads) == 1:
+            return [await self._read_one(reads[0], deadline_s)]
+        try:
+            return await self.read(wire.multi_read(reads, self._root), deadline_s)
+        except errors.TooLarge:
+            # It has cost a connection, so the size is remembered. Both halves are sent now, before
+            # whatever was sent behind them and is asked again: the order of the reads stays.
+            middle = len(reads) // 2
+            self.most_reads = min(self.most_reads, middle)
+            async with asyncio.TaskGroup() as halves:
+                first = halves.create_task(self.read_many(reads[:middle], deadline_s))
+                second = halves.create_task(self.read_many(reads[middle:], deadline_s))
+            return first.result() + second.result()
+
+    async def _read_one(self, read: Read, deadline_s: float) -> Found:
+        call = _READS[read.aspect](read.path, self._root)
+        try:
+            return await self.read(call, deadline_s)
+        except errors.NoNode:
+            return [] if read.aspect is Aspect.CHILDREN else None
+
+    async def write(self, operation: Operation) -> Result:
         """One operation.
 
         Raises:
             SessionExpired: not done; for an ephemeral node: or done and gone with its session.
             Ambiguous: the node does not tell whether it was done, or with what result.
         """
-        call: wire.Call[Result]
-        match operation:
-            case Create():
-                call = wire.create(operation, self._acl)
-            case SetData():
-                call = wire.set_data(operation)
-            case Delete():
-                call = wire.delete(operation)
-        answer = await self._settle([operation], call)
-        return answer[0] if isinstance(answer, tuple) else answer
+        try:
+            (result,) = await self.multi([operation])
+        except errors.MultiFailed as failed:
+            raise failed.cause from None
+        return result
 
     async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
         """All or none; raises as `write`, and `MultiFailed`."""
-        return await self._settle(operations, wire.multi(operations, self._acl))
+        answer: list[Result] = []
+        for outcome in await self.write_many(operations, self.deadline_s()):
+            if isinstance(outcome, errors.Ambiguous):
+                raise outcome
+            answer.append(outcome)
+        return tuple(answer)
+
+    async def write_many(
+        self, operations: Sequence[Operation], deadline_s: float
+    ) -> tuple[Outcome, ...]:
+        """See `BulkStore.write_many`."""
+        if len(operations) > 1 or isinstance(operations[0], Check):
+            call = wire.multi(operations, self._acl, self._root)
+            return await self._settle(operations, call, deadline_s)
+        call = wire.write(operations[0], self._acl, self._root)
+        try:
+            return await self._settle(operations, call, deadline_s)
+        except _REFUSALS as error:
+            raise errors.MultiFailed(0, operations[0].path, error) from None
 
     async def _settle(
-        self,
-        operations: Sequence[Operation],
-        call: wire.Call[T],
-    ) -> T | tuple[Result, ...]:
+        self, operations: Sequence[Operation], call: wire.Call[tuple[Result, ...]], end_s: float
+    ) -> tuple[Outcome, ...]:
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + self._timeout_s
         while True:
             try:
                 return await self._session.call(call, end_s - loop.time())
             except (errors.Throttled, errors.ConnectionLoss) as error:  # it was not done
                 await _before_next(error, end_s)
             except errors.Ambiguous as lost:
-                found = await self._find_out(operations, lost, end_s)
+                found = await self._resolve(call.what, operations, lost, end_s)
                 if found is not None:
                     return found
                 await _before_next(errors.ConnectionLoss(f"{lost}; it was not done"), end_s)
+
+    async def _resolve(
+        self, what: str, operations: Sequence[Operation], lost: errors.Ambiguous, end_s: float
+    ) -> tuple[Outcome, ...] | None:
+        """`_find_out`, and tell with what result."""
+        resolution = "unknown"
+        try:
+            found = await self._find_out(operations, lost, end_s)
+        except errors.SessionExpired:
+            resolution = "session_expired"
+            raise
+        else:
+            resolution = "not_applied" if found is None else "applied"
+            return found
+        finally:
+            if self._on_resolved is not None:
+                self._on_resolved(what, resolution)
 
     async def _find_out(
         self,
         operations: Sequence[Operation],
         lost: errors.Ambiguous,
         end_s: float,
-    ) -> tuple[Result, ...] | None:
+    ) -> tuple[Outcome, ...] | None:
         """The results if it was applied, None if it was not and may be sent again."""
         if asyncio.get_running_loop().time() >= end_s:
             raise lost
@@ -118,10 +205,10 @@ class Requests:
             raise errors.SessionExpired(f"{lost}; its session is gone") from lost
         if verdict is Verdict.NOT_APPLIED:
             return None
-        answer = results(operations, nodes) if verdict is Verdict.APPLIED else None
-        if answer is None:
+        if verdict is Verdict.UNKNOWN:
             raise lost
-        return answer
+        shown = results(operations, nodes)
+        return tuple(lost if isinstance(result, Verdict) else result for result in shown)
 
     async def _located(self, operations: Sequence[Operation]) -> Sequence[Operation]:
         """The operations with their real paths, where the server numbered a marked node."""
@@ -132,14 +219,14 @@ class Requests:
         if mark is None:
             raise errors.StoreError(f"{first.path} cannot be told from its like")
         parent = parent_of(first.path)
-        await self.read(wire.sync(parent))
-        for name in await self.read(wire.children(parent)):
+        await self.read(wire.sync(parent, self._root))
+        for name in await self.read(wire.children(parent, self._root)):
             if name.startswith(mark):
                 path = f"{parent.rstrip('/')}/{name}"
                 return [Create(path, first.data, first.mode, first.ttl_ms)]
         return operations
 
-    async def _nodes(self, operations: Sequence[Operation]) -> dict[str, Versioned | None]:
+    async def _nodes(self, operations: Sequence[Operation]) -> dict[str, Versioned]:
         """The nodes that the operations are about, all read at one moment."""
         several = len(operations) > 1
         paths = list(
@@ -151,9 +238,12 @@ class Requests:
         )
         if not paths:
             return {}
-        await self.read(wire.sync(paths[0]))
-        found = await self.read(wire.multi_read(paths))
-        return dict(zip(paths, found, strict=True))
+        await self.read(wire.sync(paths[0], self._root))
+        reads = [Read(path) for path in paths]
+        found = await self.read(wire.multi_read(reads, self._root))
+        return {
+            p: node for p, node in zip(paths, found, strict=True) if isinstance(node, Versioned)
+        }
 
 
 def _is_ephemeral(operation: Operation) -> bool:

@@ -8,6 +8,7 @@ sender's zxid was not done by it, whatever else it looks like.
 
 import re
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
@@ -91,25 +92,32 @@ def judge(
 def results(
     operations: Sequence[Operation],
     nodes: Mapping[str, Versioned | None],
-) -> tuple[Result, ...] | None:
-    """What the lost reply to applied operations said; None where the nodes do not show it now.
+) -> list[Result | Verdict]:
+    """What the lost reply to applied operations said; UNKNOWN where a node does not show it now.
 
     A later Stat must never pass for the operation's own: its version would let the caller write
-    over a change that he has not seen.
+    over a change that he has not seen. Of all the nodes' zxids the transaction's is the smallest.
     """
-    found = [
-        None if isinstance(operation, Check | Delete) else nodes.get(operation.path)
+    wrote = [op.path for op in operations if isinstance(op, Create | SetData)]
+    zxids = [node.stat.mzxid for path in wrote if (node := nodes.get(path)) is not None]
+    zxid, times = min(zxids, default=0), Counter(wrote)
+    return [
+        None
+        if isinstance(operation, Check | Delete)
+        else _result(operation, nodes.get(operation.path), zxid)
+        if times[operation.path] == 1
+        else Verdict.UNKNOWN
         for operation in operations
     ]
-    written = [node for node in found if node is not None]
-    expected = [op.path for op in operations if isinstance(op, Create | SetData)]
-    zxids = {node.stat.mzxid for node in written}
-    if len(written) < len(expected) or len(set(expected)) < len(expected) or len(zxids) > 1:
-        return None
-    return tuple(
-        node.stat if node is not None and isinstance(operation, SetData) else node
-        for operation, node in zip(operations, found, strict=True)
-    )
+
+
+def _result(operation: Create | SetData, node: Versioned | None, zxid: int) -> Result | Verdict:
+    if node is None or node.stat.mzxid != zxid or node.data != operation.data:
+        return Verdict.UNKNOWN
+    if isinstance(operation, Create):
+        return node if node.stat.version == 0 else Verdict.UNKNOWN
+    is_own = operation.version in {ANY_VERSION, node.stat.version - 1}
+    return node.stat if is_own else Verdict.UNKNOWN
 
 
 class _Evidence(IntEnum):

@@ -30,6 +30,7 @@ from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.keepalive import keep_alive
 from broker_ctl.store.zookeeper.line import RequestLine
 from broker_ctl.store.zookeeper.listeners import tell
+from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
 
@@ -55,6 +56,7 @@ class SessionOptions:
         max_retries: attempts after an outage has outlasted the session timeout, when the session
             must be presumed lost; -1: no limit.
         on_sent: told how long, in seconds, each request waited in line.
+        on_reply: told of each reply what was asked, and how many seconds ago.
     """
 
     hosts: Sequence[tuple[str, int]]
@@ -67,6 +69,7 @@ class SessionOptions:
     password: bytes = field(default=b"", repr=False)
     max_retries: int = -1
     on_sent: Callable[[float], None] | None = None
+    on_reply: OnReply | None = None
 
 
 class Session:
@@ -218,6 +221,7 @@ class Session:
             on_room=self._line.send_waiting,
             max_frame_bytes=options.max_frame_bytes,
             tls=options.tls,
+            on_reply=options.on_reply,
         )
         try:
             if not handshake.session_id:

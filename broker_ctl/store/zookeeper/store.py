@@ -11,12 +11,15 @@ from aiozk import protocol
 from broker_ctl import errors
 from broker_ctl.store.interface import (
     ANY_VERSION,
+    Answer,
     Create,
     CreateMode,
     Delete,
     Notification,
     NotificationListener,
     Operation,
+    Outcome,
+    Read,
     Result,
     SessionListener,
     SetData,
@@ -25,12 +28,11 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.requests import Requests
+from broker_ctl.store.zookeeper.pending import OnReply
+from broker_ctl.store.zookeeper.requests import OnResolved, Requests
 from broker_ctl.store.zookeeper.session import Session, SessionOptions
 
 _DEFAULT_PORT: Final = 2181
-# Nodes of one multiRead, while their reply has not been beyond jute.maxbuffer.
-_READ_MANY: Final = 128
 
 
 def parse_hosts(text: str) -> list[tuple[str, int]]:
@@ -60,7 +62,8 @@ class StoreOptions:
         session_timeout_s: asked for; the server clamps it.
         operation_timeout_s: every call ends by then.
         session_id, password: a session of an earlier process to take up again.
-        max_retries, on_sent: see `SessionOptions`.
+        max_retries, on_sent, on_reply: see `SessionOptions`.
+        on_resolved: see `OnResolved`.
     """
 
     hosts: str
@@ -76,6 +79,8 @@ class StoreOptions:
     password: bytes = field(default=b"", repr=False)
     max_retries: int = -1
     on_sent: Callable[[float], None] | None = None
+    on_reply: OnReply | None = None
+    on_resolved: OnResolved | None = None
 
 
 class ZooKeeperStore:
@@ -96,13 +101,16 @@ class ZooKeeperStore:
                 password=options.password,
                 max_retries=options.max_retries,
                 on_sent=options.on_sent,
+                on_reply=options.on_reply,
             ),
             draws or random.SystemRandom(),
         )
         # With credentials the nodes belong to whoever holds them; without, to everybody.
         acl = protocol.AUTHED_UNRESTRICTED if options.digest else protocol.UNRESTRICTED_ACCESS
-        self._requests = Requests(self._session, options.operation_timeout_s, [acl])
-        self._read_many = _READ_MANY
+        timeout_s = options.operation_timeout_s
+        self._requests = Requests(
+            self._session, timeout_s, [acl], self._chroot, options.on_resolved
+        )
 
     # Session.
 
@@ -165,53 +173,56 @@ class ZooKeeperStore:
 
     async def get(self, path: str) -> Versioned | None:
         """See `MetadataStore.get`."""
+        validate(path)
         try:
-            return self._own(await self._requests.read(wire.get(self._full(path))))
+            return await self._requests.read(wire.get(path, self._chroot))
         except errors.NoNode:
             return None
 
     async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
         """See `MetadataStore.get_many`."""
-        full = [self._full(path) for path in paths]
         found: list[Versioned | None] = []
-        while len(found) < len(full):
-            size = self._read_many
-            part = full[len(found) : len(found) + size]
-            try:
-                found += await self._requests.read(wire.multi_read(part))
-            except errors.TooLarge:
-                if len(part) == 1:
-                    raise
-                # It has cost a connection, so the size is remembered. Another call may have
-                # found out at the same time: one halving is enough for both.
-                self._read_many = min(self._read_many, max(1, min(size, len(part)) // 2))
-        return [node and self._own(node) for node in found]
+        while len(found) < len(paths):
+            part = paths[len(found) : len(found) + self._requests.most_reads]
+            for node in await self.read_many([Read(p) for p in part], self._requests.deadline_s()):
+                if isinstance(node, errors.StoreError):
+                    raise node
+                found.append(node if isinstance(node, Versioned) else None)
+        return found
 
     async def exists(self, path: str) -> Stat | None:
         """See `MetadataStore.exists`."""
+        validate(path)
         try:
-            return await self._requests.read(wire.exists(self._full(path)))
+            return await self._requests.read(wire.exists(path, self._chroot))
         except errors.NoNode:
             return None
 
     async def children(self, path: str) -> list[str]:
         """See `MetadataStore.children`."""
+        validate(path)
         try:
-            names = await self._requests.read(wire.children(self._full(path)))
+            return await self._requests.read(wire.children(path, self._chroot))
         except errors.NoNode:
             return []
-        return sorted(names)
+
+    async def read_many(self, reads: Sequence[Read], deadline_s: float) -> list[Answer]:
+        """See `BulkStore.read_many`."""
+        for read in reads:
+            validate(read.path)
+        return await self._requests.read_many(reads, deadline_s)
 
     async def sync(self, path: str) -> None:
         """See `MetadataStore.sync`."""
-        await self._requests.read(wire.sync(self._full(path)))
+        validate(path)
+        await self._requests.read(wire.sync(path, self._chroot))
 
     async def ephemerals(self, prefix: str) -> list[str]:
         """See `MetadataStore.ephemerals`."""
-        paths = await self._requests.read(wire.ephemerals(self._full(prefix)))
-        own = (path[len(self._chroot) :] for path in paths)
+        validate(prefix)
+        paths = await self._requests.read(wire.ephemerals(prefix, self._chroot))
         # The server matches a prefix of the text: /ab is below /a for it.
-        return sorted(path for path in own if is_at_or_below(prefix, path))
+        return sorted(path for path in paths if is_at_or_below(prefix, path))
 
     async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
         """See `MetadataStore.watch`."""
@@ -219,11 +230,11 @@ class ZooKeeperStore:
         def told(notification: Notification) -> None:
             listener(replace(notification, path=notification.path[len(self._chroot) :] or "/"))
 
-        full = self._full(root)
-        stop = self._session.watches.add(full, told)
+        validate(root)
+        stop = self._session.watches.add(wire.full(root, self._chroot), told)
         try:
             # It may be set twice, here and by a new connection: the server keeps one.
-            await self._requests.read(wire.add_watch(full))
+            await self._requests.read(wire.add_watch(root, self._chroot))
         except BaseException:
             stop()
             raise
@@ -241,8 +252,8 @@ class ZooKeeperStore:
         make_parents: bool = False,
     ) -> Versioned:
         """See `MetadataStore.create`."""
-        operation = self._rooted(Create(path, data, mode, ttl_ms))
-        assert isinstance(operation, Create)
+        operation = Create(path, data, mode, ttl_ms)
+        _check([operation])
         while True:
             try:
                 created = await self._requests.write(operation)
@@ -250,32 +261,34 @@ class ZooKeeperStore:
                 if not make_parents:
                     raise
                 # An empty container may be reaped before the next attempt, hence the loop.
-                await self._make_containers(operation.path.rpartition("/")[0])
+                await self._make_containers(path.rpartition("/")[0])
             else:
                 assert isinstance(created, Versioned)
-                return self._own(created)
+                return created
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """See `MetadataStore.set`."""
-        stat = await self._requests.write(SetData(self._full(path), data, version))
+        validate(path)
+        stat = await self._requests.write(SetData(path, data, version))
         assert isinstance(stat, Stat)
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """See `MetadataStore.delete`."""
-        await self._requests.write(Delete(self._full(path), version))
+        validate(path)
+        await self._requests.write(Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
         """See `MetadataStore.multi`."""
-        if not operations:
-            return ()
-        rooted = [self._rooted(operation) for operation in operations]
-        try:
-            results = await self._requests.multi(rooted)
-        except errors.MultiFailed as failed:
-            path = operations[failed.index].path
-            raise errors.MultiFailed(failed.index, path, failed.cause) from failed
-        return tuple(self._own(r) if isinstance(r, Versioned) else r for r in results)
+        _check(operations)
+        return await self._requests.multi(operations) if operations else ()
+
+    async def write_many(
+        self, operations: Sequence[Operation], deadline_s: float
+    ) -> tuple[Outcome, ...]:
+        """See `BulkStore.write_many`."""
+        _check(operations)
+        return await self._requests.write_many(operations, deadline_s)
 
     # Inside.
 
@@ -291,18 +304,9 @@ class ZooKeeperStore:
         except errors.NodeExists:
             return
 
-    def _rooted(self, operation: Operation) -> Operation:
-        is_sequential = isinstance(operation, Create) and operation.mode.is_sequential
+
+def _check(operations: Sequence[Operation]) -> None:
+    for operation in operations:
+        is_numbered = isinstance(operation, Create) and operation.mode.is_sequential
         # The server appends digits, so a sequential name may end with a slash.
-        validate(operation.path + "0" if is_sequential else operation.path)
-        return replace(operation, path=self._chrooted(operation.path))
-
-    def _full(self, path: str) -> str:
-        validate(path)
-        return self._chrooted(path)
-
-    def _chrooted(self, path: str) -> str:
-        return self._chroot + path if path != "/" else self._chroot or "/"
-
-    def _own(self, node: Versioned) -> Versioned:
-        return Versioned(node.path[len(self._chroot) :] or "/", node.data, node.stat)
+        validate(operation.path + "0" if is_numbered else operation.path)

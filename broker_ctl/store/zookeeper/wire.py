@@ -1,8 +1,9 @@
 """ZooKeeper's requests and replies as bytes.
 
 Requests are aiozk's records; the ones that it lacks are declared here in its terms: addWatch,
-setWatches2, multiRead, getEphemerals, container and TTL nodes. Replies are decoded straight into
-the store's values. Reference: metadata-store 6.5, 10.
+setWatches2, getEphemerals; `packing` has those that come in thousands. Replies are decoded
+straight into the store's values. Paths are the store's: ``root``, its chroot, is put before them
+on the way out and taken off on the way back. Reference: metadata-store 6.5, 10.
 """
 
 import struct
@@ -11,24 +12,26 @@ from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from aiozk import protocol
-from aiozk.protocol.acl import ACL
 from aiozk.protocol.primitives import Int, Long, UString, Vector
 from aiozk.protocol.request import Request
 
 from broker_ctl import errors
 from broker_ctl.store.interface import (
+    Answer,
+    Aspect,
     Change,
     Check,
     Create,
-    CreateMode,
     Delete,
     Notification,
     Operation,
+    Read,
     Result,
     SetData,
     Stat,
     Versioned,
 )
+from broker_ctl.store.zookeeper import packing
 from broker_ctl.store.zookeeper.codes import error_of
 
 T_co = TypeVar("T_co", covariant=True)
@@ -42,34 +45,13 @@ _REPLY_HEADER = struct.Struct("!iqi")
 _LENGTH = struct.Struct("!i")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _MULTI_HEADER = struct.Struct("!i?i")
+_READ_HEAD = struct.Struct("!i?ii")
 _EVENT = struct.Struct("!ii")
 _NAMES = Vector.of(UString)
+_WRITES: Final = {Create: "create", SetData: "set", Delete: "delete", Check: "check"}
 
 _RECURSIVE: Final = 1
 _ERROR: Final = -1
-_SET_DATA: Final = 5
-_FLAGS: Final = {
-    CreateMode.PERSISTENT: 0,
-    CreateMode.EPHEMERAL: 1,
-    CreateMode.SEQUENTIAL: 2,
-    CreateMode.EPHEMERAL_SEQUENTIAL: 3,
-    CreateMode.CONTAINER: 4,
-    CreateMode.TTL: 5,
-}
-
-
-class _CreateContainerRequest(protocol.CreateRequest):
-    # aiozk sends flag 4 under opcode 1, which makes a plain persistent node.
-    opcode = 19
-
-
-class _CreateTtlRequest(protocol.CreateRequest):
-    opcode = 21
-    parts = (*protocol.CreateRequest.parts, ("ttl", Long))
-
-
-class _MultiReadRequest(protocol.TransactionRequest):
-    opcode = 22
 
 
 class _GetEphemeralsRequest(Request):
@@ -209,7 +191,7 @@ def _nothing(_data: bytes, _offset: int) -> None:
 
 
 def _stat(data: bytes, offset: int) -> Stat:
-    return Stat(*_STAT.unpack_from(data, offset))
+    return Stat._make(_STAT.unpack_from(data, offset))
 
 
 def _buffer(data: bytes, offset: int) -> tuple[bytes, int]:
@@ -219,12 +201,18 @@ def _buffer(data: bytes, offset: int) -> tuple[bytes, int]:
     return data[start:end], end
 
 
-def _created(sent: bytes) -> Callable[[bytes, int], tuple[Versioned, int]]:
-    def decode(data: bytes, offset: int) -> tuple[Versioned, int]:
-        path, offset = UString.parse(data, offset)
-        return Versioned(path, sent, _stat(data, offset)), offset + _STAT.size
+def _created(sent: bytes, root: str, data: bytes, offset: int) -> tuple[Versioned, int]:
+    path, offset = UString.parse(data, offset)
+    return Versioned(path[len(root) :], sent, _stat(data, offset)), offset + _STAT.size
 
-    return decode
+
+def _names(data: bytes, offset: int) -> list[str]:
+    return sorted(_NAMES.parse(data, offset)[0])
+
+
+def full(path: str, root: str) -> str:
+    """The path as the server knows it."""
+    return root + path if path != "/" else root or "/"
 
 
 def close_session() -> Call[None]:
@@ -232,105 +220,78 @@ def close_session() -> Call[None]:
     return Call("closeSession", "", protocol.CloseRequest(), _nothing, is_write=True)
 
 
-def get(path: str) -> Call[Versioned]:
+def get(path: str, root: str = "") -> Call[Versioned]:
     """Data and Stat of a node."""
 
     def decode(data: bytes, offset: int) -> Versioned:
         value, offset = _buffer(data, offset)
         return Versioned(path, value, _stat(data, offset))
 
-    return Call("get", path, protocol.GetDataRequest(path=path, watch=False), decode)
+    return Call("get", path, packing.get(full(path, root).encode()), decode)
 
 
-def exists(path: str) -> Call[Stat]:
+def exists(path: str, root: str = "") -> Call[Stat]:
     """Stat of a node."""
-    return Call("exists", path, protocol.ExistsRequest(path=path, watch=False), _stat)
+    record = protocol.ExistsRequest(path=full(path, root), watch=False)
+    return Call("exists", path, record, _stat)
 
 
-def children(path: str) -> Call[list[str]]:
-    """Names of a node's children, unordered."""
-
-    def decode(data: bytes, offset: int) -> list[str]:
-        names, _ = _NAMES.parse(data, offset)
-        return names
-
-    return Call("children", path, protocol.GetChildrenRequest(path=path, watch=False), decode)
+def children(path: str, root: str = "") -> Call[list[str]]:
+    """Sorted names of a node's children."""
+    record = protocol.GetChildrenRequest(path=full(path, root), watch=False)
+    return Call("children", path, record, _names)
 
 
-def sync(path: str) -> Call[None]:
+def sync(path: str, root: str = "") -> Call[None]:
     """Bring the connected server up to what the leader has committed."""
-    return Call("sync", path, protocol.SyncRequest(path=path), _nothing)
+    return Call("sync", path, protocol.SyncRequest(path=full(path, root)), _nothing)
 
 
-def ephemerals(prefix: str) -> Call[list[str]]:
+def ephemerals(prefix: str, root: str = "") -> Call[list[str]]:
     """Paths of this session's ephemeral nodes below ``prefix``."""
 
     def decode(data: bytes, offset: int) -> list[str]:
-        paths, _ = _NAMES.parse(data, offset)
-        return paths
+        return [path[len(root) :] for path in _names(data, offset)]
 
-    return Call("ephemerals", prefix, _GetEphemeralsRequest(prefix=prefix), decode)
+    return Call("ephemerals", prefix, _GetEphemeralsRequest(prefix=full(prefix, root)), decode)
 
 
-def add_watch(root: str) -> Call[None]:
+def add_watch(path: str, root: str = "") -> Call[None]:
     """A persistent recursive watch."""
-    return Call("addWatch", root, _AddWatchRequest(path=root, mode=_RECURSIVE), _nothing)
+    record = _AddWatchRequest(path=full(path, root), mode=_RECURSIVE)
+    return Call("addWatch", path, record, _nothing)
 
 
-def _record(operation: Operation, acl: Sequence[ACL]) -> Request:
-    path = operation.path
-    match operation:
-        case Create(data=data, mode=mode):
-            common = {"path": path, "data": data, "acl": list(acl), "flags": _FLAGS[mode]}
-            if mode is CreateMode.CONTAINER:
-                return _CreateContainerRequest(**common)
-            if mode is CreateMode.TTL:
-                return _CreateTtlRequest(**common, ttl=operation.ttl_ms)
-            return protocol.Create2Request(**common)
-        case SetData(data=data, version=version):
-            return protocol.SetDataRequest(path=path, data=data, version=version)
-        case Delete(version=version):
-            return protocol.DeleteRequest(path=path, version=version)
-        case Check(version=version):
-            return protocol.CheckVersionRequest(path=path, version=version)
-
-
-def create(operation: Create, acl: Sequence[ACL]) -> Call[Versioned]:
-    """Create a node; create2 and its kin answer with the Stat, whose czxid is the token."""
-    decode = _created(operation.data)
-    return Call(
-        "create",
-        operation.path,
-        _record(operation, acl),
-        lambda data, offset: decode(data, offset)[0],
-        is_write=True,
-    )
-
-
-def set_data(operation: SetData) -> Call[Stat]:
-    """Replace a node's data."""
-    return Call("set", operation.path, _record(operation, ()), _stat, is_write=True)
-
-
-def delete(operation: Delete) -> Call[None]:
-    """Delete a node."""
-    return Call("delete", operation.path, _record(operation, ()), _nothing, is_write=True)
-
-
-def multi(operations: Sequence[Operation], acl: Sequence[ACL]) -> Call[tuple[Result, ...]]:
-    """All or nothing. A failure is raised by the decoder as `MultiFailed`."""
-    record = protocol.TransactionRequest()
-    for operation in operations:
-        record.add(_record(operation, acl))
+def write(operation: Operation, acl: bytes, root: str = "") -> Call[tuple[Result, ...]]:
+    """One operation by itself, as a transaction of one; creates come with the Stat."""
 
     def decode(data: bytes, offset: int) -> tuple[Result, ...]:
-        return tuple(_multi_results(operations, data, offset))
+        match operation:
+            case Create(data=sent):
+                return (_created(sent, root, data, offset)[0],)
+            case SetData():
+                return (_stat(data, offset),)
+            case _:
+                return (None,)
+
+    record = packing.write(operation, full(operation.path, root).encode(), acl)
+    return Call(_WRITES[type(operation)], operation.path, record, decode, is_write=True)
+
+
+def multi(operations: Sequence[Operation], acl: bytes, root: str = "") -> Call[tuple[Result, ...]]:
+    """All or nothing. A failure is raised by the decoder as `MultiFailed`."""
+
+    def decode(data: bytes, offset: int) -> tuple[Result, ...]:
+        return tuple(_multi_results(operations, data, offset, root))
 
     where = operations[0].path if operations else ""
+    record = packing.multi(operations, root.encode(), acl)
     return Call("multi", where, record, decode, is_write=True)
 
 
-def _multi_results(operations: Sequence[Operation], data: bytes, offset: int) -> list[Result]:
+def _multi_results(
+    operations: Sequence[Operation], data: bytes, offset: int, root: str
+) -> list[Result]:
     results: list[Result] = []
     failure: errors.MultiFailed | None = None
     for index, operation in enumerate(operations):
@@ -344,9 +305,9 @@ def _multi_results(operations: Sequence[Operation], data: bytes, offset: int) ->
                 cause = error_of(code, operation.path)
                 failure = errors.MultiFailed(index, operation.path, cause)
         elif isinstance(operation, Create):
-            created, offset = _created(operation.data)(data, offset)
+            created, offset = _created(operation.data, root, data, offset)
             results.append(created)
-        elif kind == _SET_DATA:
+        elif kind == packing.SET_DATA:
             results.append(_stat(data, offset))
             offset += _STAT.size
         else:
@@ -356,28 +317,39 @@ def _multi_results(operations: Sequence[Operation], data: bytes, offset: int) ->
     return results
 
 
-def multi_read(paths: Sequence[str]) -> Call[list[Versioned | None]]:
-    """Several nodes in one request; each result stands for itself."""
-    record = _MultiReadRequest()
-    for path in paths:
-        record.add(protocol.GetDataRequest(path=path, watch=False))
+def multi_read(reads: Sequence[Read], root: str = "") -> Call[list[Answer]]:
+    """Several reads in one request; each result stands for itself."""
 
-    def decode(data: bytes, offset: int) -> list[Versioned | None]:
-        results: list[Versioned | None] = []
-        for path in paths:
-            kind, _done, _error = _MULTI_HEADER.unpack_from(data, offset)
-            offset += _MULTI_HEADER.size
-            if kind == _ERROR:
-                (code,) = _LENGTH.unpack_from(data, offset)
-                offset += _LENGTH.size
-                error = error_of(code, path)
-                if not isinstance(error, errors.NoNode):
-                    raise error
-                results.append(None)
-            else:
-                value, offset = _buffer(data, offset)
-                results.append(Versioned(path, value, _stat(data, offset)))
-                offset += _STAT.size
-        return results
+    def decode(data: bytes, offset: int) -> list[Answer]:
+        return _read_results(reads, data, offset)
 
-    return Call("getMany", paths[0] if paths else "", record, decode)
+    where = reads[0].path if reads else ""
+    return Call("getMany", where, packing.multi_read(reads, root.encode()), decode)
+
+
+def _read_results(reads: Sequence[Read], data: bytes, offset: int) -> list[Answer]:
+    # The busiest loop of the client: about 1 us a node.
+    results: list[Answer] = []
+    add, head, stat = results.append, _READ_HEAD.unpack_from, _STAT.unpack_from
+    for read in reads:
+        # The first number of each body: a length, how many names, or a server's error code.
+        kind, _done, _error, number = head(data, offset)
+        start = offset + _READ_HEAD.size
+        if kind == packing.GET_DATA:
+            end = start + number if number > 0 else start
+            found = Stat._make(stat(data, end))
+            add(
+                found
+                if read.aspect is Aspect.STAT
+                else Versioned(read.path, data[start:end], found)
+            )
+            offset = end + _STAT.size
+        elif kind == packing.GET_CHILDREN:
+            names, offset = _NAMES.parse(data, offset + _MULTI_HEADER.size)
+            add(sorted(names))
+        else:
+            error = error_of(number, read.path)
+            absent: list[str] | None = [] if read.aspect is Aspect.CHILDREN else None
+            add(absent if isinstance(error, errors.NoNode) else error)
+            offset = start
+    return results

@@ -152,7 +152,7 @@ async def test_what_is_no_reply_ends_the_connection(play: Play, garbage: bytes) 
         await peer.wait_end()
 
     connection = await play(script)
-    answer = ask(connection, wire.set_data(SetData("/a", b"")))
+    answer = ask(connection, wire.write(SetData("/a", b""), b""))
     assert isinstance(await failure(answer), errors.Ambiguous)
     why = str(await connection.wait_closed())
     assert "not a ZooKeeper server" in why or "a frame of" in why
@@ -235,7 +235,7 @@ async def test_a_request_that_is_too_large_is_refused_and_the_connection_stays(p
 
     connection = await play(script)
     before = ask(connection, wire.get("/a"))
-    large = ask(connection, wire.set_data(SetData("/a", bytes(MAX_BYTES))))
+    large = ask(connection, wire.write(SetData("/a", bytes(MAX_BYTES)), b""))
     after = ask(connection, wire.get("/a"))
     error = await failure(large)
     assert isinstance(error, errors.TooLarge)
@@ -255,7 +255,7 @@ async def test_a_reply_that_cannot_be_read_fails_a_read_and_leaves_a_write_open(
         await peer.wait_end()
 
     connection = await play(script)
-    read, write = ask(connection, wire.get("/a")), ask(connection, wire.create(Create("/a"), ()))
+    read, write = ask(connection, wire.get("/a")), ask(connection, wire.write(Create("/a"), b""))
     last = ask(connection, wire.get("/a"))
     assert "unreadable" in str(await failure(read))
     # The server did it and said so.
@@ -271,7 +271,7 @@ async def test_a_server_that_does_not_know_leaves_a_write_open(play: Play, code:
 
     connection = await play(script)
     write, read = (
-        ask(connection, wire.set_data(SetData("/a", b""))),
+        ask(connection, wire.write(SetData("/a", b""), b"")),
         ask(connection, wire.get("/a")),
     )
     assert isinstance(await failure(write), errors.Ambiguous)
@@ -317,7 +317,7 @@ async def test_everything_unanswered_fails_at_once_when_the_server_goes(play: Pl
 
     connection = await play(script)
     reads = [ask(connection, wire.get("/a")) for _ in range(2)]
-    write = ask(connection, wire.set_data(SetData("/a", b"")))
+    write = ask(connection, wire.write(SetData("/a", b""), b""))
     given_up = ask(connection, wire.get("/a"))
     given_up.cancel()
     for read in reads:
@@ -325,7 +325,7 @@ async def test_everything_unanswered_fails_at_once_when_the_server_goes(play: Pl
     assert isinstance(await failure(write), errors.Ambiguous)
     assert connection.in_flight == 0
     assert connection.is_closed
-    late = ask(connection, wire.set_data(SetData("/a", b"")))
+    late = ask(connection, wire.write(SetData("/a", b""), b""))
     assert isinstance(await failure(late), errors.ConnectionLoss)
 
 

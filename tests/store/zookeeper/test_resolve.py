@@ -215,13 +215,27 @@ def test_of_two_operations_on_one_path_the_last_one_tells() -> None:
 def test_the_results_of_a_lost_transaction_are_those_of_its_own_zxid() -> None:
     nodes = {"/epoch": EPOCH_MINE, "/seat": SEAT_MINE, "/gone": None}
     operations: list[Operation] = [FENCE, EPOCH, SEAT, GONE]
-    assert results(operations, nodes) == (None, EPOCH_MINE.stat, SEAT_MINE, None)
+    assert results(operations, nodes) == [None, EPOCH_MINE.stat, SEAT_MINE, None]
     # Written over since: the version of the other write must not pass for ours.
-    assert results(operations, nodes | {"/epoch": EPOCH_LATER}) is None
-    assert results(operations, nodes | {"/seat": None}) is None
-    assert results([NUMBERED, EPOCH], nodes) is None
-    assert results([EPOCH, SetData("/epoch", b"mine", 4)], nodes) is None
-    assert results([GONE, FENCE], {"/gone": GONE_AGAIN}) == (None, None)
+    assert results(operations, nodes | {"/epoch": EPOCH_LATER}) == [
+        None,
+        UNKNOWN,
+        SEAT_MINE,
+        None,
+    ]
+    assert results(operations, nodes | {"/seat": None}) == [
+        None,
+        EPOCH_MINE.stat,
+        UNKNOWN,
+        None,
+    ]
+    assert results([NUMBERED, EPOCH], nodes) == [UNKNOWN, EPOCH_MINE.stat]
+    assert results([EPOCH, SetData("/epoch", b"mine", 4)], nodes) == [
+        UNKNOWN,
+        UNKNOWN,
+    ]
+    assert results([GONE, FENCE], {"/gone": GONE_AGAIN}) == [None, None]
+    assert results([EPOCH], {"/epoch": EPOCH_LATER}) == [UNKNOWN]
 
 
 def test_a_protected_name_is_found_by_its_mark() -> None:

@@ -1,3 +1,9 @@
 from aiozk.protocol.request import Part
 
-class ACL(Part): ...
+class ID(Part):
+    scheme: str
+    id: str
+
+class ACL(Part):
+    perms: int
+    id: ID

@@ -1,0 +1,1 @@
+"""Lanes and batches over a metadata store."""

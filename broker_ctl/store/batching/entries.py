@@ -1,0 +1,210 @@
+"""A request between its caller and its batch."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from broker_ctl.errors import MultiFailed, StoreError
+from broker_ctl.store.batching.sizes import Kind
+from broker_ctl.store.interface import (
+    Aspect,
+    Check,
+    Create,
+    Operation,
+    Outcome,
+    Read,
+    SetData,
+)
+
+# Of the wire, besides path and data: header, lengths, version, access control list.
+OVERHEAD_BYTES: Final = 64
+
+# What may share a batch: writes that make ephemeral nodes end with their session and others do
+# not, and what a transaction checks holds for nobody else.
+Company = tuple[frozenset[Check], bool]
+_NO_CHECKS: Final[frozenset[Check]] = frozenset()
+
+
+class Entry:
+    """Waits for its turn on its paths, then for its batch, then for its answer.
+
+    Attributes:
+        future: settled once, with what the caller is told.
+        made_s: when, on the loop's clock.
+        size_bytes: its part of a request, or of a reply where that is larger.
+        turns: paths on which others are before it.
+    """
+
+    __slots__ = ()
+
+    future: "asyncio.Future[Any]"
+    made_s: float
+    size_bytes: float
+    turns: int
+
+    def fail(self, error: StoreError) -> None:
+        """Settle with an error of its own: raised in many tasks, one would gather their traces."""
+        if not self.future.done():
+            self.future.set_exception(_copy(error))
+
+
+class ReadEntry(Read, Entry):
+    """A read; it shares its path.
+
+    Attributes:
+        kind: what is known of the sizes of nodes like this one.
+    """
+
+    __slots__ = ("future", "kind", "made_s", "size_bytes", "turns")
+
+    alone: Sequence[str] = ()
+    kind: Kind
+
+    def __init__(
+        self, path: str, aspect: Aspect, future: "asyncio.Future[Any]", made_s: float
+    ) -> None:
+        self.path = path
+        self.aspect = aspect
+        self.future = future
+        self.made_s = made_s
+        self.turns = 0
+
+    @property
+    def shared(self) -> Sequence[str]:
+        """See `Claimant`."""
+        return (self.path,)
+
+    @property
+    def claims(self) -> Sequence[str]:
+        """All its paths."""
+        return (self.path,)
+
+
+class WriteEntry(Entry):
+    """A write, or a transaction, which nothing divides.
+
+    Attributes:
+        company: with whom it may share a batch; None: with nobody.
+        makes_parents: missing parents of what it creates are made.
+        is_answered: it is known what became of it, though its caller may not have heard yet.
+    """
+
+    __slots__ = (
+        "alone",
+        "company",
+        "future",
+        "has_shared_checks",
+        "is_answered",
+        "is_single",
+        "made_s",
+        "makes_parents",
+        "operations",
+        "shared",
+        "size_bytes",
+        "turns",
+    )
+
+    alone: Sequence[str]
+    shared: Sequence[str]
+
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        future: "asyncio.Future[Any]",
+        made_s: float,
+        *,
+        is_transaction: bool = False,
+    ) -> None:
+        self.operations = operations
+        self.future = future
+        self.made_s = made_s
+        self.turns = 0
+        self.makes_parents = self.is_answered = self.has_shared_checks = False
+        self.is_single = not is_transaction
+        self.company: Company | None
+        if self.is_single:
+            self._single(operations[0])
+        else:
+            self._several(operations)
+
+    @property
+    def claims(self) -> Sequence[str]:
+        """All its paths."""
+        return (*self.alone, *self.shared) if self.shared else self.alone
+
+    def _single(self, operation: Operation) -> None:
+        self.alone, self.shared, self.company = (operation.path,), (), _PLAIN
+        size = OVERHEAD_BYTES + len(operation.path)
+        if isinstance(operation, SetData):
+            size += len(operation.data)
+        elif isinstance(operation, Create):
+            size += len(operation.data)
+            if operation.mode.is_sequential:
+                # The server completes the name: the path is nobody's, and if the reply is lost the
+                # node has to be found by its mark.
+                self.alone, self.company = (), None
+            elif operation.mode.is_ephemeral:
+                self.company = _EPHEMERAL
+        self.size_bytes = size
+
+    def _several(self, operations: Sequence[Operation]) -> None:
+        checks = frozenset(op for op in operations if isinstance(op, Check))
+        changes = [op for op in operations if not isinstance(op, Check)]
+        numbered = [op for op in changes if isinstance(op, Create) and op.mode.is_sequential]
+        self.alone = tuple(dict.fromkeys(op.path for op in changes if op not in numbered))
+        self.shared = tuple({check.path for check in checks} - set(self.alone))
+        makes_ephemerals = any(isinstance(op, Create) and op.mode.is_ephemeral for op in changes)
+        # Only checks of what it does not change itself mean the same at the head of a batch.
+        is_sociable = len(self.shared) == len(checks) and changes and not numbered
+        self.company = (checks, makes_ephemerals) if is_sociable else None
+        self.has_shared_checks = bool(checks and is_sociable)
+        self.size_bytes = sum(_size(operation) for operation in operations)
+
+    @property
+    def changes(self) -> Sequence[Operation]:
+        """Its operations without the checks that stand at the head of its batch."""
+        if not self.has_shared_checks:
+            return self.operations
+        return [op for op in self.operations if not isinstance(op, Check)]
+
+    def succeed(self, outcomes: Sequence[Outcome]) -> None:
+        """Settle with what became of `changes`."""
+        if self.future.done():
+            return
+        for outcome in outcomes:
+            if isinstance(outcome, StoreError):
+                self.fail(outcome)
+                return
+        if self.is_single:
+            self.future.set_result(outcomes[0])
+        elif not self.has_shared_checks:
+            self.future.set_result(tuple(outcomes))
+        else:
+            results = iter(outcomes)
+            self.future.set_result(
+                tuple(None if isinstance(op, Check) else next(results) for op in self.operations)
+            )
+
+    def refusal(self, guilty: Operation, cause: StoreError) -> StoreError:
+        """What its caller is told when ``guilty``, one of its operations, was refused."""
+        if self.is_single:
+            return cause
+        index = next(i for i, operation in enumerate(self.operations) if operation == guilty)
+        return MultiFailed(index, guilty.path, cause)
+
+
+_PLAIN: Final[Company] = (_NO_CHECKS, False)
+_EPHEMERAL: Final[Company] = (_NO_CHECKS, True)
+
+
+def _size(operation: Operation) -> int:
+    data = operation.data if isinstance(operation, Create | SetData) else b""
+    return OVERHEAD_BYTES + len(operation.path) + len(data)
+
+
+def _copy(error: StoreError) -> StoreError:
+    copied = error.__class__.__new__(error.__class__, *error.args)
+    copied.args = error.args
+    copied.__dict__.update(error.__dict__)
+    copied.__cause__ = error.__cause__
+    return copied

@@ -1,0 +1,100 @@
+"""When requests leave, and with whom.
+
+    adaptive      at once while nothing of the lane is in flight; else on a reply, when the oldest
+                  has waited for the longest delay, or when a batch is full
+    fixed delay   on the delay or when a batch is full only, as Pulsar does
+
+In both, only while fewer batches are in flight than the bound allows: what waits here can still be
+joined by others, and leaves the connection to the control lane.
+Source: PIP-453; reference: metadata-store 1.4, 1.5.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from broker_ctl.store.batching.entries import Entry
+from broker_ctl.store.batching.rules import BatchRules
+
+E = TypeVar("E", bound=Entry)
+
+
+class Lane(Generic[E]):
+    """A queue of requests whose turn it is; ``cut`` takes a batch from its head."""
+
+    def __init__(
+        self,
+        rules: BatchRules,
+        most_bytes: float,
+        *,
+        cut: Callable[[deque[E]], list[E]],
+        send: Callable[[list[E]], None],
+    ) -> None:
+        self._rules = rules
+        self._most_bytes = most_bytes
+        self._cut = cut
+        self._send = send
+        self._queue: deque[E] = deque()
+        self._size_bytes = 0.0
+        self._soon: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.in_flight = 0
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+        return len(self._queue)
+
+    def put(self, entry: E) -> None:
+        """Wait at the end of the queue."""
+        queue, rules = self._queue, self._rules
+        queue.append(entry)
+        self._size_bytes += entry.size_bytes
+        if self._soon is not None:
+            return
+        if (
+            (rules.is_adaptive and not self.in_flight)
+            or len(queue) >= rules.max_operations
+            or self._size_bytes >= self._most_bytes
+        ):
+            # Not now but in this turn of the loop: whoever else asks in it comes along.
+            if self.in_flight < rules.max_in_flight:
+                self._soon = asyncio.get_running_loop().call_soon(self._flush)
+        elif self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(rules.max_delay_s, self._delay_over)
+
+    def answered(self) -> None:
+        """A batch has its reply."""
+        self.in_flight -= 1
+        if self._rules.is_adaptive or self._size_bytes >= self._most_bytes:
+            self._flush()
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        self._queue.clear()
+        self._size_bytes = 0.0
+        self._stop_waiting()
+
+    def _delay_over(self) -> None:
+        self._timer = None
+        self._flush()
+
+    def _flush(self) -> None:
+        self._stop_waiting()
+        while self._queue and self.in_flight < self._rules.max_in_flight:
+            batch = self._cut(self._queue)
+            self._size_bytes -= sum(entry.size_bytes for entry in batch)
+            if batch:
+                self.in_flight += 1
+                self._send(batch)
+        if not self._queue:
+            self._size_bytes = 0.0  # sums of fractions drift
+
+    def _stop_waiting(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

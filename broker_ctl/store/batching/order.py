@@ -1,0 +1,112 @@
+"""Whose turn it is on a path: what was asked for first goes first, whatever lane it is in.
+
+A batch is sent while others are on their way, and one that fails is sent again in parts, so the
+order of the wire is not enough. A write has its path for itself from the moment it may go until
+its caller has the answer; reads share a path, and so do the checks of transactions.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+
+class Claimant(Protocol):
+    """What waits. ``turns`` counts the paths on which somebody is before it."""
+
+    turns: int
+
+    @property
+    def alone(self) -> Sequence[str]:
+        """Paths that it has for itself."""
+        ...
+
+    @property
+    def shared(self) -> Sequence[str]:
+        """Paths that others of their kind may be on too."""
+        ...
+
+
+C = TypeVar("C", bound=Claimant)
+
+# Holders of a path on which nobody waits: a number of sharers, or one that has it alone.
+_ALONE: Final = -1
+
+
+class _Line(Generic[C]):
+    """A path on which somebody waits. ``holders`` as above."""
+
+    __slots__ = ("holders", "waiting")
+
+    def __init__(self, holders: int) -> None:
+        self.holders = holders
+        self.waiting: deque[tuple[C, bool]] = deque()
+
+
+class PathOrder(Generic[C]):
+    """Claims on paths, granted in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int | _Line[C]] = {}
+
+    def __len__(self) -> int:
+        """Paths on which there is any claim."""
+        return len(self._lines)
+
+    def share(self, path: str) -> bool:
+        """`enter` for a claimant with one shared path, where nobody is before it; else False."""
+        holders = self._lines.get(path, 0)
+        if isinstance(holders, _Line) or holders == _ALONE:
+            return False
+        self._lines[path] = holders + 1
+        return True
+
+    def take(self, path: str) -> bool:
+        """`enter` for a claimant with one path alone, where nobody is before it; else False."""
+        if path in self._lines:
+            return False
+        self._lines[path] = _ALONE
+        return True
+
+    def enter(self, claimant: C) -> bool:
+        """Claim all its paths; whether it may go. If not, some `leave` will name it."""
+        claimant.turns = 0
+        for path in claimant.alone:
+            self._claim(claimant, path, is_shared=False)
+        for path in claimant.shared:
+            self._claim(claimant, path, is_shared=True)
+        return claimant.turns == 0
+
+    def _claim(self, claimant: C, path: str, *, is_shared: bool) -> None:
+        if self.share(path) if is_shared else self.take(path):
+            return
+        line = self._lines[path]
+        if not isinstance(line, _Line):
+            line = self._lines[path] = _Line(line)
+        line.waiting.append((claimant, is_shared))
+        claimant.turns += 1
+
+    def leave(self, paths: Sequence[str]) -> list[C]:
+        """Give up granted claims; returns who may go now, in the order of their claims."""
+        ready: list[C] = []
+        for path in paths:
+            line = self._lines[path]
+            if isinstance(line, _Line):
+                self._leave_line(path, line, ready)
+            elif line > 1:
+                self._lines[path] = line - 1
+            else:
+                del self._lines[path]
+        return ready
+
+    def _leave_line(self, path: str, line: _Line[C], ready: list[C]) -> None:
+        line.holders = 0 if line.holders == _ALONE else line.holders - 1
+        while line.waiting:
+            claimant, is_shared = line.waiting[0]
+            if line.holders and not (is_shared and line.holders > 0):
+                return
+            line.waiting.popleft()
+            line.holders = line.holders + 1 if is_shared else _ALONE
+            claimant.turns -= 1
+            if not claimant.turns:
+                ready.append(claimant)
+        self._lines[path] = line.holders

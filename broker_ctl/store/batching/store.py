@@ -1,0 +1,249 @@
+"""The metadata store that gathers what many ask for into few requests.
+
+    caller -> turn on its paths -> lane -> batch -> connection -> settling -> caller
+
+Reads and writes have a lane each. `control`, the store underneath, is the third: locks, elections
+and heartbeats go past whatever waits here, and find the connection with a bounded number of batches
+on it. On a path, requests are executed and answered in the order in which they were made.
+Source: PIP-453; reference: metadata-store 1.5.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from broker_ctl.errors import StoreClosed
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.store.batching.entries import Entry, ReadEntry, WriteEntry
+from broker_ctl.store.batching.meter import Meter
+from broker_ctl.store.batching.order import PathOrder
+from broker_ctl.store.batching.reads import Reads
+from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.waiting import Waiting
+from broker_ctl.store.batching.writes import Writes
+from broker_ctl.store.interface import (
+    ANY_VERSION,
+    Aspect,
+    BulkStore,
+    Create,
+    CreateMode,
+    Delete,
+    MetadataStore,
+    NotificationListener,
+    Operation,
+    Result,
+    SessionListener,
+    SetData,
+    Stat,
+    Versioned,
+)
+from broker_ctl.store.path_rules import validate
+from broker_ctl.tasks import TaskScope
+
+
+class BatchedStore:
+    """`MetadataStore` whose requests travel in batches."""
+
+    def __init__(
+        self,
+        store: BulkStore,
+        rules: BatchRules,
+        instruments: StoreInstruments | None = None,
+    ) -> None:
+        self._store = store
+        self._tasks = TaskScope(f"{store.name}-batch-flusher")
+        self._order = PathOrder[ReadEntry | WriteEntry]()
+        self._waiting = Waiting(rules.max_waiting, rules.operation_timeout_s)
+        self._is_closed = False
+        meter = Meter(instruments, store.name) if instruments is not None else None
+        self._reads = Reads(
+            store, rules, tasks=self._tasks, waiting=self._waiting, leaves=self._leave, meter=meter
+        )
+        self._writes = Writes(
+            store, rules, tasks=self._tasks, waiting=self._waiting, leaves=self._leave, meter=meter
+        )
+
+    @property
+    def control(self) -> MetadataStore:
+        """Past the lanes. It knows nothing of their order on a path."""
+        return self._store
+
+    @property
+    def waiting(self) -> int:
+        """Requests whose batch has not left."""
+        return len(self._waiting)
+
+    @property
+    def in_flight(self) -> dict[str, int]:
+        """Batches without a reply, by lane."""
+        return {"read": self._reads.lane.in_flight, "write": self._writes.lane.in_flight}
+
+    # Reads.
+
+    async def get(self, path: str) -> Versioned | None:
+        """See `MetadataStore.get`."""
+        validate(path)
+        node: Versioned | None = await self._read(path, Aspect.NODE)
+        return node
+
+    async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
+        """See `MetadataStore.get_many`; they are gathered with what others read."""
+        for path in paths:
+            validate(path)
+        futures = [self._read(path, Aspect.NODE) for path in paths]
+        if not futures:
+            return []
+        try:
+            await asyncio.wait(futures)
+        except asyncio.CancelledError:
+            for future in futures:
+                future.cancel()
+            raise
+        failures = [error for future in futures if (error := future.exception()) is not None]
+        if failures:
+            raise failures[0]
+        return [future.result() for future in futures]
+
+    async def exists(self, path: str) -> Stat | None:
+        """See `MetadataStore.exists`."""
+        validate(path)
+        stat: Stat | None = await self._read(path, Aspect.STAT)
+        return stat
+
+    async def children(self, path: str) -> list[str]:
+        """See `MetadataStore.children`."""
+        validate(path)
+        names: list[str] = await self._read(path, Aspect.CHILDREN)
+        return names
+
+    # Writes.
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        mode: CreateMode = CreateMode.PERSISTENT,
+        *,
+        ttl_ms: int = 0,
+        make_parents: bool = False,
+    ) -> Versioned:
+        """See `MetadataStore.create`."""
+        # The server appends digits, so a sequential name may end with a slash.
+        validate(path + "0" if mode.is_sequential else path)
+        operation = Create(path, data, mode, ttl_ms)
+        created: Versioned = await self._write((operation,), makes_parents=make_parents)
+        return created
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """See `MetadataStore.set`."""
+        validate(path)
+        stat: Stat = await self._write((SetData(path, data, version),))
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """See `MetadataStore.delete`."""
+        validate(path)
+        await self._write((Delete(path, version),))
+
+    async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        """See `MetadataStore.multi`."""
+        if not operations:
+            return ()
+        for operation in operations:
+            is_numbered = isinstance(operation, Create) and operation.mode.is_sequential
+            validate(operation.path + "0" if is_numbered else operation.path)
+        write = self._write(tuple(operations), is_transaction=True)
+        results: tuple[Result, ...] = await write
+        return results
+
+    # Session, and what does not travel in batches.
+
+    @property
+    def name(self) -> str:
+        """See `MetadataStore`."""
+        return self._store.name
+
+    @property
+    def session_id(self) -> int:
+        """See `MetadataStore`."""
+        return self._store.session_id
+
+    @property
+    def session_timeout_s(self) -> float:
+        """See `MetadataStore`."""
+        return self._store.session_timeout_s
+
+    @property
+    def last_zxid(self) -> int:
+        """See `MetadataStore`."""
+        return self._store.last_zxid
+
+    async def sync(self, path: str) -> None:
+        """See `MetadataStore`."""
+        await self._store.sync(path)
+
+    async def ephemerals(self, prefix: str) -> list[str]:
+        """See `MetadataStore`."""
+        return await self._store.ephemerals(prefix)
+
+    async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
+        """See `MetadataStore`."""
+        return await self._store.watch(root, listener)
+
+    def listen(self, listener: SessionListener) -> Callable[[], None]:
+        """See `MetadataStore`."""
+        return self._store.listen(listener)
+
+    async def wait_connected(self) -> None:
+        """See `MetadataStore`."""
+        await self._store.wait_connected()
+
+    async def close(self, *, end_session: bool = True) -> None:
+        """See `MetadataStore`."""
+        self._is_closed = True
+        self._waiting.fail_all(StoreClosed("the store is closed"))
+        await self._store.close(end_session=end_session)
+        await self._tasks.close()
+
+    # Inside.
+
+    def _read(self, path: str, aspect: Aspect) -> "asyncio.Future[Any]":
+        loop = asyncio.get_running_loop()
+        entry = ReadEntry(path, aspect, loop.create_future(), loop.time())
+        self._admit(entry)
+        if self._order.share(path) or self._order.enter(entry):
+            self._reads.put(entry)
+        return entry.future
+
+    def _write(
+        self,
+        operations: tuple[Operation, ...],
+        *,
+        is_transaction: bool = False,
+        makes_parents: bool = False,
+    ) -> "asyncio.Future[Any]":
+        loop = asyncio.get_running_loop()
+        future, made_s = loop.create_future(), loop.time()
+        entry = WriteEntry(operations, future, made_s, is_transaction=is_transaction)
+        entry.makes_parents = makes_parents
+        self._admit(entry)
+        if self._order.enter(entry):
+            self._writes.put(entry)
+        return entry.future
+
+    def _admit(self, entry: Entry) -> None:
+        if self._is_closed:
+            raise StoreClosed("the store is closed")
+        self._waiting.add(entry)
+
+    def _leave(self, entry: ReadEntry | WriteEntry) -> None:
+        """Whoever was behind ``entry`` on its paths may go."""
+        leaving = [entry]
+        while leaving:
+            for ready in self._order.leave(leaving.pop().claims):
+                if ready.future.done():
+                    leaving.append(ready)  # given up while it waited for its turn
+                elif isinstance(ready, ReadEntry):
+                    self._reads.put(ready)
+                else:
+                    self._writes.put(ready)

@@ -1,0 +1,66 @@
+"""Those whose batch has not left: how many there may be, and for how long."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from broker_ctl.errors import ConnectionLoss, StoreError, Throttled
+from broker_ctl.store.batching.entries import Entry
+
+# How often they are looked at, as a part of the longest wait.
+_LOOKS: Final = 20
+
+
+class Waiting:
+    """Requests in the order in which they were made, wherever they wait."""
+
+    def __init__(self, most: int, longest_s: float) -> None:
+        self._most = most
+        self._longest_s = longest_s
+        self._entries: dict[Entry, None] = {}
+        self._look: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: Entry) -> None:
+        """One more.
+
+        Raises:
+            Throttled: there are as many as there may be.
+        """
+        if len(self._entries) >= self._most:
+            raise Throttled(f"{self._most} requests wait for the store already")
+        self._entries[entry] = None
+        if self._look is None:
+            self._look_later()
+
+    def left(self, entries: Iterable[Entry]) -> None:
+        """They are on their way."""
+        for entry in entries:
+            self._entries.pop(entry, None)
+
+    def fail_all(self, error: StoreError) -> None:
+        """None of them will be sent."""
+        for entry in self._entries:
+            entry.fail(error)
+        self._entries.clear()
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    def _look_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._look = loop.call_later(self._longest_s / _LOOKS, self._fail_late)
+
+    def _fail_late(self) -> None:
+        self._look = None
+        now_s = asyncio.get_running_loop().time()
+        while self._entries:
+            entry = next(iter(self._entries))
+            if now_s - entry.made_s < self._longest_s:
+                self._look_later()
+                return
+            # It keeps its place in the lane, and is passed over there.
+            entry.fail(ConnectionLoss(f"not sent in {self._longest_s:.1f} s"))
+            del self._entries[entry]

@@ -1,0 +1,214 @@
+"""The lane of writes.
+
+A batch is one transaction of writes that have nothing to do with each other, so one that is
+refused takes all of them back. It alone is told so; the others are sent again, what stood before it
+together (the server had found nothing wrong with it), what stood behind it in two halves: with many
+refusals in a batch that ends after as many rounds as the batch can be halved, and never in a
+thousand single requests at once. Their paths are theirs alone, so nothing overtakes them.
+Reference: metadata-store 0.8, 1.4, 1.5.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from broker_ctl.errors import MultiFailed, NoNode, StoreError, TooLarge
+from broker_ctl.store.batching.entries import WriteEntry
+from broker_ctl.store.batching.lane import Lane
+from broker_ctl.store.batching.meter import Meter
+from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.settling import Settling
+from broker_ctl.store.batching.waiting import Waiting
+from broker_ctl.store.interface import (
+    BulkStore,
+    Create,
+    Delete,
+    Operation,
+    Outcome,
+    SetData,
+)
+from broker_ctl.tasks import TaskScope
+
+# A write, and what became of its changes.
+Settled = tuple[WriteEntry, Sequence[Outcome] | StoreError]
+
+
+class Writes:
+    """Batches of writes, and what became of each."""
+
+    def __init__(
+        self,
+        store: BulkStore,
+        rules: BatchRules,
+        *,
+        tasks: TaskScope,
+        waiting: Waiting,
+        leaves: Callable[[WriteEntry], None],
+        meter: Meter | None,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._tasks = tasks
+        self._waiting = waiting
+        self._leaves = leaves
+        self._meter = meter
+        self.lane = Lane[WriteEntry](rules, rules.max_bytes, cut=self._cut, send=self._start)
+        self._settling = Settling[Settled](self._settle)
+
+    def put(self, entry: WriteEntry) -> None:
+        """Write with the next batch; it is the entry's turn on all its paths."""
+        self.lane.put(entry)
+
+    def _cut(self, queue: deque[WriteEntry]) -> list[WriteEntry]:
+        batch: list[WriteEntry] = []
+        others: list[WriteEntry] = []
+        size_bytes, most, most_bytes = 0.0, self._rules.max_operations, self._rules.max_bytes
+        while queue and len(batch) < most:
+            entry = queue[0]
+            if batch and size_bytes + entry.size_bytes > most_bytes:
+                break
+            queue.popleft()
+            if entry.future.done():  # given up while it waited
+                self._leaves(entry)
+            elif batch and (entry.company is None or entry.company != batch[0].company):
+                others.append(entry)
+            else:
+                batch.append(entry)
+                size_bytes += entry.size_bytes
+                if entry.company is None:
+                    break
+        # They keep their places: on their paths nobody of this batch is before them.
+        queue.extendleft(reversed(others))
+        self._waiting.left(batch)
+        return batch
+
+    def _start(self, batch: list[WriteEntry]) -> None:
+        if self._meter is not None:
+            self._meter.sent(batch, asyncio.get_running_loop().time())
+        self._tasks.start(self._write(batch), "writes")
+
+    async def _write(self, batch: list[WriteEntry]) -> None:
+        try:
+            await self._send(batch)
+        finally:
+            # Whatever ended it: nobody waits for ever.
+            self._fail(batch, StoreError("the write was given up"))
+            self.lane.answered()
+
+    async def _send(self, batch: Sequence[WriteEntry]) -> None:
+        checks, changes = _transaction(batch)
+        oldest_s = min(entry.made_s for entry in batch)
+        deadline_s = oldest_s + self._rules.operation_timeout_s
+        try:
+            outcomes = await self._store.write_many((*checks, *changes), deadline_s)
+        except MultiFailed as failed:
+            await self._refused(batch, checks, failed)
+        except TooLarge as error:
+            await self._send_again(batch, error)
+        except StoreError as error:
+            self._fail(batch, error)
+        else:
+            self._succeed(batch, outcomes[len(checks) :])
+
+    async def _refused(
+        self, batch: Sequence[WriteEntry], checks: Sequence[Operation], failed: MultiFailed
+    ) -> None:
+        if self._meter is not None:
+            self._meter.rolled_back()
+        if failed.index < len(checks):
+            # The same check stands for all of them.
+            for entry in batch:
+                await self._refuse(entry, checks[failed.index], failed.cause)
+            return
+        index = failed.index - len(checks)
+        place = 0
+        while index >= len(batch[place].changes):
+            index -= len(batch[place].changes)
+            place += 1
+        entry = batch[place]
+        middle = (place + 1 + len(batch)) // 2
+        rest = (batch[:place], batch[place + 1 : middle], batch[middle:])
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._refuse(entry, entry.changes[index], failed.cause))
+            for part in rest:
+                if part:
+                    parts.create_task(self._send(part))
+
+    async def _send_again(self, batch: Sequence[WriteEntry], error: StoreError) -> None:
+        if len(batch) == 1:
+            self._fail(batch, error)
+            return
+        middle = len(batch) // 2
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._send(batch[:middle]))
+            parts.create_task(self._send(batch[middle:]))
+
+    async def _refuse(self, entry: WriteEntry, guilty: Operation, cause: StoreError) -> None:
+        if not (entry.makes_parents and isinstance(cause, NoNode) and isinstance(guilty, Create)):
+            self._fail([entry], entry.refusal(guilty, cause))
+            return
+        create = self._store.create
+        try:
+            created = await create(
+                guilty.path, guilty.data, guilty.mode, ttl_ms=guilty.ttl_ms, make_parents=True
+            )
+        except StoreError as error:
+            self._fail([entry], error)
+        else:
+            self._succeed([entry], [created])
+
+    def _succeed(self, batch: Sequence[WriteEntry], outcomes: Sequence[Outcome]) -> None:
+        settled: list[Settled] = []
+        start = 0
+        for entry in batch:
+            end = start + len(entry.changes)
+            settled.append((entry, outcomes[start:end]))
+            entry.is_answered = True
+            start = end
+        self._settling.put(settled)
+
+    def _fail(self, batch: Sequence[WriteEntry], error: StoreError) -> None:
+        failed = [entry for entry in batch if not entry.is_answered]
+        for entry in failed:
+            entry.is_answered = True
+        if failed:
+            self._settling.put([(entry, error) for entry in failed])
+
+    def _settle(self, settled: Sequence[Settled]) -> None:
+        for entry, outcome in settled:
+            if isinstance(outcome, StoreError):
+                entry.fail(outcome)
+            else:
+                entry.succeed(outcome)
+            self._leaves(entry)
+        if self._meter is not None:
+            self._measure(settled, self._meter)
+
+    @staticmethod
+    def _measure(settled: Sequence[Settled], meter: Meter) -> None:
+        now_s = asyncio.get_running_loop().time()
+        puts: list[WriteEntry] = []
+        deletions: list[WriteEntry] = []
+        size_bytes = 0
+        for entry, outcome in settled:
+            is_deletion = entry.is_single and isinstance(entry.operations[0], Delete)
+            if isinstance(outcome, StoreError):
+                meter.failed("del" if is_deletion else "put", entry, now_s)
+                continue
+            (deletions if is_deletion else puts).append(entry)
+            for operation in entry.operations:
+                if isinstance(operation, SetData | Create):
+                    size_bytes += len(operation.data)
+        meter.answered("put", puts, now_s)
+        meter.answered("del", deletions, now_s)
+        if size_bytes:
+            meter.wrote(size_bytes)
+
+
+def _transaction(batch: Sequence[WriteEntry]) -> tuple[tuple[Operation, ...], list[Operation]]:
+    """What all of ``batch`` check, and what they change."""
+    first = batch[0]
+    shared: tuple[Operation, ...] = ()
+    if first.has_shared_checks and first.company is not None:
+        shared = tuple(first.company[0])
+    return shared, [operation for entry in batch for operation in entry.changes]
