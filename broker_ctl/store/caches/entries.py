@@ -1,0 +1,80 @@
+"""A table of answers, bounded in number and in bytes: the least recently used leave first."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+# An entry in the table and its path beside the path's letters, as measured with tracemalloc.
+_OVERHEAD_BYTES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """One answer of the store.
+
+    Attributes:
+        answer: shared by all who ask, so never changed.
+        payload_bytes: estimated size of the answer in memory.
+        mzxid: of the node that it was made of; 0 where there is none, or none is known.
+        version: of that node's data; -1 where there is none, or none is known.
+        read_at_s: when the read began, on the cache's clock: the answer is no newer than that.
+    """
+
+    answer: T
+    payload_bytes: int
+    mzxid: int = 0
+    version: int = -1
+    read_at_s: float = 0.0
+
+
+class Entries(Generic[T]):
+    """Entries by path, in the order of their last use."""
+
+    def __init__(self, most_entries: int, most_bytes: int) -> None:
+        self._most_entries = most_entries
+        self._most_bytes = most_bytes
+        self._by_path: OrderedDict[str, Entry[T]] = OrderedDict()
+        self.size_bytes = 0
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._by_path)
+
+    def find(self, path: str) -> Entry[T] | None:
+        """The entry; to look at it is no use of it."""
+        return self._by_path.get(path)
+
+    def touch(self, path: str) -> None:
+        """The entry, which is there, was used."""
+        self._by_path.move_to_end(path)
+
+    def put(self, path: str, entry: Entry[T]) -> None:
+        """Remember an entry, and forget others for it until the bounds hold."""
+        self.drop(path)
+        size_bytes = _size_bytes(path, entry)
+        if size_bytes > self._most_bytes:
+            # It would push out everything else first, and then not fit either.
+            self.evictions += 1
+            return
+        self._by_path[path] = entry
+        self.size_bytes += size_bytes
+        while self.size_bytes > self._most_bytes or len(self._by_path) > self._most_entries:
+            self.drop(next(iter(self._by_path)))
+            self.evictions += 1
+
+    def drop(self, path: str) -> None:
+        """Forget an entry, where there is one."""
+        entry = self._by_path.pop(path, None)
+        if entry is not None:
+            self.size_bytes -= _size_bytes(path, entry)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._by_path.clear()
+        self.size_bytes = 0
+
+
+def _size_bytes(path: str, entry: Entry[T]) -> int:
+    return _OVERHEAD_BYTES + len(path) + entry.payload_bytes

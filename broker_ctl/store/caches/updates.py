@@ -1,0 +1,97 @@
+"""Read, change, write back, and again where another was quicker (reference: metadata-store 2.5)."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from broker_ctl.clock import Clock
+from broker_ctl.errors import BadVersion, NodeExists, NoNode, StoreError
+from broker_ctl.store.caches.rules import UpdateRules
+from broker_ctl.store.caches.values import Found, ValueCache
+from broker_ctl.store.interface import MetadataStore, Stat
+
+T = TypeVar("T")
+
+
+class Updates(Generic[T]):
+    """Changes to values of one kind, each based on the newest.
+
+    A change is called once for each attempt: it is pure, quick and cannot await. What it raises
+    ends the call. A write whose outcome is unknown (`Ambiguous`) is not made again.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        cache: ValueCache[T],
+        encode: Callable[[T], bytes],
+        *,
+        clock: Clock,
+        draws: random.Random,
+        rules: UpdateRules,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._encode = encode
+        self._clock = clock
+        self._draws = draws
+        self._rules = rules
+
+    async def read_modify_update(self, path: str, change: Callable[[T], T]) -> Stat:
+        """Replace a value by what ``change`` makes of it.
+
+        Raises:
+            NoNode: there is none.
+            BadVersion: others were quicker until the time was over; nothing was written.
+            CorruptRecord: what is there does not decode.
+        """
+
+        async def attempt(found: Found[T] | None) -> Stat:
+            if found is None:
+                raise NoNode(path)
+            data = self._encode(change(found.value))
+            return await self._store.set(path, data, found.version)
+
+        return await self._until_first(path, attempt, (BadVersion,))
+
+    async def read_modify_update_or_create(
+        self, path: str, change: Callable[[T | None], T]
+    ) -> Stat:
+        """As `read_modify_update`; an absent node is made of what ``change`` makes of None."""
+
+        async def attempt(found: Found[T] | None) -> Stat:
+            data = self._encode(change(None if found is None else found.value))
+            if found is None:
+                return (await self._store.create(path, data, make_parents=True)).stat
+            return await self._store.set(path, data, found.version)
+
+        # Whoever deletes it was quicker, too.
+        return await self._until_first(path, attempt, (BadVersion, NodeExists, NoNode))
+
+    async def _until_first(
+        self,
+        path: str,
+        attempt: Callable[[Found[T] | None], Awaitable[Stat]],
+        lost: tuple[type[StoreError], ...],
+    ) -> Stat:
+        """Attempt until no other was quicker, or the time is over."""
+        began_s, attempts, pause_s = self._clock.now_s(), 1, self._rules.first_s
+        found = await self._cache.find(path)
+        while True:
+            try:
+                with self._cache.writing(path):
+                    return await attempt(found)
+            except lost as error:
+                took_s = self._clock.now_s() - began_s
+                left_s = self._rules.stop_s - took_s
+                if left_s <= 0:
+                    raise BadVersion(
+                        f"{path}: others were quicker {attempts} times in {took_s:.1f} s"
+                    ) from error
+            # Full jitter: those who met here do not meet again at the same time.
+            await asyncio.sleep(min(self._draws.uniform(0, pause_s), left_s))
+            pause_s = min(2 * pause_s, self._rules.most_s)
+            attempts += 1
+            # Past the cache: the event of the write that was quicker may still be on its way.
+            found = await self._cache.find_in_store(path)

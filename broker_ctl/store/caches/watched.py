@@ -1,0 +1,256 @@
+"""Answers of the store that watches keep right: what the three kinds of cache have in common.
+
+What is answered
+    An entry, until an event, an own write, its age or the bounds take it away. Who asks for what
+    is not there shares one read with all who ask while it is under way.
+
+What makes it right (reference: metadata-store 2.2 to 2.4)
+    A read is known by its place in the table of reads: that is its generation. An event, an own
+    write and the loss of the connection take it out of the table. From then on nobody joins it
+    and its answer is not remembered, so neither the past nor a read that was asked for before an
+    event (Pulsar #25246) reaches anyone who asks after the event. The store tells an event before
+    the reply of any read that shows the change, of own writes too: a cache need not be told by
+    another cache of the same store what was written through that one.
+
+While the connection is gone
+    Nothing is remembered and everybody reads, which means waits: events that are missed then are
+    not replayed, and an answer from before would send clients to an owner that may have lost the
+    bundle long ago. So whatever ends an outage finds the cache empty. Every RECONNECTED and
+    CONNECTED follows a SUSPENDED, which has emptied it: no listener, also none that is told
+    before the cache, can find an answer from before the outage in it (I6).
+"""
+
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import ClassVar, Generic, TypeVar
+
+from broker_ctl.clock import Clock
+from broker_ctl.errors import StoreError
+from broker_ctl.store.caches.entries import Entries, Entry
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.interface import Change, MetadataStore, Notification, SessionEvent
+from broker_ctl.store.path_rules import ROOT, is_at_or_below
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class _AbandonedError(Exception):
+    """Whoever read the node was cancelled."""
+
+
+class WatchedCache(ABC, Generic[T]):
+    """Answers to one question about the nodes at and below ``roots``.
+
+    Attributes:
+        hits, misses: calls that were answered from memory, and those that were not.
+        loads, load_failures: reads of the store, and those of them without an answer.
+        refreshes: reads in the background, for entries that were used when they were old.
+    """
+
+    # Which events may change an answer.
+    _concerns: ClassVar[frozenset[Change]]
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        roots: tuple[str, ...],
+        clock: Clock,
+        rules: CacheRules,
+    ) -> None:
+        self._store = store
+        self._roots = _narrow(roots)
+        self._clock = clock
+        self._rules = rules
+        self._entries: Entries[T] = Entries(rules.most_entries, rules.most_bytes)
+        self._reads: dict[str, asyncio.Future[Entry[T]]] = {}
+        self._is_watching = False
+        self._is_connected = True
+        self._stops: list[Callable[[], None]] = []
+        self._tasks = TaskScope(f"cache of {' '.join(roots)}")
+        self.hits = 0
+        self.misses = 0
+        self.loads = 0
+        self.load_failures = 0
+        self.refreshes = 0
+        self.invalidations = 0
+
+    @abstractmethod
+    async def _read(self, path: str) -> Entry[T]:
+        """Ask the store; the answer need not be dated."""
+
+    @staticmethod
+    def _affected(path: str) -> tuple[str, ...]:
+        """Whose answers a change of ``path`` may change."""
+        return (path,)
+
+    async def start(self) -> None:
+        """Begin to watch; until then everybody reads."""
+        self._stops.append(self._store.listen(self._session_changed))
+        for root in self._roots:
+            self._stops.append(await self._store.watch(root, self._notified))
+        # The connection may be gone again. What is being read was asked for before the watches
+        # stood.
+        self._forget_all()
+        self._is_watching = True
+
+    async def close(self) -> None:
+        """Stop watching; from now on everybody reads."""
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        self._is_watching = False
+        self._forget_all()
+        await self._tasks.close()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimated size of all entries."""
+        return self._entries.size_bytes
+
+    @property
+    def evictions(self) -> int:
+        """Entries that left because of the bounds."""
+        return self._entries.evictions
+
+    def forget(self, path: str) -> None:
+        """Read again the next time whatever a change of ``path`` may have changed."""
+        for affected in self._affected(path):
+            self._entries.drop(affected)
+            self._reads.pop(affected, None)
+
+    @contextlib.contextmanager
+    def writing(self, path: str) -> Iterator[None]:
+        """Around an own write: whoever asks after it, also after a failed one, reads again.
+
+        The watch says the same where it stands, and where the write was not lost.
+        """
+        try:
+            yield
+        finally:
+            self.forget(path)
+
+    # Answers.
+
+    async def _find(self, path: str) -> Entry[T]:
+        """The entry, or what the store answers.
+
+        Raises:
+            ValueError: no root is above ``path``: nobody would hear of its changes.
+        """
+        while (entry := self._recall(path)) is None:
+            self.misses += 1
+            reading = self._reads.get(path)
+            if reading is None:
+                return await self._load(path, self._begin(path))
+            with contextlib.suppress(_AbandonedError):
+                # It began after the last event on this path, so its answer is new enough.
+                return await asyncio.shield(reading)
+        self.hits += 1
+        self._entries.touch(path)
+        return entry
+
+    def _recall(self, path: str) -> Entry[T] | None:
+        entry = self._entries.find(path)
+        if entry is None:
+            return None
+        age_s = self._clock.now_s() - entry.read_at_s
+        if age_s >= self._rules.expiry_s:
+            # It stays until its successor comes: an event may still ask what was there.
+            return None
+        if age_s >= self._rules.refresh_s and path not in self._reads:
+            self._refresh(path)
+        return entry
+
+    def _refresh(self, path: str) -> None:
+        self.refreshes += 1
+        reading = self._begin(path)
+        task = self._tasks.start(self._reload(path, reading), f"refresh {path}")
+        # Cancelled before its first step, it would leave whoever joined it waiting.
+        task.add_done_callback(lambda _: _abandon(reading))
+
+    async def _reload(self, path: str, reading: "asyncio.Future[Entry[T]]") -> None:
+        try:
+            await self._load(path, reading)
+        except StoreError as error:
+            # The entry stays until it expires; its next use tries again.
+            log.debug("refreshing %s: %s", path, error)
+
+    # Reads.
+
+    def _begin(self, path: str) -> "asyncio.Future[Entry[T]]":
+        if not any(is_at_or_below(root, path) for root in self._roots):
+            raise ValueError(f"{path} is not below {' or '.join(self._roots)}")
+        reading: asyncio.Future[Entry[T]] = asyncio.get_running_loop().create_future()
+        # Whoever joins may be gone when the answer comes; an error is nobody's then.
+        reading.add_done_callback(lambda done: done.exception())
+        self._reads[path] = reading
+        self.loads += 1
+        return reading
+
+    async def _load(self, path: str, reading: "asyncio.Future[Entry[T]]") -> Entry[T]:
+        began_s = self._clock.now_s()
+        try:
+            entry = replace(await self._read(path), read_at_s=began_s)
+            # Since it began, an event may have taken it out of the table.
+            is_newest = self._reads.get(path) is reading
+            if is_newest and self._is_watching and self._is_connected:
+                entry = self._remember(path, entry)
+        except asyncio.CancelledError:
+            # Who joined was not cancelled, and reads for himself.
+            _abandon(reading)
+            raise
+        except BaseException as error:
+            self.load_failures += 1
+            reading.set_exception(error)
+            raise
+        else:
+            reading.set_result(entry)
+            return entry
+        finally:
+            if self._reads.get(path) is reading:
+                del self._reads[path]
+
+    def _remember(self, path: str, entry: Entry[T]) -> Entry[T]:
+        held = self._entries.find(path)
+        if held is not None and 0 < entry.mzxid < held.mzxid:
+            # A server that lags behind the one that was asked before.
+            return held
+        self._entries.put(path, entry)
+        return entry
+
+    # What the store tells.
+
+    def _notified(self, notification: Notification) -> None:
+        if notification.change in self._concerns:
+            self.forget(notification.path)
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        self._is_connected = event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}
+        self.invalidations += 1
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._entries.clear()
+        self._reads.clear()
+
+
+def _abandon(reading: "asyncio.Future[Entry[T]]") -> None:
+    if not reading.done():
+        reading.set_exception(_AbandonedError())
+
+
+def _narrow(roots: tuple[str, ...]) -> tuple[str, ...]:
+    if ROOT in roots:
+        # A watch on it tells of every ledger and cursor: millions of events (Pulsar #17620).
+        raise ValueError("a cache watches the subtrees that it is used for, never the whole tree")
+    return roots

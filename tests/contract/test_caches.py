@@ -1,0 +1,183 @@
+"""What a cache promises rests on what the store tells: the same over every store."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.store.caches.children import ChildrenCache
+from broker_ctl.store.caches.existence import ExistenceCache
+from broker_ctl.store.caches.rules import CacheRules, UpdateRules
+from broker_ctl.store.caches.updates import Updates
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import MetadataStore, Versioned
+from tests.contract.backends import Backend
+from tests.contract.conftest import OpenStore
+from tests.store.caches.interleavings import Interleaving, random_steps
+from tests.support.waiting import eventually
+
+ROOTS = ("/c",)
+
+Cut = Callable[[MetadataStore], None]
+Expire = Callable[[MetadataStore], Awaitable[None]]
+
+
+def decode(node: Versioned) -> int:
+    return int(node.data)
+
+
+def values_of(store: MetadataStore) -> ValueCache[int]:
+    return ValueCache(store, ROOTS, decode, SystemClock(), CacheRules())
+
+
+async def test_a_change_by_another_is_seen_after_whatever_follows_it(
+    store: MetadataStore,
+    other: MetadataStore,
+) -> None:
+    cache = values_of(store)
+    await cache.start()
+    await other.create("/c")
+    for number in range(20):
+        await other.set("/c", b"%d" % number)
+        await store.sync("/")
+        assert await cache.get("/c") == number
+    await cache.close()
+
+
+async def test_what_was_written_through_the_store_no_cache_of_it_remembers_otherwise(
+    store: MetadataStore,
+) -> None:
+    values = values_of(store)
+    children = ChildrenCache(store, ROOTS, SystemClock(), CacheRules())
+    existence = ExistenceCache(store, ROOTS, SystemClock(), CacheRules())
+    for cache in (values, children, existence):
+        await cache.start()
+    await store.create("/c", b"0")
+    for number in range(10):
+        for is_there in (False, True):
+            seen = (
+                await values.get("/c/a"),
+                await children.get("/c"),
+                await existence.get("/c/a"),
+            )
+            assert seen == ((number, ("a",), True) if is_there else (None, (), False))
+            if is_there:
+                await store.delete("/c/a")
+            else:
+                await store.create("/c/a", b"%d" % number)
+    for cache in (values, children, existence):
+        await cache.close()
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["cut", "expired"])
+async def test_everything_is_read_again_after_the_connection_was_gone(
+    store: MetadataStore,
+    other: MetadataStore,
+    cut: Cut,
+    expire: Expire,
+    is_lost: bool,
+) -> None:
+    cache = values_of(store)
+    await cache.start()
+    await other.create("/c", b"1")
+    await store.sync("/")
+    assert await cache.get("/c") == 1
+    assert await cache.get("/c/none") is None
+    assert len(cache) == 2
+    if is_lost:
+        await expire(store)
+    else:
+        cut(store)
+    # Missed while there was no connection: no event will ever tell of it.
+    await other.set("/c", b"2")
+    await eventually(lambda: len(cache) == 0)
+    await store.wait_connected()
+    await store.sync("/")
+    assert await cache.get("/c") == 2
+    assert len(cache) == 1
+    # The watch stands again.
+    await other.set("/c", b"3")
+    await store.sync("/")
+    assert await cache.get("/c") == 3
+    await cache.close()
+
+
+async def test_readers_and_a_writer_never_see_a_value_go_back(
+    store: MetadataStore,
+    other: MetadataStore,
+    cut: Cut,
+) -> None:
+    cache = values_of(store)
+    await cache.start()
+    await other.create("/c", b"0")
+    rounds = 60
+
+    async def write() -> None:
+        for number in range(1, rounds + 1):
+            await other.set("/c", b"%d" % number)
+            if number % 10 == 0:
+                cut(store)
+
+    async def read(seen: list[int]) -> None:
+        while not seen or seen[-1] < rounds:
+            value = await cache.get("/c")
+            assert value is not None
+            seen.append(value)
+            await asyncio.sleep(0)
+
+    readings: list[list[int]] = [[], [], []]
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        for seen in readings:
+            tasks.create_task(read(seen), name="read")
+        tasks.create_task(write(), name="write")
+    for seen in readings:
+        assert seen == sorted(seen)
+    await cache.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_no_answer_is_older_than_what_was_heard_and_all_that_is_remembered_is_so(
+    backend: Backend,
+    seed: int,
+) -> None:
+    interleaving = Interleaving(backend)
+    await interleaving.run(random_steps(random.Random(seed), 200))
+    assert len(interleaving.reads) > 50
+
+
+async def test_of_twenty_stores_that_count_at_once_none_loses_a_count(
+    open_store: OpenStore,
+) -> None:
+    stores = [await open_store() for _ in range(20)]
+    caches = [values_of(store) for store in stores]
+    clock, draws = SystemClock(), random.Random(1)
+    rounds = 5
+
+    async def count(store: MetadataStore, cache: ValueCache[int]) -> None:
+        updates = Updates(
+            store,
+            cache,
+            lambda number: b"%d" % number,
+            clock=clock,
+            draws=draws,
+            rules=UpdateRules(),
+        )
+        for _ in range(rounds):
+            await updates.read_modify_update_or_create(
+                "/c/n", lambda number: 1 if number is None else number + 1
+            )
+
+    for cache in caches:
+        await cache.start()
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        for store, cache in zip(stores, caches, strict=True):
+            tasks.create_task(count(store, cache), name="count")
+    for store, cache in zip(stores, caches, strict=True):
+        await store.sync("/")
+        assert await cache.get("/c/n") == rounds * len(stores)
+        await cache.close()
+    node = await stores[0].get("/c/n")
+    assert node is not None
+    assert node.stat.version == rounds * len(stores) - 1

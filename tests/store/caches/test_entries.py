@@ -1,0 +1,104 @@
+"""The bounds of a cache."""
+
+import tracemalloc
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.store.caches.children import ChildrenCache
+from broker_ctl.store.caches.entries import Entries, Entry
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from tests.store.caches.conftest import decode
+from tests.store.caches.steered_store import SteeredStore
+from tests.support.manual_clock import ManualClock
+
+MOST_ENTRIES, MOST_BYTES = 5, 3_000
+
+puts = st.tuples(st.just("put"), st.sampled_from("abcdefgh"), st.integers(0, 3_500))
+drops = st.tuples(st.sampled_from(["drop", "touch"]), st.sampled_from("abcdefgh"), st.just(0))
+
+
+@given(st.lists(puts | drops, max_size=60))
+def test_the_bounds_hold_after_every_step(steps: list[tuple[str, str, int]]) -> None:
+    entries: Entries[str] = Entries(MOST_ENTRIES, MOST_BYTES)
+    came = went = 0
+    for what, path, size_bytes in steps:
+        before = len(entries)
+        is_there = entries.find(path) is not None
+        if what == "put":
+            entries.put(path, Entry(path, size_bytes))
+            came += 1
+            went += is_there
+        elif what == "drop":
+            entries.drop(path)
+            went += is_there
+        elif is_there:
+            entries.touch(path)
+            assert len(entries) == before
+        assert len(entries) == came - went - entries.evictions <= MOST_ENTRIES
+        held = [entry for name in "abcdefgh" if (entry := entries.find(name))]
+        assert sum(entry.payload_bytes for entry in held) <= entries.size_bytes <= MOST_BYTES
+    entries.clear()
+    assert entries.size_bytes == 0
+
+
+async def test_the_least_recently_used_leave_when_there_are_too_many(
+    store: SteeredStore,
+    clock: ManualClock,
+) -> None:
+    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(most_entries=3))
+    await cache.start()
+    for path in ("/c/a", "/c/b", "/c/d"):
+        await store.create(path, path.encode())
+        await cache.get(path)
+    await cache.get("/c/a")
+    await cache.get("/c/e")
+    assert [cache.peek(path) for path in ("/c/a", "/c/b", "/c/d")] == ["/c/a", None, "/c/d"]
+    assert (len(cache), cache.evictions) == (3, 1)
+    await cache.close()
+
+
+async def test_large_answers_leave_room_for_few_and_too_large_ones_for_the_others(
+    store: SteeredStore,
+    clock: ManualClock,
+) -> None:
+    cache = ChildrenCache(store, ("/c",), clock, CacheRules(most_bytes=20_000))
+    await cache.start()
+    for parent, count in (("a", 100), ("b", 100), ("d", 200), ("e", 1)):
+        await store.create(f"/c/{parent}")
+        for number in range(count):
+            await store.create(f"/c/{parent}/{number:03d}")
+    for parent in ("a", "b", "e"):
+        await cache.get(f"/c/{parent}")
+    assert (len(cache), cache.evictions) == (3, 0)
+    await cache.get("/c/d")
+    assert (len(cache), cache.evictions) == (2, 2)
+    assert cache.size_bytes <= 20_000
+    await cache.close()
+    # More than everything together may take.
+    small = ChildrenCache(store, ("/c",), clock, CacheRules(most_bytes=10_000))
+    await small.start()
+    await small.get("/c/e")
+    assert len(await small.get("/c/d")) == 200
+    assert (len(small), small.evictions) == (1, 1)
+    await small.close()
+
+
+def test_the_estimate_is_near_what_python_takes() -> None:
+    urls = BrokerUrls("broker-1:8080", "http://broker-1:8080", None, "pulsar://broker-1:6650")
+    data = NamespaceEphemeralData(urls).encode()
+    entries: Entries[NamespaceEphemeralData] = Entries(10_000, 1 << 30)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(2_000):
+            path = f"/namespace/t/ns{number:05d}/0x00000000_0xffffffff"
+            record = NamespaceEphemeralData.decode(path, data)
+            entries.put(path, Entry(record, 3 * len(data), number, number, float(number)))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.5 < entries.size_bytes / (after - before) < 2

@@ -1,0 +1,28 @@
+"""Any order of reads, writes, cuts, expiries and time, in memory."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.contract.backends import MemoryBackend
+from tests.store.caches.interleavings import EVERY_PATH, MIX, Interleaving, Step
+from tests.support.virtual_time import VirtualLoop
+
+steps = st.builds(Step, st.sampled_from(MIX), st.sampled_from(EVERY_PATH))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(steps, min_size=5, max_size=60))
+def test_no_answer_is_older_than_what_was_heard_and_all_that_is_remembered_is_so(
+    script: list[Step],
+) -> None:
+    async def run() -> None:
+        backend = MemoryBackend()
+        try:
+            await Interleaving(backend).run(script)
+        finally:
+            await backend.close()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(run())
