@@ -1,8 +1,8 @@
 """Every metric of a broker-ctl process, declared once, and grouped by the floor that feeds it.
 
 Each has its exposed name, what it says, and its labels; names end in the unit. What is called
-``pulsar_`` means what it means in Pulsar (reference: metadata-store 1.7, pulsar-load-management
-10), so that its dashboards fit. All series also carry ``cluster``.
+``pulsar_`` or ``caffeine_`` means what it means in Pulsar (reference: metadata-store 1.7,
+pulsar-load-management 10), so that its dashboards fit. All series also carry ``cluster``.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, 
 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
+_REVALIDATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _LAG_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 _UNLOADING: Final = {"metric": "bundleUnloading"}
 _SPLITTING: Final = {"metric": "bundlesSplit"}
@@ -31,22 +32,69 @@ class StoreInstruments:
         self.put_bytes = Counter(
             "pulsar_metadata_store_put_bytes_total", "Bytes of values that were written.", ("name",)
         )
-        self.queue_wait_ms = Histogram(
+        self.queue_wait_ms = self._of_batches(
             "pulsar_batch_metadata_store_queue_wait_time_ms",
             "Time from the creation of an operation until its batch is sent.",
-            ("name",),
-            bounds=_BATCH,
         )
-        self.cache_reads = Total(
-            "broker_ctl_cache_reads_total",
-            "Reads of a cache, answered from memory (hit) or from the store (miss).",
-            ("cache", "result"),
+        self.execute_ms = self._of_batches(
+            "pulsar_batch_metadata_store_batch_execute_time_ms",
+            "Time that handing a batch to the connection takes, its reply not included.",
+        )
+        self.batch_size = self._of_batches(
+            "pulsar_batch_metadata_store_batch_size", "Operations in a batch."
+        )
+        self.in_flight = Gauge(
+            "broker_ctl_store_requests_in_flight",
+            "Requests on their way, by lane; a batch is one.",
+            ("name", "lane"),
+        )
+        self.multi_rollbacks = Counter(
+            "broker_ctl_multi_rollbacks_total",
+            "Batches of writes that were refused because of one of them.",
+            ("name",),
+        )
+        self.round_trip_ms = Histogram(
+            "broker_ctl_store_round_trip_ms",
+            "Time from the sending of a request until its reply is read.",
+            ("name", "request"),
+            bounds=_STORE_MS,
+        )
+        self.ambiguous_results = Counter(
+            "broker_ctl_ambiguous_results_total",
+            "Writes whose reply was lost, and what reading the nodes told of them.",
+            ("op", "resolution"),
         )
         self.corrupt_nodes = Total(
             "broker_ctl_corrupt_nodes_total",
             "Nodes that were skipped because their payload does not decode.",
             ("kind",),
         )
+
+    @staticmethod
+    def _of_batches(name: str, says: str) -> Histogram:
+        return Histogram(name, says, ("name",), bounds=_BATCH)
+
+
+class CacheInstruments:
+    """What is remembered of the store, under the names of the library that Pulsar uses."""
+
+    def __init__(self) -> None:
+        self.hits = self._total("hit", "Reads that were answered from memory.")
+        self.misses = self._total("miss", "Reads that had to wait for the store.")
+        self.requests = self._total("requests", "Reads, hits and misses.")
+        self.loads = self._total("loads", "Reads of the store, failed ones included.")
+        self.load_failures = self._total("load_failure", "Reads of the store that failed.")
+        self.evictions = self._total("eviction", "Entries that left because of a bound.")
+        self.size = Gauge("caffeine_cache_estimated_size", "Entries of a cache.", ("cache",))
+        self.invalidations = Total(
+            "broker_ctl_cache_invalidate_all_total",
+            "How often the session made a cache forget everything.",
+            ("cache",),
+        )
+
+    @staticmethod
+    def _total(counted: str, says: str) -> Total:
+        return Total(f"caffeine_cache_{counted}_total", says, ("cache",))
 
 
 class SessionInstruments:
@@ -68,6 +116,16 @@ class SessionInstruments:
         )
         self.deletions_queued = Gauge(
             "broker_ctl_deletions_queued", "Own nodes whose deletion failed and is tried again."
+        )
+        self.lock_lost = Total(
+            "broker_ctl_lock_lost_total",
+            "Locks that ended without being released: with the session, or as a read found.",
+            ("reason",),
+        )
+        self.revalidation_s = Histogram(
+            "broker_ctl_revalidation_seconds",
+            "Time from a doubt about own nodes until they were read again, by batch.",
+            bounds=_REVALIDATION_S,
         )
         self.is_leader = Gauge(
             "broker_ctl_is_leader", "1 while this broker leads, by seat.", ("seat",)
@@ -174,13 +232,14 @@ class Instruments:
 
     def __init__(self) -> None:
         self.store = StoreInstruments()
+        self.caches = CacheInstruments()
         self.session = SessionInstruments()
         self.bundles = BundleInstruments()
         self.leader = LeaderInstruments()
         self.surface = SurfaceInstruments()
 
     def __iter__(self) -> Iterator[Instrument]:
-        groups = (self.store, self.session, self.bundles, self.leader, self.surface)
+        groups = vars(self).values()
         return (instrument for group in groups for instrument in vars(group).values())
 
 

@@ -1,12 +1,20 @@
 """The metadata store, whatever it is made of."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Final
 
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.model import Setting
 
 _URL_WORDS: Final = "zk:host:2181,host2:2181/chroot"
+
+
+class BatchFlush(StrEnum):
+    """When a batch leaves that is not full."""
+
+    ADAPTIVE = "adaptive"
+    FIXED_DELAY = "fixedDelay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +57,32 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreCacheExpirySeconds",
-            "How long a cached node lives that nobody reads.",
+            "How old a cached node may be; one that is used after half of that is read again in "
+            "the background.",
             at_least=1,
         ),
     ] = 300
     batching_enabled: Annotated[
-        bool, Setting("metadataStoreBatchingEnabled", "Send requests to the store in batches.")
+        bool,
+        Setting(
+            "metadataStoreBatchingEnabled",
+            "Send what is asked of the store at the same time as one request.",
+        ),
     ] = True
+    batching_flush: Annotated[
+        BatchFlush,
+        Setting(
+            "metadataStoreBatchingFlush",
+            "adaptive: a batch leaves at once while none is on its way, else with the next reply; "
+            "fixedDelay: always after metadataStoreBatchingMaxDelayMillis, as in Pulsar.",
+        ),
+    ] = BatchFlush.ADAPTIVE
     batching_max_delay_ms: Annotated[
         int,
         Setting(
-            "metadataStoreBatchingMaxDelayMillis", "How long a request may wait for its batch."
+            "metadataStoreBatchingMaxDelayMillis",
+            "How long a request may wait for its batch.",
+            at_least=1,
         ),
     ] = 5
     batching_max_operations: Annotated[
@@ -68,8 +91,17 @@ class MetadataSettings:
     ] = 1000
     batching_max_size_kib: Annotated[
         int,
-        Setting("metadataStoreBatchingMaxSizeKb", "Largest payload of a batch.", at_least=1),
+        Setting("metadataStoreBatchingMaxSizeKb", "Largest request of a batch.", at_least=1),
     ] = 128
+    serdes_threads: Annotated[
+        int,
+        Setting(
+            "metadataStoreSerDesThreads",
+            "No effect: the JSON codec holds the interpreter lock, so threads decode no faster and "
+            "leave the event loop no freer, from 1 KB to 10 MB.",
+            at_least=1,
+        ),
+    ] = 1
 
     @property
     def configuration_url(self) -> StoreUrl | None:

@@ -64,6 +64,13 @@ class SessionSettings:
             "How long only the former owner may take a bundle again after its session expired.",
         ),
     ] = 2000
+    reclaim_preload: Annotated[
+        bool,
+        Setting(
+            "brokerReclaimPreload",
+            "Load a reclaimed bundle at once if the data plane lost it; else the next lookup does.",
+        ),
+    ] = True
     stop_mode: Annotated[
         StopMode,
         Setting(

@@ -27,8 +27,13 @@ class MeasuredStore:
 
     def __init__(self, store: MetadataStore, instruments: StoreInstruments, clock: Clock) -> None:
         self._store = store
-        self._instruments = instruments
         self._clock = clock
+        self._put_bytes = instruments.put_bytes
+        self._latency_ms = {
+            (kind, status): instruments.latency_ms.labelled(store.name, kind, status)
+            for kind in ("get", "put", "del")
+            for status in ("success", "fail")
+        }
 
     async def _timed(self, kind: str, work: Coroutine[Any, Any, T]) -> T:
         began_s, status = self._clock.now_s(), "fail"
@@ -38,10 +43,10 @@ class MeasuredStore:
             return answer
         finally:
             took_ms = (self._clock.now_s() - began_s) * 1000
-            self._instruments.latency_ms.observe(took_ms, self.name, kind, status)
+            self._latency_ms[kind, status].observe(took_ms)
 
     def _written(self, size_bytes: int) -> None:
-        self._instruments.put_bytes.add(self.name, amount=size_bytes)
+        self._put_bytes.add(self.name, amount=size_bytes)
 
     @property
     def name(self) -> str:

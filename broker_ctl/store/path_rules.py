@@ -8,7 +8,10 @@ from broker_ctl.errors import InvalidPath
 ROOT: Final = "/"
 # Control characters, surrogates and private use, specials: refused by every ZooKeeper server.
 # It looks at UTF-16 units, so whatever lies beyond the basic plane is a surrogate to it.
-_FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
+_RANGES: Final = "\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff"
+_FORBIDDEN: Final = re.compile(f"[{_RANGES}]")
+# All of the rules at once: this is on the way of every request.
+_USABLE: Final = re.compile(rf"(?:/(?!\.\.?(?:/|\Z))[^/{_RANGES}]+)+")
 
 
 def is_usable_name(name: str) -> bool:
@@ -24,7 +27,7 @@ def validate(path: str) -> None:
     Raises:
         InvalidPath: relative, an empty or a dotted step, a trailing slash, a forbidden character.
     """
-    if path == ROOT:
+    if _USABLE.fullmatch(path) or path == ROOT:
         return
     if not path.startswith("/"):
         raise InvalidPath(f"{path!r}: a path starts with /")

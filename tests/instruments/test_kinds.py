@@ -1,6 +1,8 @@
 """Plain values that are counted and measured."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker_ctl.instruments.declared import Instruments, exposed_names
 from broker_ctl.instruments.kinds import MAX_SERIES, OTHER, Counter, Gauge, Histogram, Summary
@@ -21,6 +23,12 @@ def test_a_counter_counts_by_labels() -> None:
 
 def test_a_counter_without_labels_begins_at_zero() -> None:
     assert values(Counter("c_total", "says")) == {("c_total",): 0}
+
+
+def test_a_histogram_without_labels_begins_at_zero() -> None:
+    seen = values(Histogram("h", "says", bounds=(1,)))
+    assert seen == {("h_bucket", "1.0"): 0, ("h_bucket", "+Inf"): 0, ("h_count",): 0, ("h_sum",): 0}
+    assert values(Histogram("h", "says", ("a",), bounds=(1,))) == {}
 
 
 def test_labels_that_were_not_declared_are_a_bug() -> None:
@@ -58,6 +66,32 @@ def test_a_histogram_is_cumulative_and_holds_its_bounds() -> None:
     }
 
 
+@given(
+    st.lists(st.integers(0, 60).map(lambda tenths: tenths / 10), max_size=60),
+    st.sampled_from([(), (1,), (1, 2.5, 5)]),
+)
+def test_what_is_observed_together_counts_as_one_by_one(
+    seen: list[float], bounds: tuple[float, ...]
+) -> None:
+    together, alone = Histogram("h", "says", bounds=bounds), Histogram("h", "says", bounds=bounds)
+    together.observe_many(seen)
+    for value in seen:
+        alone.observe(value)
+    assert values(together) == pytest.approx(values(alone))
+
+
+def test_a_series_is_bound_once_and_is_there_from_then_on() -> None:
+    histogram = Histogram("h", "says", ("a",), bounds=(1,))
+    series = histogram.labelled("x")
+    assert values(histogram)["h_count", "x"] == 0
+    series.observe(0.5)
+    histogram.observe_many([0.5, 3.0], "x")
+    assert histogram.labelled("x") is series
+    assert series.counts == (2, 1)
+    assert series.sum == 4.0
+    assert values(histogram)["h_bucket", "x", "+Inf"] == 3
+
+
 def test_a_gauge_is_read_when_it_is_asked() -> None:
     gauge, kinds = Gauge("g", "says"), Gauge("k", "says", ("kind",))
     assert values(gauge) == {}
@@ -86,7 +120,7 @@ def test_names_are_unique_and_say_their_kind() -> None:
     for one in instruments:
         assert (one.kind == "counter") == one.name.endswith("_total"), one.name
         assert one.help.endswith("."), one.name
-        assert one.name.startswith(("pulsar_", "broker_ctl_")), one.name
+        assert one.name.startswith(("pulsar_", "caffeine_", "broker_ctl_")), one.name
     assert "pulsar_metadata_store_ops_latency_ms_bucket" in exposed_names()
 
 

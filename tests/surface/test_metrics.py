@@ -105,7 +105,7 @@ async def test_the_lag_of_the_loop_and_the_process_are_measured(
     http: HttpClient, leader: Broker
 ) -> None:
     async def lag_was_seen() -> bool:
-        return "broker_ctl_loop_lag_ms_count" in (await scrape(http, leader)).names
+        return (await scrape(http, leader)).value("broker_ctl_loop_lag_ms_count") > 0
 
     await eventually(lag_was_seen)
     seen = await scrape(http, leader)

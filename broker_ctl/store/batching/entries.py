@@ -21,8 +21,7 @@ OVERHEAD_BYTES: Final = 64
 
 # What may share a batch: writes that make ephemeral nodes end with their session and others do
 # not, and what a transaction checks holds for nobody else.
-Company = tuple[frozenset[Check], bool]
-_NO_CHECKS: Final[frozenset[Check]] = frozenset()
+Company = tuple[tuple[Check, ...], bool]
 
 
 class Entry:
@@ -67,7 +66,6 @@ class ReadEntry(Read, Entry):
         self.aspect = aspect
         self.future = future
         self.made_s = made_s
-        self.turns = 0
 
     @property
     def shared(self) -> Sequence[str]:
@@ -118,7 +116,6 @@ class WriteEntry(Entry):
         self.operations = operations
         self.future = future
         self.made_s = made_s
-        self.turns = 0
         self.makes_parents = self.is_answered = self.has_shared_checks = False
         self.is_single = not is_transaction
         self.company: Company | None
@@ -148,15 +145,21 @@ class WriteEntry(Entry):
         self.size_bytes = size
 
     def _several(self, operations: Sequence[Operation]) -> None:
-        checks = frozenset(op for op in operations if isinstance(op, Check))
+        checks = [op for op in operations if isinstance(op, Check)]
         changes = [op for op in operations if not isinstance(op, Check)]
-        numbered = [op for op in changes if isinstance(op, Create) and op.mode.is_sequential]
-        self.alone = tuple(dict.fromkeys(op.path for op in changes if op not in numbered))
+        own = [op.path for op in changes if not (isinstance(op, Create) and op.mode.is_sequential)]
+        self.alone = tuple(dict.fromkeys(own))
         self.shared = tuple({check.path for check in checks} - set(self.alone))
         makes_ephemerals = any(isinstance(op, Create) and op.mode.is_ephemeral for op in changes)
-        # Only checks of what it does not change itself mean the same at the head of a batch.
-        is_sociable = len(self.shared) == len(checks) and changes and not numbered
-        self.company = (checks, makes_ephemerals) if is_sociable else None
+        # At the head of a batch only checks of what it does not change itself mean the same, and
+        # only where they are first here does the same operation fail first.
+        distinct = tuple(dict.fromkeys(checks))
+        is_sociable = (
+            len(self.shared) == len(distinct)
+            and list(operations[: len(checks)]) == checks
+            and 0 < len(own) == len(changes)
+        )
+        self.company = (distinct, makes_ephemerals) if is_sociable else None
         self.has_shared_checks = bool(checks and is_sociable)
         self.size_bytes = sum(_size(operation) for operation in operations)
 
@@ -185,16 +188,15 @@ class WriteEntry(Entry):
                 tuple(None if isinstance(op, Check) else next(results) for op in self.operations)
             )
 
-    def refusal(self, guilty: Operation, cause: StoreError) -> StoreError:
-        """What its caller is told when ``guilty``, one of its operations, was refused."""
+    def refusal(self, index: int, cause: StoreError) -> StoreError:
+        """What its caller is told when the operation at ``index`` was refused."""
         if self.is_single:
             return cause
-        index = next(i for i, operation in enumerate(self.operations) if operation == guilty)
-        return MultiFailed(index, guilty.path, cause)
+        return MultiFailed(index, self.operations[index].path, _copy(cause))
 
 
-_PLAIN: Final[Company] = (_NO_CHECKS, False)
-_EPHEMERAL: Final[Company] = (_NO_CHECKS, True)
+_PLAIN: Final[Company] = ((), False)
+_EPHEMERAL: Final[Company] = ((), True)
 
 
 def _size(operation: Operation) -> int:

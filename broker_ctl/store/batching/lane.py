@@ -39,6 +39,7 @@ class Lane(Generic[E]):
         self._size_bytes = 0.0
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False  # whoever waits would have gone, had the bound let it
         self.in_flight = 0
 
     def __len__(self) -> int:
@@ -60,6 +61,8 @@ class Lane(Generic[E]):
             # Not now but in this turn of the loop: whoever else asks in it comes along.
             if self.in_flight < rules.max_in_flight:
                 self._soon = asyncio.get_running_loop().call_soon(self._flush)
+            else:
+                self._is_due = True
         elif self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(rules.max_delay_s, self._delay_over)
@@ -67,8 +70,12 @@ class Lane(Generic[E]):
     def answered(self) -> None:
         """A batch has its reply."""
         self.in_flight -= 1
-        if self._rules.is_adaptive or self._size_bytes >= self._most_bytes:
+        if self._rules.is_adaptive or self._is_due:
             self._flush()
+
+    def passed_over(self, entry: E) -> None:
+        """``cut`` took it out of the queue for nobody."""
+        self._size_bytes -= entry.size_bytes
 
     def clear(self) -> None:
         """Nothing waits any more."""
@@ -84,10 +91,12 @@ class Lane(Generic[E]):
         self._stop_waiting()
         while self._queue and self.in_flight < self._rules.max_in_flight:
             batch = self._cut(self._queue)
-            self._size_bytes -= sum(entry.size_bytes for entry in batch)
+            if self._queue:
+                self._size_bytes -= sum(entry.size_bytes for entry in batch)
             if batch:
                 self.in_flight += 1
                 self._send(batch)
+        self._is_due = bool(self._queue)
         if not self._queue:
             self._size_bytes = 0.0  # sums of fractions drift
 

@@ -67,6 +67,17 @@ class PathOrder(Generic[C]):
         self._lines[path] = _ALONE
         return True
 
+    def unshare(self, path: str) -> bool:
+        """`leave` for one shared path, where nobody waits; else False, and nothing is done."""
+        holders = self._lines[path]
+        if isinstance(holders, _Line):
+            return False
+        if holders == 1:
+            del self._lines[path]
+        else:
+            self._lines[path] = holders - 1
+        return True
+
     def enter(self, claimant: C) -> bool:
         """Claim all its paths; whether it may go. If not, some `leave` will name it."""
         claimant.turns = 0

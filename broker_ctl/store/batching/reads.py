@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from broker_ctl.errors import StoreError
 from broker_ctl.store.batching.entries import OVERHEAD_BYTES, ReadEntry
@@ -16,6 +17,8 @@ from broker_ctl.store.interface import Answer, Aspect, BulkStore, Versioned
 from broker_ctl.tasks import TaskScope
 
 Answers = Sequence[Answer] | StoreError
+
+_MOST_LESSONS: Final = 32
 
 
 class Reads:
@@ -60,7 +63,7 @@ class Reads:
         while queue and len(batch) < most:
             entry = queue[0]
             if entry.future.done():  # given up while it waited
-                self._leaves(queue.popleft())
+                self._pass_over(queue.popleft())
                 continue
             request_bytes += OVERHEAD_BYTES + len(entry.path)
             reply_bytes += entry.size_bytes
@@ -69,6 +72,11 @@ class Reads:
             batch.append(queue.popleft())
         self._waiting.left(batch)
         return batch
+
+    def _pass_over(self, entry: ReadEntry) -> None:
+        self.lane.passed_over(entry)
+        self._waiting.left((entry,))
+        self._leaves(entry)
 
     def _start(self, batch: list[ReadEntry]) -> None:
         loop = asyncio.get_running_loop()
@@ -101,7 +109,9 @@ class Reads:
 
     @staticmethod
     def _learn(batch: list[ReadEntry], answers: Sequence[Answer]) -> None:
-        for entry, answer in zip(batch, answers, strict=True):
+        # Of a large batch, one in so many tells as much as all of them.
+        step = 1 + len(batch) // _MOST_LESSONS
+        for entry, answer in zip(batch[::step], answers[::step], strict=True):
             if isinstance(answer, Versioned):
                 entry.kind.saw(len(answer.data))
             elif isinstance(answer, list):

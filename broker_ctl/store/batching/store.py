@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from broker_ctl.errors import StoreClosed
+from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.store.batching.entries import Entry, ReadEntry, WriteEntry
+from broker_ctl.store.batching.entries import ReadEntry, WriteEntry
 from broker_ctl.store.batching.meter import Meter
 from broker_ctl.store.batching.order import PathOrder
 from broker_ctl.store.batching.reads import Reads
@@ -32,6 +32,7 @@ from broker_ctl.store.interface import (
     NotificationListener,
     Operation,
     Result,
+    SessionEvent,
     SessionListener,
     SetData,
     Stat,
@@ -54,7 +55,6 @@ class BatchedStore:
         self._tasks = TaskScope(f"{store.name}-batch-flusher")
         self._order = PathOrder[ReadEntry | WriteEntry]()
         self._waiting = Waiting(rules.max_waiting, rules.operation_timeout_s)
-        self._is_closed = False
         meter = Meter(instruments, store.name) if instruments is not None else None
         self._reads = Reads(
             store, rules, tasks=self._tasks, waiting=self._waiting, leaves=self._leave, meter=meter
@@ -62,6 +62,7 @@ class BatchedStore:
         self._writes = Writes(
             store, rules, tasks=self._tasks, waiting=self._waiting, leaves=self._leave, meter=meter
         )
+        store.listen(self._heard)
 
     @property
     def control(self) -> MetadataStore:
@@ -90,14 +91,16 @@ class BatchedStore:
         """See `MetadataStore.get_many`; they are gathered with what others read."""
         for path in paths:
             validate(path)
-        futures = [self._read(path, Aspect.NODE) for path in paths]
-        if not futures:
-            return []
+        futures: list[asyncio.Future[Any]] = []
         try:
-            await asyncio.wait(futures)
-        except asyncio.CancelledError:
+            futures.extend(self._read(path, Aspect.NODE) for path in paths)
+            if futures:
+                await asyncio.wait(futures)
+        except (asyncio.CancelledError, StoreError):
+            # Also where only some were let in: nobody will ask what became of them.
             for future in futures:
-                future.cancel()
+                if not future.cancel():
+                    future.exception()
             raise
         failures = [error for future in futures if (error := future.exception()) is not None]
         if failures:
@@ -200,17 +203,22 @@ class BatchedStore:
 
     async def close(self, *, end_session: bool = True) -> None:
         """See `MetadataStore`."""
-        self._is_closed = True
-        self._waiting.fail_all(StoreClosed("the store is closed"))
+        self._waiting.close()
         await self._store.close(end_session=end_session)
+        # A task that is cancelled before it began would leave its callers waiting for ever.
+        await asyncio.sleep(0)
         await self._tasks.close()
 
     # Inside.
 
+    def _heard(self, event: SessionEvent) -> None:
+        if event is SessionEvent.EXPIRED:
+            self._waiting.session_lost()
+
     def _read(self, path: str, aspect: Aspect) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
         entry = ReadEntry(path, aspect, loop.create_future(), loop.time())
-        self._admit(entry)
+        self._waiting.add(entry)
         if self._order.share(path) or self._order.enter(entry):
             self._reads.put(entry)
         return entry.future
@@ -226,23 +234,21 @@ class BatchedStore:
         future, made_s = loop.create_future(), loop.time()
         entry = WriteEntry(operations, future, made_s, is_transaction=is_transaction)
         entry.makes_parents = makes_parents
-        self._admit(entry)
+        self._waiting.add(entry)
         if self._order.enter(entry):
             self._writes.put(entry)
         return entry.future
 
-    def _admit(self, entry: Entry) -> None:
-        if self._is_closed:
-            raise StoreClosed("the store is closed")
-        self._waiting.add(entry)
-
     def _leave(self, entry: ReadEntry | WriteEntry) -> None:
         """Whoever was behind ``entry`` on its paths may go."""
+        if isinstance(entry, ReadEntry) and self._order.unshare(entry.path):
+            return  # as nearly always: nobody was
         leaving = [entry]
         while leaving:
             for ready in self._order.leave(leaving.pop().claims):
                 if ready.future.done():
-                    leaving.append(ready)  # given up while it waited for its turn
+                    self._waiting.left((ready,))  # given up while it waited for its turn
+                    leaving.append(ready)
                 elif isinstance(ready, ReadEntry):
                     self._reads.put(ready)
                 else:

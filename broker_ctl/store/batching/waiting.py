@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from broker_ctl.errors import ConnectionLoss, StoreError, Throttled
-from broker_ctl.store.batching.entries import Entry
+from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, StoreError, Throttled
+from broker_ctl.store.batching.entries import Entry, WriteEntry
 
 # How often they are looked at, as a part of the longest wait.
 _LOOKS: Final = 20
@@ -28,9 +28,10 @@ class Waiting:
 
         Raises:
             Throttled: there are as many as there may be.
+            StoreClosed: nothing will be sent any more.
         """
         if len(self._entries) >= self._most:
-            raise Throttled(f"{self._most} requests wait for the store already")
+            raise self._refusal()
         self._entries[entry] = None
         if self._look is None:
             self._look_later()
@@ -40,10 +41,23 @@ class Waiting:
         for entry in entries:
             self._entries.pop(entry, None)
 
-    def fail_all(self, error: StoreError) -> None:
-        """None of them will be sent."""
+    def _refusal(self) -> StoreError:
+        if not self._most:
+            return StoreClosed("the store is closed")
+        return Throttled(f"{self._most} requests wait for the store already")
+
+    def session_lost(self) -> None:
+        """Writes that were asked for in its name must not be done in that of the next."""
+        writes = [entry for entry in self._entries if isinstance(entry, WriteEntry)]
+        for entry in writes:
+            entry.fail(SessionExpired("the session was lost before it was sent"))
+        self.left(writes)
+
+    def close(self) -> None:
+        """None of them will be sent, and nothing else."""
+        self._most = 0
         for entry in self._entries:
-            entry.fail(error)
+            entry.fail(self._refusal())
         self._entries.clear()
         if self._look is not None:
             self._look.cancel()

@@ -12,7 +12,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from broker_ctl.errors import MultiFailed, NoNode, StoreError, TooLarge
+from broker_ctl.errors import (
+    Ambiguous,
+    MultiFailed,
+    NoNode,
+    SessionExpired,
+    StoreError,
+    TooLarge,
+)
 from broker_ctl.store.batching.entries import WriteEntry
 from broker_ctl.store.batching.lane import Lane
 from broker_ctl.store.batching.meter import Meter
@@ -31,6 +38,23 @@ from broker_ctl.tasks import TaskScope
 
 # A write, and what became of its changes.
 Settled = tuple[WriteEntry, Sequence[Outcome] | StoreError]
+
+
+class _Round:
+    """One batch and all the parts of it that are sent again.
+
+    Attributes:
+        session_id: in whose name it is sent.
+        deadline_s: all of it has ended by then.
+        room: so many parts may be on their way at once.
+    """
+
+    __slots__ = ("deadline_s", "room", "session_id")
+
+    def __init__(self, session_id: int, deadline_s: float, most: int) -> None:
+        self.session_id = session_id
+        self.deadline_s = deadline_s
+        self.room = asyncio.Semaphore(most)
 
 
 class Writes:
@@ -63,13 +87,14 @@ class Writes:
         batch: list[WriteEntry] = []
         others: list[WriteEntry] = []
         size_bytes, most, most_bytes = 0.0, self._rules.max_operations, self._rules.max_bytes
-        while queue and len(batch) < most:
+        # Where everybody has a company of his own, no more are looked at than a batch could hold.
+        while queue and len(batch) < most and len(others) < most:
             entry = queue[0]
             if batch and size_bytes + entry.size_bytes > most_bytes:
                 break
             queue.popleft()
             if entry.future.done():  # given up while it waited
-                self._leaves(entry)
+                self._pass_over(entry)
             elif batch and (entry.company is None or entry.company != batch[0].company):
                 others.append(entry)
             else:
@@ -82,43 +107,61 @@ class Writes:
         self._waiting.left(batch)
         return batch
 
+    def _pass_over(self, entry: WriteEntry) -> None:
+        self.lane.passed_over(entry)
+        self._waiting.left((entry,))
+        self._leaves(entry)
+
     def _start(self, batch: list[WriteEntry]) -> None:
         if self._meter is not None:
             self._meter.sent(batch, asyncio.get_running_loop().time())
-        self._tasks.start(self._write(batch), "writes")
+        rules, oldest_s = self._rules, min(entry.made_s for entry in batch)
+        deadline_s = oldest_s + rules.operation_timeout_s
+        terms = _Round(self._store.session_id, deadline_s, rules.max_in_flight)
+        self._tasks.start(self._write(batch, terms), "writes")
 
-    async def _write(self, batch: list[WriteEntry]) -> None:
+    async def _write(self, batch: list[WriteEntry], terms: _Round) -> None:
         try:
-            await self._send(batch)
+            await self._send(batch, terms)
         finally:
             # Whatever ended it: nobody waits for ever.
-            self._fail(batch, StoreError("the write was given up"))
+            self._fail(batch, Ambiguous("the write was given up", terms.session_id))
             self.lane.answered()
 
-    async def _send(self, batch: Sequence[WriteEntry]) -> None:
+    async def _send(self, batch: Sequence[WriteEntry], terms: _Round) -> None:
         checks, changes = _transaction(batch)
-        oldest_s = min(entry.made_s for entry in batch)
-        deadline_s = oldest_s + self._rules.operation_timeout_s
         try:
-            outcomes = await self._store.write_many((*checks, *changes), deadline_s)
+            async with terms.room:
+                self._check_session(terms)
+                outcomes = await self._store.write_many((*checks, *changes), terms.deadline_s)
         except MultiFailed as failed:
-            await self._refused(batch, checks, failed)
+            await self._refused(batch, checks, failed, terms)
         except TooLarge as error:
-            await self._send_again(batch, error)
+            await self._send_again(batch, error, terms)
         except StoreError as error:
             self._fail(batch, error)
         else:
             self._succeed(batch, outcomes[len(checks) :])
 
+    def _check_session(self, terms: _Round) -> None:
+        # It may have waited for a reply, or for room, while the session ended.
+        if terms.session_id not in {0, self._store.session_id}:
+            raise SessionExpired("the session is lost in whose name it was to be sent")
+
     async def _refused(
-        self, batch: Sequence[WriteEntry], checks: Sequence[Operation], failed: MultiFailed
+        self,
+        batch: Sequence[WriteEntry],
+        checks: Sequence[Operation],
+        failed: MultiFailed,
+        terms: _Round,
     ) -> None:
         if self._meter is not None:
             self._meter.rolled_back()
         if failed.index < len(checks):
             # The same check stands for all of them.
             for entry in batch:
-                await self._refuse(entry, checks[failed.index], failed.cause)
+                index = entry.operations.index(checks[failed.index])
+                self._fail([entry], entry.refusal(index, failed.cause))
             return
         index = failed.index - len(checks)
         place = 0
@@ -129,29 +172,41 @@ class Writes:
         middle = (place + 1 + len(batch)) // 2
         rest = (batch[:place], batch[place + 1 : middle], batch[middle:])
         async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._refuse(entry, entry.changes[index], failed.cause))
+            parts.create_task(self._refuse(entry, index, failed.cause, terms))
             for part in rest:
                 if part:
-                    parts.create_task(self._send(part))
+                    parts.create_task(self._send(part, terms))
 
-    async def _send_again(self, batch: Sequence[WriteEntry], error: StoreError) -> None:
+    async def _send_again(
+        self, batch: Sequence[WriteEntry], error: StoreError, terms: _Round
+    ) -> None:
         if len(batch) == 1:
             self._fail(batch, error)
             return
         middle = len(batch) // 2
         async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._send(batch[:middle]))
-            parts.create_task(self._send(batch[middle:]))
+            parts.create_task(self._send(batch[:middle], terms))
+            parts.create_task(self._send(batch[middle:], terms))
 
-    async def _refuse(self, entry: WriteEntry, guilty: Operation, cause: StoreError) -> None:
+    async def _refuse(
+        self, entry: WriteEntry, index: int, cause: StoreError, terms: _Round
+    ) -> None:
+        """``index`` counts its changes; shared checks stand before them."""
+        guilty = entry.changes[index]
         if not (entry.makes_parents and isinstance(cause, NoNode) and isinstance(guilty, Create)):
-            self._fail([entry], entry.refusal(guilty, cause))
+            before = len(entry.operations) - len(entry.changes)
+            self._fail([entry], entry.refusal(before + index, cause))
             return
-        create = self._store.create
+        create, zxid = self._store.create, self._store.last_zxid
         try:
-            created = await create(
-                guilty.path, guilty.data, guilty.mode, ttl_ms=guilty.ttl_ms, make_parents=True
-            )
+            async with asyncio.timeout_at(terms.deadline_s), terms.room:
+                self._check_session(terms)
+                created = await create(
+                    guilty.path, guilty.data, guilty.mode, ttl_ms=guilty.ttl_ms, make_parents=True
+                )
+        except TimeoutError:
+            what = f"create {guilty.path}: no answer by its deadline"
+            self._fail([entry], Ambiguous(what, terms.session_id, zxid))
         except StoreError as error:
             self._fail([entry], error)
         else:

@@ -1,18 +1,21 @@
-"""The server's side: one tree, its sessions, who is told of what.
+"""The servers' side: one history of transactions, its sessions, and when they expire.
 
-Sessions expire on the time of the running loop, so a loop with a virtual clock expires them in
-virtual time. There is one server and it never lags: what another store wrote is seen by the next
-request that is executed.
+Sessions expire on the time of the ensemble's loop, so a loop with a virtual clock expires them in
+virtual time. Only the leader expires them, by what it has heard of them (reference: metadata-store
+5.6, 6.1): a request or a ping that a follower took counts once the follower has told of it.
 """
 
 import asyncio
-from collections.abc import Sequence
+import math
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, Protocol
+from typing import Final
 
-from broker_ctl.errors import SessionExpired
-from broker_ctl.store.interface import Delete, Notification, Operation, Result
+from broker_ctl.errors import ConnectionLoss, SessionExpired
+from broker_ctl.store.interface import Delete, Operation, Result
+from broker_ctl.store.memory.servers import Client, Server
 from broker_ctl.store.memory.tree import Author, Tree
 
 # A session id starts with the number of the server that made it; from 128 on it is negative.
@@ -20,33 +23,71 @@ _SERVERS: Final = (1, 199, 42)
 _NO_SESSION: Final = 0
 
 
-class Client(Protocol):
-    """The far end of a connection, as the ensemble knows it."""
-
-    def notify(self, notifications: Sequence[Notification]) -> None:
-        """Something changed; the connection knows what is watched. It must not act on it yet."""
-        ...
-
-    def drop(self, why: str) -> None:
-        """The server closes the connection."""
-        ...
-
-
 @dataclass(slots=True, eq=False)
 class _Session:
+    """One session, as the leader knows it.
+
+    Attributes:
+        heard_s: when the leader last heard of it.
+        newest_s: when the server that its client is connected to last did.
+    """
+
     session_id: int
     timeout_s: float
+    heard_s: float
+    newest_s: float
     client: Client | None = None
     expiry: asyncio.TimerHandle | None = None
 
 
-class MemoryEnsemble:
-    """What all `MemoryStore`s of a test or a simulation share."""
+@dataclass(frozen=True, slots=True)
+class EnsembleRules:
+    """How the servers behave.
 
-    def __init__(self) -> None:
-        self.tree = Tree()
+    Attributes:
+        servers: how many there are.
+        tick_s: sessions expire at a multiple of it; followers tell of them twice in each.
+        ping_s: pause between two pings of a client: how old its newest sign of life may be when
+            its connection goes.
+        lag: draws how long, in seconds, a follower takes to apply a transaction.
+    """
+
+    servers: int = 1
+    tick_s: float = 0.0
+    ping_s: float = 0.0
+    lag: Callable[[], float] = lambda: 0.0
+
+
+class MemoryEnsemble:
+    """What all `MemoryStore`s of a test or a simulation share.
+
+    ``draws`` decide which server a client meets. Without ``loop`` the running one is used.
+    """
+
+    def __init__(
+        self,
+        rules: EnsembleRules | None = None,
+        draws: random.Random | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._rules = rules or EnsembleRules()
+        self._draws = draws
+        self._loop = loop
+        self.servers = tuple(Server(number) for number in range(self._rules.servers))
+        self.leader = self.servers[0]
+        self._is_serving = True
         self._sessions: dict[int, _Session] = {}
         self._numbers = count(1)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where the servers run."""
+        return self._loop or asyncio.get_running_loop()
+
+    @property
+    def tree(self) -> Tree:
+        """What is committed."""
+        return self.leader.tree
 
     @property
     def session_ids(self) -> frozenset[int]:
@@ -60,29 +101,88 @@ class MemoryEnsemble:
 
         Raises:
             SessionExpired: it lives no more.
+            ConnectionLoss: no server takes clients at the moment.
         """
+        serving = [server for server in self.servers if self._is_serving and server.is_linked]
+        if not serving:
+            raise ConnectionLoss("no server takes clients")
+        now_s = self.loop.time()
         if session_id == _NO_SESSION:
             session_id = self._new_id()
-            self._sessions[session_id] = _Session(session_id, timeout_s)
+            self._sessions[session_id] = _Session(session_id, timeout_s, now_s, now_s)
         session = self._sessions.get(session_id)
         if session is None:
             raise SessionExpired("the server does not know the session")
         former, session.client = session.client, client
-        if session.expiry is not None:
-            session.expiry.cancel()
-            session.expiry = None
+        client.server = serving[0] if self._draws is None else self._draws.choice(serving)
+        # Its state must not lie before what the client has seen elsewhere.
+        client.server.catch_up()
+        client.server.clients[client] = None
+        session.heard_s = session.newest_s = now_s
+        self._watch(session)
         if former is not None:
             former.drop("another connection took the session over")
         return session_id
 
     def detach(self, client: Client, session_id: int) -> None:
         """The connection is gone; the session lives on for its timeout."""
+        client.server.clients.pop(client, None)
         session = self._sessions.get(session_id)
         if session is None or session.client is not client:
             return
+        session.heard_s = session.newest_s = self._heard_s(session)
         session.client = None
-        loop = asyncio.get_running_loop()
-        session.expiry = loop.call_later(session.timeout_s, self.expire, session_id)
+        self._watch(session)
+
+    def touch(self, session_id: int) -> None:
+        """A request has arrived at the server of its client."""
+        session = self._sessions.get(session_id)
+        if session is None or session.client is None:
+            return
+        now_s, server = self.loop.time(), session.client.server
+        window_s = self._rules.tick_s / 2
+        if server is self.leader or window_s == 0:
+            session.heard_s = now_s
+        elif server.is_linked and now_s // window_s != session.newest_s // window_s:
+            session.heard_s = session.newest_s
+        session.newest_s = now_s
+
+    # Sessions.
+
+    def _watch(self, session: _Session) -> None:
+        """Look at the session again when it would expire, if it can."""
+        if session.expiry is not None:
+            session.expiry.cancel()
+            session.expiry = None
+        client = session.client
+        if client is None or client.pulse_s is not None or not client.server.is_linked:
+            at_s = self._end_s(session)
+            session.expiry = self.loop.call_at(at_s, self._look, session)
+
+    def _look(self, session: _Session) -> None:
+        if self._end_s(session) > self.loop.time() or not self._is_serving:
+            self._watch(session)
+        else:
+            self.expire(session.session_id)
+
+    def _end_s(self, session: _Session) -> float:
+        end_s, tick_s = self._heard_s(session) + session.timeout_s, self._rules.tick_s
+        if not self._is_serving:
+            # Whoever leads next gives every session its whole timeout.
+            end_s = self.loop.time() + session.timeout_s
+        return math.ceil(end_s / tick_s) * tick_s if tick_s else end_s
+
+    def _heard_s(self, session: _Session) -> float:
+        """When the leader has last heard of a session, by a request or by a ping."""
+        client = session.client
+        if client is None:
+            return session.heard_s
+        until_s = self.loop.time() if client.pulse_s is None else client.pulse_s
+        if not client.server.is_linked:
+            until_s = min(until_s, client.server.cut_s - self._rules.tick_s / 2)
+        elif client.server is not self.leader:
+            session.heard_s = session.newest_s
+        return max(session.heard_s, until_s - self._rules.ping_s)
 
     def expire(self, session_id: int) -> None:
         """End a session, as its timeout would; its connection is closed."""
@@ -90,7 +190,8 @@ class MemoryEnsemble:
         if session is None:
             return
         self.end(session_id)
-        if session.client is not None:
+        # A server that is cut off does not hear of it.
+        if session.client is not None and session.client.server.is_linked:
             session.client.drop("the session has expired")
 
     def end(self, session_id: int) -> None:
@@ -117,9 +218,14 @@ class MemoryEnsemble:
             SessionExpired: the session lives no more; nothing was done.
             MultiFailed: an operation failed; nothing was done.
         """
-        if session_id not in self._sessions:
+        session = self._sessions.get(session_id)
+        if session is None:
             raise SessionExpired("the session has expired")
-        return self._commit(operations, session_id)
+        results = self._commit(operations, session_id)
+        if session.client is not None:
+            # Who wrote sees it at once.
+            session.client.server.catch_up()
+        return results
 
     def reap(self) -> None:
         """Delete what a real server's container check finds each minute."""
@@ -128,11 +234,73 @@ class MemoryEnsemble:
 
     def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
         committed = self.tree.commit(operations, Author(session_id, self._now_ms()))
-        for session in self._sessions.values():
-            if session.client is not None:
-                session.client.notify(committed.notifications)
+        self.leader.tell(committed)
+        for server in self.servers:
+            if server is not self.leader:
+                server.hear(committed)
+                self._let_follow(server)
         return committed.results
 
-    @staticmethod
-    def _now_ms() -> int:
-        return round(asyncio.get_running_loop().time() * 1000)
+    def _let_follow(self, server: Server) -> None:
+        lag_s = self._rules.lag()
+        if lag_s > 0:
+            self.loop.call_later(lag_s, server.catch_up, 1)
+        else:
+            server.catch_up()
+
+    def _now_ms(self) -> int:
+        return round(self.loop.time() * 1000)
+
+    # Trouble among the servers.
+
+    def cut_off(self, server: Server) -> None:
+        """Cut a follower off from the leader, and not from its clients."""
+        for session in self._sessions.values():
+            if session.client is not None and session.client.server is server:
+                session.heard_s = self._heard_before(session)
+        server.linked.clear()
+        server.cut_s = self.loop.time()
+        for session in self._sessions.values():
+            if session.client is not None and session.client.server is server:
+                self._watch(session)
+
+    def _heard_before(self, session: _Session) -> float:
+        """What a follower has told of a session by now."""
+        window_s = self._rules.tick_s / 2
+        told_s = self.loop.time() // window_s * window_s if window_s else math.inf
+        return session.newest_s if session.newest_s < told_s else session.heard_s
+
+    def link(self, server: Server) -> None:
+        """Let a follower hear the leader again: it catches up, and tells what it kept back."""
+        server.linked.set()
+        server.catch_up()
+        for client in tuple(server.clients):
+            if not any(session.client is client for session in self._sessions.values()):
+                client.drop("the session has expired")
+
+    def change_leader(self, election_s: float) -> None:
+        """The leader stops; another one serves after ``election_s``.
+
+        Every session has all of its timeout again.
+        """
+        for server in self.servers:
+            server.linked.set()
+            server.catch_up()
+        number = self.leader.number + 1
+        self.leader = self.servers[number % len(self.servers)]
+        self._is_serving = False
+        for server in self.servers:
+            server.drop_all("there is no leader")
+        self.loop.call_later(election_s, self._serve)
+
+    def _serve(self) -> None:
+        if self._is_serving:
+            return
+        # A zxid is the leader's epoch and a counter.
+        zxid = ((self.tree.zxid >> 32) + 1) << 32
+        for server in self.servers:
+            server.tree.zxid = zxid
+        self._is_serving = True
+        for session in self._sessions.values():
+            session.heard_s = session.newest_s = self.loop.time()
+            self._watch(session)

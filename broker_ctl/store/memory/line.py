@@ -1,28 +1,20 @@
 """The requests of one store in the order in which they were made, whatever becomes of connections.
 
 What a cut left without an answer goes first on the next connection: a read is asked again, so no
-state from before the cut is shown after it; a write that was not executed is sent again; of a
-write that was executed, the lost reply is found out.
+state from before the cut is shown after it; of a write the nodes tell whether it was done, by the
+rules that the client of a real ensemble has (reference 6.7).
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from typing import Any, Final
 
 from broker_ctl import errors
-from broker_ctl.store.interface import (
-    Check,
-    Create,
-    Delete,
-    Operation,
-    Outcome,
-    Result,
-    Stat,
-    Versioned,
-)
-from broker_ctl.store.memory.link import Link, Reply, Request
+from broker_ctl.store.interface import Create, Operation
+from broker_ctl.store.memory.link import Kind, Link, Reply, Request
 from broker_ctl.store.memory.tree import Tree
+from broker_ctl.store.path_rules import parent_of
+from broker_ctl.store.zookeeper import resolve
 
 _MOST_IN_FLIGHT: Final = 1000
 
@@ -30,8 +22,7 @@ _MOST_IN_FLIGHT: Final = 1000
 class RequestLine:
     """Requests that wait for a connection, and the connection that takes them."""
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+    def __init__(self) -> None:
         self._link: Link | None = None
         self._waiting: deque[Request] = deque()
         self._slots = asyncio.Semaphore(_MOST_IN_FLIGHT)
@@ -69,11 +60,13 @@ class RequestLine:
         """A connection takes what waits, and what comes."""
         self._link = link
         waiting, self._waiting = self._waiting, deque()
+        # The server applies all that is committed before it is asked.
+        link.server.catch_up()
         for request in waiting:
-            if request.results is None:
-                self._submit(request)
+            if request.is_sent and request.operations:
+                self._resolve(request, link)
             else:
-                request.answer(self._found_out(request, request.results))
+                self._submit(request)
 
     def disconnect(self) -> None:
         """The connection is gone; what it left unanswered waits in front of the rest."""
@@ -90,7 +83,8 @@ class RequestLine:
                 isinstance(operation, Create) and operation.mode.is_ephemeral
                 for operation in request.operations
             )
-            if is_bound or (request.operations and not request.is_sent):
+            is_write = bool(request.operations) or request.kind is Kind.CLOSE_SESSION
+            if is_bound or (is_write and not request.is_sent):
                 self._waiting.remove(request)
                 request.fail(errors.SessionExpired(f"{request.what}: its session is lost"))
 
@@ -112,16 +106,28 @@ class RequestLine:
             self._waiting.append(request)
         elif not request.future.done():
             request.is_sent = True
-            request.zxid_before = self.last_zxid
+            request.session_id, request.zxid_before = self._link.session_id, self.last_zxid
             self._link.send(request)
 
-    def _found_out(self, request: Request, results: Sequence[Result]) -> tuple[Outcome, ...]:
-        return tuple(
-            result
-            if _node_shows(self._tree, operation, result)
-            else self._ambiguous(request, "written over before it could be read")
-            for operation, result in zip(request.operations, results, strict=True)
-        )
+    def _resolve(self, request: Request, link: Link) -> None:
+        """Was it done? As `store.zookeeper.requests` finds out, from nodes as they are now."""
+        tree = link.server.tree
+        operations = [_located(operation, tree) for operation in request.operations]
+        nodes = {operation.path: tree.find(operation.path) for operation in operations}
+        sender = resolve.Sender(request.session_id, request.zxid_before)
+        verdict = resolve.judge(operations, nodes, sender)
+        if verdict is resolve.Verdict.UNKNOWN:
+            request.fail(self._ambiguous(request, "the nodes do not tell"))
+        elif verdict is resolve.Verdict.APPLIED:
+            lost = self._ambiguous(request, "done, and written over since")
+            shown = resolve.results(operations, nodes)
+            request.answer(
+                tuple(lost if isinstance(result, resolve.Verdict) else result for result in shown)
+            )
+        elif link.session_id == request.session_id:
+            self._submit(request)
+        else:
+            request.fail(errors.SessionExpired(f"{request.what}: its session is lost"))
 
     def _timed_out(self, request: Request) -> errors.StoreError:
         if not request.is_sent:
@@ -131,15 +137,15 @@ class RequestLine:
         return errors.OperationTimeout(f"{request.what}: no answer by its deadline")
 
     def _ambiguous(self, request: Request, why: str) -> errors.Ambiguous:
-        session_id = self._link.session_id if self._link is not None else 0
-        return errors.Ambiguous(f"{request.what}: {why}", session_id, request.zxid_before)
+        return errors.Ambiguous(f"{request.what}: {why}", request.session_id, request.zxid_before)
 
 
-def _node_shows(tree: Tree, operation: Operation, result: Result) -> bool:
-    """Whether a client could read from the node what an executed write did (reference 6.7)."""
-    if isinstance(operation, Delete | Check):
-        # Absent, or a younger node: either proves that it is gone.
-        return True
-    node = tree.find(result.path if isinstance(result, Versioned) else operation.path)
-    stat = result.stat if isinstance(result, Versioned) else result
-    return node is not None and isinstance(stat, Stat) and node.stat.mzxid == stat.mzxid
+def _located(operation: Operation, tree: Tree) -> Operation:
+    """With its real path, where the server numbered a marked node."""
+    if not isinstance(operation, Create) or not operation.mode.is_sequential:
+        return operation
+    mark, parent = resolve.mark_of(operation.path), parent_of(operation.path)
+    for name in tree.children(parent):
+        if mark is not None and name.startswith(mark):
+            return Create(f"{parent.rstrip('/')}/{name}", operation.data, operation.mode)
+    return operation

@@ -22,11 +22,13 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.line import RequestLine
-from broker_ctl.store.memory.link import Link, Reply, Request, Transit
+from broker_ctl.store.memory.link import Kind, Link, Mishaps, Reply, Request, Transit
+from broker_ctl.store.memory.tree import Tree
 from broker_ctl.store.path_rules import is_at_or_below
 from broker_ctl.tasks import TaskScope
 
 _CLOSE_LIMIT_S: Final = 2.0
+_REFUSED_S: Final = 0.1
 
 
 class MemorySession:
@@ -38,12 +40,17 @@ class MemorySession:
         transit: Transit,
         timeout_s: float,
         session_id: int,
+        *,
+        mishaps: Mishaps | None = None,
+        pulse: Callable[[], float] | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._transit = transit
         self._timeout_s = timeout_s
+        self._mishaps = mishaps
+        self._pulse = pulse
         self.session_id = session_id
-        self.line = RequestLine(ensemble.tree)
+        self.line = RequestLine()
         self._link: Link | None = None
         self._watches: list[tuple[str, NotificationListener]] = []
         self._listeners: list[SessionListener] = []
@@ -91,7 +98,7 @@ class MemorySession:
         entry = (root, listener)
         self._watches.append(entry)
 
-        def set_watch(_session_id: int) -> None:
+        def set_watch(_session_id: int, _tree: Tree) -> None:
             if self._link is not None:
                 self._link.roots.add(root)
 
@@ -101,7 +108,7 @@ class MemorySession:
                 self._link.roots.discard(root)
 
         try:
-            await self.line.call(Request(f"watch {root}", set_watch), deadline_s)
+            await self.line.call(Request(f"watch {root}", set_watch, Kind.ADD_WATCH), deadline_s)
         except BaseException:
             stop()
             raise
@@ -113,15 +120,19 @@ class MemorySession:
             return
         if end_session and self.is_connected:
             deadline_s = asyncio.get_running_loop().time() + _CLOSE_LIMIT_S
+            request = Request("closeSession", self._end, Kind.CLOSE_SESSION)
             # The connection may be cut on the way; then the session is left to expire.
             with contextlib.suppress(errors.StoreError):
-                await self.line.call(Request("closeSession", self._ensemble.end), deadline_s)
+                await self.line.call(request, deadline_s)
         self._is_closed = True
         self._unlink()
         self.line.close()
         self._connected.set()  # whoever waits for a connection learns that none will come
         self._tell(SessionEvent.CLOSED)
         await self._tasks.close()
+
+    def _end(self, session_id: int, _tree: Tree) -> None:
+        self._ensemble.end(session_id)
 
     # The network, as tests steer it.
 
@@ -139,15 +150,25 @@ class MemorySession:
     async def _run(self) -> None:
         while True:
             await self._network.wait()
-            if await self._connect():
-                await self._unlinked.wait()
+            try:
+                if await self._connect():
+                    await self._unlinked.wait()
+            except errors.ConnectionLoss:
+                await asyncio.sleep(_REFUSED_S)
 
     async def _connect(self) -> bool:
         """One handshake; the network may be cut, or the session expire, at each await of it."""
         await self._transit()
         if not self._network.is_set():
             return False
-        link = Link(self._transit, lambda: self._ensemble.tree.zxid, self._arrive, self._dropped)
+        link = Link(
+            self._ensemble,
+            self._transit,
+            mishaps=self._mishaps,
+            on_arrival=self._arrive,
+            on_drop=self._dropped,
+            pulse=self._pulse,
+        )
         link.roots.update(root for root, _ in self._watches)
         try:
             link.session_id = self._ensemble.attach(link, self.session_id, self._timeout_s)
@@ -172,11 +193,13 @@ class MemorySession:
         self._tell(SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED)
         # A listener may have cut it already.
         if self._link is link:
-            link.start(self._tasks)
+            link.start()
             self.line.connect(link)
 
-    def _dropped(self, _why: str) -> None:
-        self._lose()
+    def _dropped(self, link: Link) -> None:
+        """The server closed the connection; it may be one of before."""
+        if self._link is link:
+            self._lose()
 
     def _lose(self) -> None:
         was_connected = self.is_connected
@@ -190,7 +213,6 @@ class MemorySession:
         self.line.disconnect()
         if link is not None:
             link.cut()
-            self._ensemble.detach(link, link.session_id)
         self._unlinked.set()
 
     def _expire(self) -> None:
@@ -204,6 +226,9 @@ class MemorySession:
         self.line.last_zxid = max(self.line.last_zxid, arrival.zxid)
         if isinstance(arrival, Reply):
             self.line.arrive(arrival)
+            if isinstance(arrival.error, errors.TooLarge):
+                # The rest of the frame cannot be skipped.
+                self._lose()
             return
         for root, listener in tuple(self._watches):
             if is_at_or_below(root, arrival.path):

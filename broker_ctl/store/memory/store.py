@@ -23,8 +23,9 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.link import Request, Transit
+from broker_ctl.store.memory.link import Kind, Mishaps, Request, Transit, kind_of
 from broker_ctl.store.memory.session import MemorySession
+from broker_ctl.store.memory.tree import Tree
 from broker_ctl.store.path_rules import ancestors_of, is_at_or_below, validate
 
 # jute.maxbuffer, as servers have it by default.
@@ -40,7 +41,7 @@ class MemoryStore:
 
     ``transit`` is awaited twice for each request and each handshake, on the way there and on the
     way back: whatever it waits for is the time that the network takes. ``session_id`` takes up
-    the session of an earlier store.
+    the session of an earlier store. ``mishaps`` and ``pulse``: see `link.Link`.
     """
 
     def __init__(
@@ -52,11 +53,15 @@ class MemoryStore:
         operation_timeout_s: float = 30.0,
         transit: Transit = _one_turn,
         session_id: int = 0,
+        mishaps: Mishaps | None = None,
+        pulse: Callable[[], float] | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._name = name
         self._operation_timeout_s = operation_timeout_s
-        self._session = MemorySession(ensemble, transit, session_timeout_s, session_id)
+        self._session = MemorySession(
+            ensemble, transit, session_timeout_s, session_id, mishaps=mishaps, pulse=pulse
+        )
 
     # Session.
 
@@ -69,6 +74,11 @@ class MemoryStore:
     def session_id(self) -> int:
         """0 while there is none."""
         return self._session.session_id
+
+    @property
+    def session_password(self) -> bytes:
+        """There is none: whoever knows the id takes the session up."""
+        return b""
 
     @property
     def session_timeout_s(self) -> float:
@@ -114,37 +124,32 @@ class MemoryStore:
     async def get(self, path: str) -> Versioned | None:
         """See `MetadataStore.get`."""
         validate(path)
-        node: Versioned | None = await self._read(
-            f"get {path}", lambda _: self._ensemble.tree.find(path)
-        )
+        node: Versioned | None = await self._read(f"get {path}", lambda _, tree: tree.find(path))
         return node
 
     async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
         """See `MetadataStore.get_many`."""
-        wanted = tuple(paths)
-        for path in wanted:
-            validate(path)
-        nodes: list[Versioned | None] = await self._read(
-            "getMany", lambda _: [self._ensemble.tree.find(path) for path in wanted]
-        )
-        return nodes
+        found = await self.read_many([Read(path) for path in paths], self._deadline_s())
+        return [node if isinstance(node, Versioned) else None for node in found]
 
     async def read_many(self, reads: Sequence[Read], deadline_s: float) -> list[Answer]:
         """See `BulkStore.read_many`."""
         wanted = tuple(reads)
         for read in wanted:
             validate(read.path)
-        answers: list[Answer] = await self._session.line.call(
-            Request("readMany", lambda _: [self._answer(read) for read in wanted]), deadline_s
+        kind = Kind.READ_MANY if len(wanted) > 1 else Kind.READ
+        request = Request(
+            "readMany", lambda _, tree: [_answer(tree, read) for read in wanted], kind
         )
+        try:
+            answers: list[Answer] = await self._session.line.call(request, deadline_s)
+        except TooLarge:
+            if len(wanted) < 2:
+                raise
+            middle = len(wanted) // 2
+            first = await self.read_many(wanted[:middle], deadline_s)
+            return first + await self.read_many(wanted[middle:], deadline_s)
         return answers
-
-    def _answer(self, read: Read) -> Answer:
-        tree = self._ensemble.tree
-        if read.aspect is Aspect.CHILDREN:
-            return tree.children(read.path)
-        node = tree.find(read.path)
-        return node.stat if node is not None and read.aspect is Aspect.STAT else node
 
     async def exists(self, path: str) -> Stat | None:
         """See `MetadataStore.exists`."""
@@ -154,20 +159,20 @@ class MemoryStore:
     async def children(self, path: str) -> list[str]:
         """See `MetadataStore.children`."""
         validate(path)
-        names: list[str] = await self._read(
-            f"children {path}", lambda _: self._ensemble.tree.children(path)
-        )
+        names: list[str] = await self._read(f"children {path}", lambda _, tree: tree.children(path))
         return names
 
     async def sync(self, path: str) -> None:
-        """See `MetadataStore.sync`; the one server is never behind."""
+        """See `MetadataStore.sync`."""
         validate(path)
-        await self._read(f"sync {path}", lambda _: None)
+        await self._read(f"sync {path}", lambda _, __: None, Kind.SYNC)
 
     async def ephemerals(self, prefix: str) -> list[str]:
         """See `MetadataStore.ephemerals`."""
         validate(prefix)
-        paths: list[str] = await self._read("ephemerals", self._ensemble.tree.ephemerals)
+        paths: list[str] = await self._read(
+            "ephemerals", lambda session_id, tree: tree.ephemerals(session_id)
+        )
         return [path for path in paths if is_at_or_below(prefix, path)]
 
     async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
@@ -226,8 +231,10 @@ class MemoryStore:
     def _deadline_s(self) -> float:
         return asyncio.get_running_loop().time() + self._operation_timeout_s
 
-    async def _read(self, what: str, perform: Callable[[int], Any]) -> Any:
-        return await self._session.line.call(Request(what, perform), self._deadline_s())
+    async def _read(
+        self, what: str, perform: Callable[[int, Tree], Any], kind: Kind = Kind.READ
+    ) -> Any:
+        return await self._session.line.call(Request(what, perform, kind), self._deadline_s())
 
     async def _write(self, operation: Operation, deadline_s: float) -> Result:
         try:
@@ -250,7 +257,12 @@ class MemoryStore:
             raise TooLarge(f"{operations[0].path}: {size} bytes are beyond jute.maxbuffer")
         first = operations[0]
         what = f"{type(first).__name__} {first.path}" if len(operations) == 1 else "multi"
-        request = Request(what, lambda sid: self._ensemble.write(sid, operations), operations)
+        request = Request(
+            what,
+            lambda session_id, _: self._ensemble.write(session_id, operations),
+            kind_of(operations),
+            operations,
+        )
         outcomes: tuple[Outcome, ...] = await self._session.line.call(request, deadline_s)
         return outcomes
 
@@ -261,6 +273,13 @@ class MemoryStore:
                 await self._write(Create(ancestor, mode=CreateMode.CONTAINER), deadline_s)
             except (NodeExists, NoNode):
                 continue  # there already, or reaped in between: the next attempt starts anew
+
+
+def _answer(tree: Tree, read: Read) -> Answer:
+    if read.aspect is Aspect.CHILDREN:
+        return tree.children(read.path)
+    node = tree.find(read.path)
+    return node.stat if node is not None and read.aspect is Aspect.STAT else node
 
 
 def _results(outcomes: Sequence[Outcome]) -> tuple[Result, ...]:

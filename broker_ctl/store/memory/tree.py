@@ -4,7 +4,7 @@ A transaction works on a draft. When one operation fails the draft is dropped, s
 to roll back; its zxid is used up all the same, as on a real server.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -53,10 +53,20 @@ def _time_to_live_ms(operation: Create) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a transaction did: one result per operation, and what watches are told."""
+    """What a transaction did, as one server tells it to the others.
 
+    Attributes:
+        results: one per operation.
+        notifications: what watches are told.
+        touched: nodes as they are now, None for those that are gone.
+        ttls_ms: see `Tree.reapable`; None for what is never reaped.
+    """
+
+    zxid: int
     results: tuple[Result, ...]
     notifications: tuple[Notification, ...]
+    touched: Mapping[str, Versioned | None]
+    ttls_ms: Mapping[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +128,21 @@ class Tree:
                 results.append(draft.perform(operation))
             except StoreError as cause:
                 raise MultiFailed(index, operation.path, cause) from cause
-        for path, node in draft.touched.items():
+        committed = Committed(
+            self.zxid, tuple(results), tuple(draft.notifications), draft.touched, draft.ttls_ms
+        )
+        self.apply(committed)
+        return committed
+
+    def apply(self, committed: Committed) -> None:
+        """Take over what was committed, here or at another server."""
+        self.zxid = committed.zxid
+        for path, node in committed.touched.items():
             self._put(path, node)
-        for path, ttl_ms in draft.ttls_ms.items():
+        for path, ttl_ms in committed.ttls_ms.items():
             self._ttls_ms.pop(path, None)
             if ttl_ms is not None:
                 self._ttls_ms[path] = ttl_ms
-        return Committed(tuple(results), tuple(draft.notifications))
 
     def _put(self, path: str, node: Versioned | None) -> None:
         before = self._nodes.pop(path, None)

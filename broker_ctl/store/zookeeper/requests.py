@@ -106,13 +106,17 @@ class Requests:
                 first = halves.create_task(self.read_many(reads[:middle], deadline_s))
                 second = halves.create_task(self.read_many(reads[middle:], deadline_s))
             return first.result() + second.result()
+        except errors.StoreError as error:
+            return [error] * len(reads)
 
-    async def _read_one(self, read: Read, deadline_s: float) -> Found:
+    async def _read_one(self, read: Read, deadline_s: float) -> Answer:
         call = _READS[read.aspect](read.path, self._root)
         try:
             return await self.read(call, deadline_s)
         except errors.NoNode:
             return [] if read.aspect is Aspect.CHILDREN else None
+        except errors.StoreError as error:
+            return error  # it is the one that is too large: its neighbours are not
 
     async def write(self, operation: Operation) -> Result:
         """One operation.
@@ -193,7 +197,7 @@ class Requests:
         try:
             async with asyncio.timeout_at(end_s):
                 operations = await self._located(operations)
-                nodes = await self._nodes(operations)
+                nodes = await self._nodes(operations, end_s)
         except (TimeoutError, errors.StoreError) as error:
             # No error of these reads is an answer to the write.
             raise lost from error
@@ -226,8 +230,8 @@ class Requests:
                 return [Create(path, first.data, first.mode, first.ttl_ms)]
         return operations
 
-    async def _nodes(self, operations: Sequence[Operation]) -> dict[str, Versioned]:
-        """The nodes that the operations are about, all read at one moment."""
+    async def _nodes(self, operations: Sequence[Operation], end_s: float) -> dict[str, Versioned]:
+        """The nodes that the operations are about, as they are after all that was sent before."""
         several = len(operations) > 1
         paths = list(
             dict.fromkeys(
@@ -239,8 +243,12 @@ class Requests:
         if not paths:
             return {}
         await self.read(wire.sync(paths[0], self._root))
-        reads = [Read(path) for path in paths]
-        found = await self.read(wire.multi_read(reads, self._root))
+        # Who wrote over them may have made them larger than one reply can be: then it is several,
+        # and what is seen later is no less true.
+        found = await self.read_many([Read(path) for path in paths], end_s)
+        for answer in found:
+            if isinstance(answer, errors.StoreError):
+                raise answer
         return {
             p: node for p, node in zip(paths, found, strict=True) if isinstance(node, Versioned)
         }
@@ -255,5 +263,5 @@ async def _before_next(error: errors.StoreError, end_s: float) -> None:
     pause_s = _THROTTLE_PAUSE_S if isinstance(error, errors.Throttled) else 0.0
     if asyncio.get_running_loop().time() + pause_s >= end_s:
         raise error
-    if pause_s:
-        await asyncio.sleep(pause_s)
+    # At least one turn: the parts of what was too large, for which the connection ended, go first.
+    await asyncio.sleep(pause_s)

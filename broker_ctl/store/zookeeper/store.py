@@ -111,6 +111,7 @@ class ZooKeeperStore:
         self._requests = Requests(
             self._session, timeout_s, [acl], self._chroot, options.on_resolved
         )
+        self._whole_tree = Requests(self._session, timeout_s, [acl])
 
     # Session.
 
@@ -261,7 +262,7 @@ class ZooKeeperStore:
                 if not make_parents:
                     raise
                 # An empty container may be reaped before the next attempt, hence the loop.
-                await self._make_containers(path.rpartition("/")[0])
+                await self._make_containers(wire.full(path, self._chroot).rpartition("/")[0])
             else:
                 assert isinstance(created, Versioned)
                 return created
@@ -293,11 +294,14 @@ class ZooKeeperStore:
     # Inside.
 
     async def _make_containers(self, path: str) -> None:
-        """Make ``path`` and what is missing above it; the server reaps them when they empty."""
+        """Make ``path`` and what is missing above it; the server reaps them when they empty.
+
+        The path is the server's: the chroot may be missing, too.
+        """
         if not path:
             return
         try:
-            await self._requests.write(Create(path, mode=CreateMode.CONTAINER))
+            await self._whole_tree.write(Create(path, mode=CreateMode.CONTAINER))
         except errors.NoNode:
             await self._make_containers(path.rpartition("/")[0])
             await self._make_containers(path)

@@ -45,7 +45,8 @@ _REPLY_HEADER = struct.Struct("!iqi")
 _LENGTH = struct.Struct("!i")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _MULTI_HEADER = struct.Struct("!i?i")
-_READ_HEAD = struct.Struct("!i?ii")
+# Kind, two fields that say nothing here, and the first number of the body.
+_READ_HEAD = struct.Struct("!i5xi")
 _EVENT = struct.Struct("!ii")
 _NAMES = Vector.of(UString)
 _WRITES: Final = {Create: "create", SetData: "set", Delete: "delete", Check: "check"}
@@ -328,21 +329,18 @@ def multi_read(reads: Sequence[Read], root: str = "") -> Call[list[Answer]]:
 
 
 def _read_results(reads: Sequence[Read], data: bytes, offset: int) -> list[Answer]:
-    # The busiest loop of the client: about 1 us a node.
+    # The busiest loop of the client: less than 1 us a node, with the tuples made directly.
     results: list[Answer] = []
-    add, head, stat = results.append, _READ_HEAD.unpack_from, _STAT.unpack_from
+    add, head, stat, new = results.append, _READ_HEAD.unpack_from, _STAT.unpack_from, tuple.__new__
     for read in reads:
         # The first number of each body: a length, how many names, or a server's error code.
-        kind, _done, _error, number = head(data, offset)
+        kind, number = head(data, offset)
         start = offset + _READ_HEAD.size
         if kind == packing.GET_DATA:
             end = start + number if number > 0 else start
-            found = Stat._make(stat(data, end))
-            add(
-                found
-                if read.aspect is Aspect.STAT
-                else Versioned(read.path, data[start:end], found)
-            )
+            found = new(Stat, stat(data, end))
+            is_stat = read.aspect is Aspect.STAT
+            add(found if is_stat else new(Versioned, (read.path, data[start:end], found)))
             offset = end + _STAT.size
         elif kind == packing.GET_CHILDREN:
             names, offset = _NAMES.parse(data, offset + _MULTI_HEADER.size)

@@ -1,0 +1,143 @@
+"""What a scraper finds at a daemon of the real thing, against the table of the reference.
+
+The table stands here in full (reference: metadata-store 1.7): to derive it from the declarations
+would be to compare them with themselves.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.embedded.daemons import DaemonProcess
+from broker_ctl.http import HttpClient
+from tests.end_to_end.conftest import NewCluster
+from tests.support.clusters import look_up, make_namespace
+from tests.support.waiting import eventually
+
+
+class Row(NamedTuple):
+    """A family: its type, its labels beside ``cluster``, its upper bounds beside infinity."""
+
+    type: str
+    labels: str = ""
+    bounds: str = ""
+
+
+BATCH: Final = "1 5 10 20 50 100 200 500 1000"
+OPERATION: Final = "1 3 5 10 20 50 100 200 500 1000 2000 5000"
+
+PULSARS: Final = {
+    "pulsar_batch_metadata_store_queue_wait_time_ms": Row("histogram", "name", BATCH),
+    "pulsar_batch_metadata_store_batch_execute_time_ms": Row("histogram", "name", BATCH),
+    "pulsar_batch_metadata_store_batch_size": Row("histogram", "name", BATCH),
+    "pulsar_metadata_store_ops_latency_ms": Row("histogram", "name type status", OPERATION),
+    "pulsar_metadata_store_put_bytes_total": Row("counter", "name"),
+    "caffeine_cache_hit_total": Row("counter", "cache"),
+    "caffeine_cache_miss_total": Row("counter", "cache"),
+    "caffeine_cache_requests_total": Row("counter", "cache"),
+    "caffeine_cache_eviction_total": Row("counter", "cache"),
+    "caffeine_cache_loads_total": Row("counter", "cache"),
+    "caffeine_cache_load_failure_total": Row("counter", "cache"),
+    "caffeine_cache_estimated_size": Row("gauge", "cache"),
+}
+ADDED: Final = {
+    "broker_ctl_store_round_trip_ms": Row("histogram", "name request", OPERATION),
+    "broker_ctl_store_requests_in_flight": Row("gauge", "name lane"),
+    "broker_ctl_ambiguous_results_total": Row("counter", "op resolution"),
+    "broker_ctl_multi_rollbacks_total": Row("counter", "name"),
+    "broker_ctl_cache_invalidate_all_total": Row("counter", "cache"),
+    "broker_ctl_session_state": Row("gauge", "state"),
+    "broker_ctl_session_events_total": Row("counter", "event"),
+    "broker_ctl_lease_remaining_ms": Row("gauge"),
+    "broker_ctl_loop_lag_ms": Row("histogram", "", "1 2 5 10 20 50 100 200 500 1000 5000"),
+    "broker_ctl_revalidation_seconds": Row(
+        "histogram", "", "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30"
+    ),
+    "broker_ctl_lock_lost_total": Row("counter", "reason"),
+    "broker_ctl_lead_epoch": Row("gauge", "seat"),
+}
+# Of these a cluster has no series in which nothing went wrong.
+OF_TROUBLE: Final = {
+    "broker_ctl_ambiguous_results_total",
+    "broker_ctl_multi_rollbacks_total",
+    "broker_ctl_session_events_total",
+}
+STORE: Final = "metadata-store"
+# Removed by PIP-453.
+GONE: Final = "pulsar_batch_metadata_store_executor_queue_size"
+
+
+async def scrape(http: HttpClient, daemon: DaemonProcess) -> Mapping[str, Metric]:
+    """Families by the name that a counter's series have."""
+    reply = await http.request("GET", f"{daemon.url}/metrics")
+    assert reply.status == 200
+    families = text_string_to_metric_families(reply.body.decode())
+    return {one.name + ("_total" if one.type == "counter" else ""): one for one in families}
+
+
+def row_of(family: Metric) -> Row:
+    """What was scraped, in the terms of the table; every series carries the same labels."""
+    (labels,) = {frozenset(sample.labels) - {"le"} for sample in family.samples}
+    assert "cluster" in labels
+    edges = {sample.labels.get("le", "+Inf") for sample in family.samples} - {"+Inf"}
+    return Row(family.type, " ".join(sorted(labels - {"cluster"})), spaced(map(float, edges)))
+
+
+def spaced(bounds: Iterable[float]) -> str:
+    return " ".join(f"{bound:g}" for bound in sorted(bounds))
+
+
+def values(family: Metric, label: str) -> set[str]:
+    return {sample.labels[label] for sample in family.samples}
+
+
+@pytest.fixture
+async def found(new_cluster: NewCluster, http: HttpClient) -> Mapping[str, Metric]:
+    """Scraped of a broker that owns a bundle."""
+    topic = Topic("persistent", Namespace("public", "default"), "topic-1")
+    async with new_cluster(1) as daemons:
+        await daemons.wait_ready(http)
+        only = daemons.all[0]
+        await make_namespace(http, only)
+        await eventually(lambda: look_up(http, only, topic), what="an owner")
+        return await scrape(http, only)
+
+
+def test_a_scrape_has_the_names_types_labels_and_buckets_of_the_reference(
+    found: Mapping[str, Metric],
+) -> None:
+    table = {**PULSARS, **ADDED}
+    assert table.keys() - found.keys() == set()
+    assert GONE not in found
+    silent = {name for name in table if not found[name].samples}
+    assert silent - OF_TROUBLE == set()
+    for name, row in table.items():
+        assert found[name].type == row.type, name
+        if name not in silent:
+            labels = " ".join(sorted(row.labels.split()))
+            assert row_of(found[name]) == row._replace(labels=labels), name
+    assert values(found["pulsar_metadata_store_ops_latency_ms"], "name") == {STORE}
+    assert values(found["pulsar_metadata_store_ops_latency_ms"], "type") == {"get", "put", "del"}
+    assert values(found["pulsar_metadata_store_ops_latency_ms"], "status") == {"success", "fail"}
+    assert values(found["broker_ctl_store_requests_in_flight"], "lane") == {"read", "write"}
+    reasons = {"gone", "other", "session_ended"}
+    assert values(found["broker_ctl_lock_lost_total"], "reason") == reasons
+    assert {"get", "multi"} <= values(found["broker_ctl_store_round_trip_ms"], "request")
+
+
+def test_what_a_daemon_did_is_in_its_numbers(found: Mapping[str, Metric]) -> None:
+    def total(name: str, suffix: str = "") -> float:
+        return sum(s.value for s in found[name].samples if s.name == name + suffix)
+
+    assert total("pulsar_metadata_store_put_bytes_total") > 0
+    assert total("pulsar_metadata_store_ops_latency_ms", "_count") > 0
+    assert total("broker_ctl_store_round_trip_ms", "_sum") > 0
+    for batched in ("queue_wait_time_ms", "batch_size"):
+        assert total(f"pulsar_batch_metadata_store_{batched}", "_count") > 0, batched
+    reads = total("caffeine_cache_hit_total") + total("caffeine_cache_miss_total")
+    assert total("caffeine_cache_requests_total") == reads > 0
+    assert total("caffeine_cache_estimated_size") > 0
