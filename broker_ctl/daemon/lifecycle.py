@@ -10,12 +10,12 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker_ctl.core.session import Action
-from broker_ctl.daemon import exit_codes, session_file
+from broker_ctl.daemon import exit_codes
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.serving import Serving
 from broker_ctl.errors import BrokerCtlError, RetriesUsedUp, StoreClosed
-from broker_ctl.settings.session import SessionExpiredPolicy, StopMode
+from broker_ctl.settings.session import SessionExpiredPolicy
 from broker_ctl.surface.parts import Readiness
 
 log = logging.getLogger(__name__)
@@ -104,14 +104,15 @@ class Daemon:
         self._notifier.send("STOPPING=1")
         self._assembly.readiness.now = Readiness(is_ready=False, reason="draining")
         self._managers.ownership.is_draining = True
-        directory = session.session_directory
-        if session.stop_mode is StopMode.KEEP and directory is not None and store.session_id:
+        if store.session_id and self._base.surroundings.keep_session(
+            self._base.settings, store.session_id, store.session_password
+        ):
             log.info("stopping: the session is kept for %.1f s", store.session_timeout_s)
-            session_file.save(directory, store.session_id, store.session_password)
             await store.close(end_session=False)
             return
         log.info("stopping: handing bundles over")
-        if store.is_connected:
+        # With the session everything is given up already: each stage would wait for nobody.
+        if store.is_connected and self._exit_code != exit_codes.SESSION_LOST:
             await self._hand_over(session.shutdown_timeout_s)
         left = len(self._managers.ownership.owned())
         if left:
@@ -147,12 +148,13 @@ class Daemon:
         await coordination.moves.close()
         await coordination.locks.close()
         await coordination.deletions.close()
-        managers.namespaces.close()
-        managers.owners.close()
+        await managers.namespaces.close()
+        await managers.owners.close()
         await managers.dataplane.stop()
-        await base.store.close(end_session=False)
-        if base.configuration_store is not base.store:
-            await base.configuration_store.close()
+        # Whoever waits in a lane is told, and the store below is closed with it.
+        await base.metadata.close(end_session=False)
+        if base.configuration is not base.metadata:
+            await base.configuration.close()
         await self._assembly.surface.stop(_SURFACE_S)
         await self._assembly.peers_http.close()
         if managers.history is not None:

@@ -79,17 +79,25 @@ class Serving:
         else:
             self._readiness.now = Readiness(is_ready=True)
             self._notifier.send("READY=1", f"STATUS=serving as {managers.ownership.broker_id}")
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(managers.reporter.run(), name="load report")
-                group.create_task(coordination.election.run(self._controller.lead), name="election")
-                group.create_task(managers.dataplane_watch.run(), name="data plane watch")
-        except* DataPlaneUnreachable as silent:
-            reason = f"the data plane is silent: {silent.exceptions[0]}"
-            log.warning("%s; giving everything up", reason)
-            self._not_ready(reason)
-            await coordination.registry.unregister()
-            await managers.ownership.abandon()
+        reason = ""
+        electing = coordination.election.run(self._controller.lead)
+        async with asyncio.TaskGroup() as group:
+            working = [
+                group.create_task(managers.reporter.run(), name="load report"),
+                group.create_task(electing, name="election"),
+            ]
+            try:
+                await managers.dataplane_watch.run()
+            except DataPlaneUnreachable as silent:
+                reason = f"the data plane is silent: {silent}"
+                # No failure of the group: one that fails forgets that it is cancelled, too, while
+                # it ends. The session may end while the seat is given back.
+                for task in working:
+                    task.cancel()
+        log.warning("%s; giving everything up", reason)
+        self._not_ready(reason)
+        await coordination.registry.unregister()
+        await managers.ownership.abandon()
 
     def _refuse_unsafe_authority(self) -> None:
         authority = self._base.settings.session.ownership_authority

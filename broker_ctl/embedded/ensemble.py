@@ -3,7 +3,7 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +39,7 @@ class Ensemble:
         environ: Mapping[str, str],
         *,
         fsync: bool,
+        seen_by: Callable[[Address, Address], Address],
     ) -> None:
         self._directory = directory
         self._size = size
@@ -46,6 +47,7 @@ class Ensemble:
         self._heap_mb = heap_mb
         self._environ = environ
         self._fsync = fsync
+        self._seen_by = seen_by
         self._held = ExitStack()
         self._servers: tuple[Server, ...] = ()
 
@@ -59,6 +61,7 @@ class Ensemble:
         heap_mb: int = 256,
         fsync: bool = False,
         environ: Mapping[str, str] | None = None,
+        seen_by: Callable[[Address, Address], Address] = lambda _, peer: peer,
     ) -> Self:
         """An ensemble that is yet to be started.
 
@@ -70,6 +73,7 @@ class Ensemble:
             fsync: whether a write waits for the disk. Without it a crash of the machine (not of a
                 server) can lose what was acknowledged.
             environ: where JAVA_HOME and PATH are looked up; this process's where None.
+            seen_by: where the first server reaches the second one; as it is, by default.
 
         Raises:
             EmbeddedError: no ensemble of that size can be had.
@@ -83,6 +87,7 @@ class Ensemble:
             heap_mb,
             os.environ if environ is None else environ,
             fsync=fsync,
+            seen_by=seen_by,
         )
 
     @property
@@ -121,7 +126,13 @@ class Ensemble:
             self._lock_directory()
             addresses = self._reserve_ports()
             self._servers = tuple(
-                Server(self._server_directory(own.id), own, addresses, launch, fsync=self._fsync)
+                Server(
+                    self._server_directory(own.id),
+                    own,
+                    self._view_of(own, addresses),
+                    launch,
+                    fsync=self._fsync,
+                )
                 for own in addresses
             )
             for server in self._servers:
@@ -187,6 +198,9 @@ class Ensemble:
                 if await server.role() is None:
                     raise server.complaint(f"does not serve within {deadline_s:g} s") from error
             raise EmbeddedError(f"not all servers serve within {deadline_s:g} s") from error
+
+    def _view_of(self, own: Address, addresses: Sequence[Address]) -> tuple[Address, ...]:
+        return tuple(peer if peer is own else self._seen_by(own, peer) for peer in addresses)
 
     def _server_directory(self, server_id: int) -> Path:
         return self._directory / f"server-{server_id}"

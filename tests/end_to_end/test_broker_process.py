@@ -7,16 +7,34 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from kazoo.client import KazooClient
+
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
 from tests.support.clusters import look_up, make_namespace, status
+from tests.support.ensemble import SharedEnsemble
+from tests.support.proxy import Proxy
 from tests.support.waiting import eventually
+from tests.support.zookeeper import expire_session, password_of
 
 TOPIC = Topic("persistent", Namespace("public", "default"), "x")
 SECRET = "the-secret-of-broker-and-daemon"
+
+
+def webhook(port: int, secret_file: Path) -> dict[str, str]:
+    """Settings of a daemon with a broker process on ``port``."""
+    secret_file.write_text(SECRET)
+    return {
+        "dataPlane": "webhook",
+        "dataPlaneUrl": f"http://127.0.0.1:{port}",
+        "dataPlaneSecretFile": str(secret_file),
+        "dataPlaneFailureTimeoutMillis": "1500",
+        "dataPlaneRequestTimeoutMillis": "1000",
+        "hostUsageSource": "host",
+    }
 
 
 @asynccontextmanager
@@ -41,20 +59,10 @@ async def test_a_dead_broker_process_is_noticed_and_a_new_one_is_given_everythin
     new_cluster: NewCluster, http: HttpClient, tmp_path: Path
 ) -> None:
     secret_file = tmp_path / "secret"
-    secret_file.write_text(SECRET)
     with reserve_port() as held:
         port = port_of(held)
-        cluster = new_cluster(
-            1,
-            dataPlane="webhook",
-            dataPlaneUrl=f"http://127.0.0.1:{port}",
-            dataPlaneSecretFile=str(secret_file),
-            dataPlaneFailureTimeoutMillis="1500",
-            dataPlaneRequestTimeoutMillis="1000",
-            hostUsageSource="host",
-        )
         async with (
-            cluster as daemons,
+            new_cluster(1, **webhook(port, secret_file)) as daemons,
             HttpClient(token=SECRET, timeout_s=5.0, max_body_bytes=1 << 20) as as_daemon,
         ):
             only: DaemonProcess = daemons.all[0]
@@ -84,3 +92,55 @@ async def test_a_dead_broker_process_is_noticed_and_a_new_one_is_given_everythin
                 await only.wait_ready(http)
                 await eventually(partial(look_up, http, only, TOPIC), what="an owner again")
                 assert len(await loaded()) == 1
+
+
+async def test_a_session_that_ends_while_everything_is_given_up_is_not_overlooked(
+    new_cluster: NewCluster,
+    http: HttpClient,
+    zookeeper: SharedEnsemble,
+    chroot: str,
+    tmp_path: Path,
+) -> None:
+    secret_file = tmp_path / "secret"
+    address = zookeeper.connect_string
+    with reserve_port() as held:
+        port = port_of(held)
+        async with Proxy.to(zookeeper.servers[0].client_port) as proxy:
+            url = f"zk:{proxy.address}{chroot}"
+            settings = webhook(port, secret_file) | {"metadataStoreUrl": url}
+            async with new_cluster(1, **settings) as daemons:
+                only: DaemonProcess = daemons.all[0]
+                authority_url = f"{only.url}/dataplane/v1/authority"
+                async with broker_process(port, secret_file, authority_url):
+                    await only.wait_ready(http)
+                    await make_namespace(http, only, bundles=2)
+                    await eventually(partial(look_up, http, only, TOPIC), what="an owner")
+                    session_id = await asyncio.to_thread(registered_session, address, chroot, only)
+                # To give the seat back takes two of these.
+                proxy.delay_s = 0.4
+
+                def told(*words: str) -> bool:
+                    log = only.files.log.read_text()
+                    return any(word in log for word in words)
+
+                await eventually(partial(told, "led loadbalance"), what="the silence is noticed")
+                await expire_session(address, session_id, password_of(session_id))
+                proxy.delay_s = 0.0
+                ends = partial(told, "session 1 has ended", "giving everything up")
+                await eventually(ends, what="the work of the session has ended")
+                async with broker_process(port, secret_file, authority_url):
+                    await only.wait_ready(http)
+                    await eventually(partial(look_up, http, only, TOPIC), what="an owner again")
+
+
+def registered_session(address: str, chroot: str, daemon: DaemonProcess) -> int:
+    """The session that a daemon is registered in."""
+    client = KazooClient(hosts=address + chroot)
+    client.start()
+    try:
+        stat = client.exists(f"/broker-ctl/brokers/{daemon.broker_id}")
+        assert stat is not None
+        return stat.ephemeralOwner
+    finally:
+        client.stop()
+        client.close()

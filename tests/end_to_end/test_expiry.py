@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from functools import partial
 
 from kazoo.client import KazooClient
@@ -15,11 +16,14 @@ from broker_ctl.simulation.workload import Workload
 from tests.end_to_end.conftest import NewCluster
 from tests.support.clusters import look_up, make_namespace, status
 from tests.support.ensemble import SharedEnsemble
+from tests.support.proxy import Proxy, Way
 from tests.support.waiting import eventually
 from tests.support.zookeeper import expire_session, password_of
 
 ROOT = "/namespace/public/default"
 TOPICS = [Topic("persistent", Namespace("public", "default"), f"topic-{n}") for n in range(8, 40)]
+# From the end of the lease, which is before that of the session, to the end of the process.
+STOP_S = 3.0
 NO_BALANCING = {
     "loadBalancerSheddingEnabled": "false",
     "loadBalancerAutoBundleSplitEnabled": "false",
@@ -101,6 +105,28 @@ async def test_with_the_policy_shutdown_the_process_ends_instead(
 
         async with asyncio.timeout(20):
             assert await only.wait() == exit_codes.SESSION_LOST
+
+
+async def test_with_the_policy_shutdown_the_process_ends_at_its_lease_that_nobody_says_has_ended(
+    new_cluster: NewCluster, http: HttpClient, zookeeper: SharedEnsemble, chroot: str
+) -> None:
+    timeout_s = 4.0
+    async with Proxy.to(zookeeper.servers[0].client_port) as proxy:
+        cluster = new_cluster(
+            1,
+            metadataStoreUrl=f"zk:{proxy.address}{chroot}",
+            metadataStoreSessionTimeoutMillis=str(round(timeout_s * 1000)),
+            zookeeperSessionExpiredPolicy="shutdown",
+        )
+        async with cluster as daemons:
+            await daemons.wait_ready(http)
+            (only,) = daemons.all
+            # From here on no server says anything, expiries included.
+            proxy.way = Way.HALF_OPEN
+            begin_s = time.monotonic()
+            async with asyncio.timeout(20):
+                assert await only.wait() == exit_codes.SESSION_LOST
+            assert time.monotonic() - begin_s < timeout_s + STOP_S
 
 
 def before_owner(found: dict[str, tuple[str, int, int]], topic: Topic) -> str:

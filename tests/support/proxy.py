@@ -11,10 +11,15 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from broker_ctl.tasks import TaskScope
+from tests.support.waiting import eventually
 
 LOOPBACK = "127.0.0.1"
 _MAX_FRAME_BYTES = 4 << 20
-_MAX_CONNECTIONS = 64
+_MAX_CONNECTIONS = 256
+_HELD_S = 600.0
+_PATIENCE_S = 2.0
+_POLL_S = 0.02
+_CHUNK_BYTES = 1 << 16
 _LENGTH = struct.Struct("!i")
 _REQUEST = struct.Struct("!ii")
 
@@ -52,7 +57,7 @@ class Proxy:
     """Listens on a port of its own as long as its scope lasts."""
 
     def __init__(self, server_port: int, tls: ssl.SSLContext | None) -> None:
-        self._server_port = server_port
+        self.server_port = server_port
         self._tls = tls
         self._links: set[_Link] = set()
         self._loss: tuple[Loss, int] | None = None
@@ -83,6 +88,10 @@ class Proxy:
                 await listener.wait_closed()
 
     @property
+    def port(self) -> int:
+        return self._port
+
+    @property
     def address(self) -> str:
         return f"{LOOPBACK}:{self._port}"
 
@@ -109,12 +118,15 @@ class Proxy:
             return
         self.accepted += 1
         try:
-            answers, server = await asyncio.open_connection(LOOPBACK, self._server_port)
+            answers, server = await self._reach_server()
             await self._connect(reader, answers, _Link(client, server))
         except OSError:
             pass
         finally:
             _reset(client)
+
+    async def _reach_server(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(LOOPBACK, self.server_port)
 
     async def _connect(
         self,
@@ -141,6 +153,7 @@ class Proxy:
                 break
             is_first = False
             link.server.write(frame)
+        await self._keep_quiet()
         link.reset()
 
     def _is_lost(self, frame: bytes, link: _Link) -> bool:
@@ -170,7 +183,51 @@ class Proxy:
         # What came before it shall arrive: a reset would overtake it.
         with contextlib.suppress(OSError):
             await link.client.drain()
+        await self._keep_quiet()
         link.reset()
+
+    async def _keep_quiet(self) -> None:
+        """A half-open connection does not tell either that its other end has gone."""
+        if self.way is Way.HALF_OPEN:
+            await eventually(lambda: self.way is not Way.HALF_OPEN, _HELD_S)
+
+
+class PeerProxy(Proxy):
+    """In front of a quorum or election port: what servers say to each other is not looked into.
+
+    A proxy cannot refuse like a port that nobody listens on: it has taken the connection when it
+    finds out. A follower would take that for a leader's refusal and call a new election, so the
+    proxy waits a moment for the leader, who opens his port only after he was elected.
+    """
+
+    async def _reach_server(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        end_s = asyncio.get_running_loop().time() + _PATIENCE_S
+        while True:
+            try:
+                return await super()._reach_server()
+            except OSError:
+                if asyncio.get_running_loop().time() > end_s:
+                    raise
+            await asyncio.sleep(_POLL_S)
+
+    async def _carry_requests(self, reader: asyncio.StreamReader, link: _Link) -> None:
+        await self._carry(reader, link.server)
+        await self._keep_quiet()
+        link.reset()
+
+    async def _carry_replies(self, reader: asyncio.StreamReader, link: _Link) -> None:
+        await self._carry(reader, link.client)
+        await self._keep_quiet()
+        link.reset()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(_CHUNK_BYTES):
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
+                if self.way is not Way.HALF_OPEN:
+                    writer.write(chunk)
+                    await writer.drain()
 
 
 async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:

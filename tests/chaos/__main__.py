@@ -1,0 +1,93 @@
+"""Real daemons on a real ensemble, through faults: what must never be false, and is it?
+
+examples:
+  python -m tests.chaos --seconds 600 --seed 1 --json
+  python -m tests.chaos --seconds 60 --faults session_expired,links_half_open --keep DIR
+  python -m tests.chaos --seconds 120 --guard lease
+  python -m tests.chaos --seconds 60 --guard none --faults daemon_paused_2.0   (finds something)
+  python -m tests.chaos --outage 300 --json
+
+Two phases share the time: in the first the lease keeps two owners apart and tokens are ignored,
+in the second tokens do and the lease is off. The exit code is 1 where something was false. Logs
+are kept with --keep DIR only.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from broker_ctl.codec import encode
+from tests.chaos.acts import Guard
+from tests.chaos.faults import FAULTS
+from tests.chaos.outage import Outage, outage
+from tests.chaos.progress import Progress
+from tests.chaos.run import Options, Result, run
+
+
+def _kinds(text: str) -> list[str]:
+    kinds = text.split(",")
+    if unknown := set(kinds) - FAULTS.keys():
+        raise argparse.ArgumentTypeError(
+            f"{', '.join(sorted(unknown))}: there are {', '.join(FAULTS)}"
+        )
+    return kinds
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long in all (60)")
+    parser.add_argument("--seed", type=int, default=1, help="of faults and traffic (1)")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--faults", type=_kinds, default=list(FAULTS), help="only these kinds")
+    parser.add_argument("--guard", type=Guard, choices=list(Guard), help="only this phase")
+    parser.add_argument("--outage", type=float, metavar="SECONDS", help="stop all servers so long")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep all logs there")
+    return parser.parse_args()
+
+
+async def _work(given: argparse.Namespace, directory: Path) -> Result | Outage:
+    if given.outage is not None:
+        return await outage(given.outage, directory / "outage", Progress(given.outage))
+    guards = [Guard.LEASE, Guard.TOKENS] if given.guard is None else [given.guard]
+    return await run(Options(given.seconds, given.seed, given.faults, guards, directory))
+
+
+async def _main(given: argparse.Namespace) -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    # As Ctrl-C: every scope ends what it has started.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with contextlib.ExitStack() as scope:
+        directory = given.keep
+        if directory is None:
+            kept = tempfile.TemporaryDirectory(prefix="broker-ctl-chaos-")
+            directory = Path(scope.enter_context(kept))
+        result = await _work(given, directory.absolute())
+    if given.json:
+        sys.stdout.write(encode(result.to_row()).decode() + "\n")
+    else:
+        sys.stdout.write(result.sentence + "\n")
+    return 1 if result.violations else 0
+
+
+def main() -> int:
+    """Run and tell."""
+    # The checker's own clients meet the faults, too: that is no news.
+    logging.getLogger("broker_ctl").setLevel(logging.ERROR)
+    try:
+        return asyncio.run(_main(_options()))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

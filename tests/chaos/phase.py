@@ -1,0 +1,190 @@
+"""One guard, tested alone: a cluster under faults until the time is over, and the verdict."""
+
+import asyncio
+import random
+import time
+from collections import Counter as Counting
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.chaos.acts import Guard
+from tests.chaos.answers import wrong_answers
+from tests.chaos.cluster import (
+    RECLAIM_GRACE_S,
+    RECOVERY_S,
+    SESSION_S,
+    TICK_S,
+    Cluster,
+    now_s,
+)
+from tests.chaos.counter import Counter
+from tests.chaos.faults import FAULTS, Mend
+from tests.chaos.progress import Progress
+from tests.chaos.replay import Replay, late_ends
+from tests.chaos.topics import topics
+from tests.chaos.traffic import Traffic
+from tests.chaos.verdict import (
+    acts_past_the_lease,
+    double_served,
+    early_takeovers,
+    some,
+    unowned_tokens,
+)
+
+_POLL_S: Final = 0.1
+# Long past the bound: what is not served by then will never be.
+_HOPELESS_S: Final = 60.0
+# A killed process's session ends after the timeout, at the next tick; a killed leader of the
+# servers begins it anew.
+_LEFTOVER_MS: Final = round((SESSION_S + 2 * TICK_S + 2.0) * 1000)
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of it."""
+
+    faults: Counting[str] = field(default_factory=Counting)
+    acquisitions: int = 0
+    refused: int = 0
+    acts: int = 0
+    early_takeovers: int = 0
+    violations: list[str] = field(default_factory=list)
+    recoveries_s: list[float] = field(default_factory=list)
+
+
+class Hopeless(Exception):
+    """The cluster did not come back: there is nothing more to be learnt."""
+
+
+class Phase:
+    """One run of one cluster."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        schedule: Iterator[str],
+        directory: Path,
+        draw: random.Random,
+        progress: Progress,
+    ) -> None:
+        self._guard = guard
+        self._schedule = schedule
+        self._directory = directory
+        self._draw = draw
+        self._progress = progress
+        self._hashes = [topic.ring_hash for topic in topics()]
+        self._forced: set[int] = set()
+        self.report = Report()
+
+    async def run(self, seconds: float) -> Report:
+        """For so long from when all is served; then stop everything and judge."""
+        self._directory.mkdir(parents=True)
+        boot_to_wall_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        async with Cluster(self._directory, self._guard) as cluster:
+            counter = Counter(cluster)
+            try:
+                await self._run(cluster, counter, seconds)
+            except* Hopeless as error:
+                self._complain(str(error.exceptions[0]))
+            await self._wind_up(cluster)
+        self._progress.say(f"{self._guard}: judging {len(cluster.log.acts)} acts")
+        self._judge(cluster, boot_to_wall_ns)
+        self.report.violations += [f"{self._guard}: {said}" for said in counter.violations]
+        return self.report
+
+    async def _run(self, cluster: Cluster, counter: Counter, seconds: float) -> None:
+        # Draws of its own: how many it takes depends on how fast answers come.
+        traffic = Traffic(cluster, random.Random(self._draw.random()))
+        await traffic.make_namespace()
+        async with asyncio.TaskGroup() as group:
+            background = [
+                group.create_task(traffic.run(), name="traffic"),
+                group.create_task(counter.run(), name="counter"),
+            ]
+            await self._wait_served(cluster, "the start")
+            end_s = now_s() + seconds
+            while now_s() < end_s:
+                await self._round(cluster, next(self._schedule))
+            for task in background:
+                task.cancel()
+        await counter.check()
+        async for said in wrong_answers(cluster):
+            self._complain(said)
+
+    async def _round(self, cluster: Cluster, kind: str) -> None:
+        self._progress.show(f"{self._guard}: {kind}")
+        if "expired" in kind:
+            self._forced.update([await cluster.session_of(one) for one in cluster.brokers])
+        mend: Mend | None = None
+        try:
+            mend = await FAULTS[kind](cluster, self._draw)
+        except AssertionError as error:
+            self._progress.say(f"{kind} could not be done: {error}")
+        else:
+            self.report.faults[kind] += 1
+        await cluster.wait_quorum()
+        recovered_s = await self._wait_served(cluster, kind)
+        self.report.recoveries_s.append(recovered_s)
+        if recovered_s:
+            self._progress.say(f"{kind}: all served again after {recovered_s:.1f} s")
+        if recovered_s > RECOVERY_S:
+            self._complain(f"I6: after {kind} it took {recovered_s:.1f} s until all was served")
+        if mend is not None:
+            await mend()
+            await self._wait_served(cluster, f"{kind}, mended")
+        for broker in cluster.brokers:
+            if not broker.daemon.is_running:
+                self._complain(f"{broker.id} ended by itself, code {broker.daemon.exit_code}")
+                await broker.daemon.start()
+
+    async def _wait_served(self, cluster: Cluster, what: str) -> float:
+        """Seconds until all was served, by brokers that are all ready."""
+        begin_s = now_s()
+        while not await cluster.is_settled() or cluster.log.unserved(self._hashes, now_s()):
+            if now_s() - begin_s > _HOPELESS_S:
+                left = len(cluster.log.unserved(self._hashes, now_s()))
+                raise Hopeless(f"I6: after {what} {left} topics are not served, or not all ready")
+            await asyncio.sleep(_POLL_S)
+        return cluster.log.served_since(self._hashes, begin_s)
+
+    async def _wind_up(self, cluster: Cluster) -> None:
+        self._progress.say(f"{self._guard}: stopping")
+        await cluster.links.heal_all()
+        await cluster.stop_daemons()
+        codes: Mapping[str, int | None] = {
+            broker.id: broker.daemon.exit_code for broker in cluster.brokers
+        }
+        for broker_id, code in codes.items():
+            if code:
+                self._complain(f"{broker_id} stopped with code {code}")
+
+    def _judge(self, cluster: Cluster, boot_to_wall_ns: int) -> None:
+        replay = Replay(cluster.chroot)
+        replay.run(cluster.archive.history())
+        acts = list(cluster.log.in_order())
+        deaths = [
+            (death.broker_id, round(death.at_s * 1000) + boot_to_wall_ns // 1_000_000)
+            for death in cluster.deaths
+        ]
+        found = [
+            *some(replay.violations),
+            *some(f"I8: {path} was left behind" for path in replay.ephemerals),
+            *late_ends(replay, deaths, _LEFTOVER_MS),
+            *some(double_served(acts)),
+            *some(unowned_tokens(acts, replay)),
+        ]
+        if self._guard is Guard.LEASE:
+            found += some(acts_past_the_lease(acts, replay, boot_to_wall_ns, self._forced))
+        for said in found:
+            self._complain(said)
+        report = self.report
+        report.acquisitions = len(replay.reigns)
+        report.acts = len(acts)
+        report.refused = cluster.log.refused
+        report.early_takeovers = early_takeovers(replay, round(RECLAIM_GRACE_S * 1000))
+
+    def _complain(self, said: str) -> None:
+        self._progress.say(f"VIOLATION {said}")
+        self.report.violations.append(f"{self._guard}: {said}")

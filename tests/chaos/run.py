@@ -1,0 +1,92 @@
+"""The phases of a run, and what they add up to."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.acts import Guard
+from tests.chaos.cluster import RECOVERY_S, now_s
+from tests.chaos.phase import Phase, Report
+from tests.chaos.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to do, for how long, and where."""
+
+    seconds: float
+    seed: int
+    kinds: Sequence[str]
+    guards: Sequence[Guard]
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of all phases together."""
+
+    seconds: float
+    seed: int
+    reports: Sequence[Report]
+
+    @property
+    def violations(self) -> list[str]:
+        return [said for report in self.reports for said in report.violations]
+
+    @property
+    def sentence(self) -> str:
+        row = self.to_row()
+        return (
+            f"{sum(row['faults'].values())} faults, {row['acquisitions']} acquisitions, "
+            f"{len(row['violations'])} violations, recovery {row['recovery_s']}"
+        )
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        faults: Counter[str] = sum((report.faults for report in self.reports), Counter())
+        recoveries = sorted(one for report in self.reports for one in report.recoveries_s)
+        return {
+            "seconds": round(self.seconds, 1),
+            "seed": self.seed,
+            "faults": dict(sorted(faults.items())),
+            "acquisitions": sum(report.acquisitions for report in self.reports),
+            "acts": sum(report.acts for report in self.reports),
+            "refused_acts": sum(report.refused for report in self.reports),
+            "early_takeovers": sum(report.early_takeovers for report in self.reports),
+            "violations": self.violations,
+            "recovery_s": {
+                "p50": _quantile(recoveries, 0.5),
+                "p99": _quantile(recoveries, 0.99),
+                "max": _quantile(recoveries, 1.0),
+                "bound": RECOVERY_S,
+            },
+        }
+
+
+def schedule(kinds: Sequence[str], draw: random.Random) -> Iterator[str]:
+    """Every kind once, in an order of its own, and again."""
+    while True:
+        yield from draw.sample(kinds, len(kinds))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    if not ordered:
+        return None
+    return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 2)
+
+
+async def run(options: Options) -> Result:
+    """All phases, one after the other, in equal parts of the time."""
+    draw = random.Random(options.seed)
+    progress = Progress(options.seconds)
+    # One schedule for all phases, or each would leave out others of the last kinds.
+    kinds = schedule(options.kinds, draw)
+    begin_s = now_s()
+    reports = []
+    for guard in options.guards:
+        phase = Phase(guard, kinds, options.directory / guard, draw, progress)
+        reports.append(await phase.run(options.seconds / len(options.guards)))
+    return Result(now_s() - begin_s, options.seed, reports)

@@ -1,0 +1,79 @@
+"""The command itself, short: a few kinds of faults, an outage, and an early end."""
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from broker_ctl.daemon import exit_codes
+from tests.support.processes import is_gone
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+SHORT = "session_expired,reply_eaten,links_cut,daemon_paused_0.3,broker_process_killed"
+
+
+async def start(*arguments: str) -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.chaos", *arguments), cwd=ROOT, stdout=PIPE, stderr=PIPE
+    )
+
+
+async def told(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the JSON object, and what was told meanwhile."""
+    process = await start(*arguments, "--json")
+    try:
+        out, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, json.loads(out), said.decode()
+
+
+async def test_a_short_run_finds_nothing_false_with_either_guard() -> None:
+    code, found, said = await told("--seconds", "12", "--seed", "7", "--faults", SHORT)
+    assert found["violations"] == [], said
+    assert code == 0
+    assert sum(found["faults"].values()) >= 2
+    assert found["acquisitions"] >= 32
+    assert found["acts"] > 0
+    assert found["recovery_s"]["max"] <= found["recovery_s"]["bound"]
+
+
+async def test_daemons_wait_for_servers_that_are_gone_and_one_with_a_limit_ends() -> None:
+    code, found, said = await told("--outage", "12")
+    assert found["violations"] == [], said
+    assert code == 0
+    assert all(reason.startswith("503") for reason in found["readyz"])
+    assert found["exit_code_with_limit"] == exit_codes.RETRIES_USED_UP
+
+
+async def test_an_early_end_leaves_no_process_behind() -> None:
+    process = await start("--seconds", "60", "--faults", "daemon_paused_2.0", "--guard", "lease")
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"daemon_paused" not in await process.stderr.readline():
+            assert process.returncode is None
+    children = [one.pid for one in psutil.Process(process.pid).children(recursive=True)]
+    assert len(children) >= 9  # servers, daemons, broker processes
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(60):
+        await process.communicate()
+    assert process.returncode == 130
+    await eventually(lambda: all(map(is_gone, children)), what="all to be gone")
+
+
+@pytest.mark.parametrize("arguments", [("--faults", "no_such_kind"), ("--guard", "hope")])
+async def test_a_slip_on_the_command_line_is_told(arguments: tuple[str, ...]) -> None:
+    process = await start(*arguments)
+    _, said = await process.communicate()
+    assert process.returncode == 2
+    assert arguments[1] in said.decode()

@@ -1,0 +1,72 @@
+"""Acts against reigns: each kind of wrong act is told."""
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
+from broker_ctl.dataplane.act_log import Act
+from tests.chaos.replay import Reign, Replay
+from tests.chaos.verdict import (
+    acts_past_the_lease,
+    double_served,
+    early_takeovers,
+    some,
+    unowned_tokens,
+)
+
+LEFT, RIGHT = Ring.even(Namespace("public", "default"), 2).bundles
+MS = 1_000_000
+
+
+def reign(broker: str, token: int, begin_ms: int, end_ms: int | None = None) -> Reign:
+    bundle: Bundle = LEFT
+    return Reign(bundle, broker, token, token, begin_ms, end_ms)
+
+
+def of(*reigns: Reign) -> Replay:
+    replay = Replay("")
+    replay.reigns.extend(reigns)
+    return replay
+
+
+def act(broker: str, token: int, t_ms: int, position: int = 7) -> Act:
+    return Act(t_ms * MS, broker, token, (position,))
+
+
+def test_one_owner_after_the_other_is_well() -> None:
+    replay = of(reign("a", 1, 1000, 2000), reign("b", 2, 2000))
+    acts = [act("a", 1, 1500), act("b", 2, 2500)]
+    assert list(double_served(acts)) == []
+    assert list(unowned_tokens(acts, replay)) == []
+    assert list(acts_past_the_lease(acts, replay, 0, ())) == []
+
+
+def test_an_old_owner_that_acts_after_the_new_one_is_told() -> None:
+    assert len(list(double_served([act("b", 2, 1), act("a", 1, 2)]))) == 1
+    assert len(list(double_served([act("a", 1, 1), act("b", 1, 2)]))) == 1
+
+
+def test_a_token_of_somebody_else_or_of_another_bundle_is_told() -> None:
+    replay = of(reign("a", 1, 0))
+    assert len(list(unowned_tokens([act("b", 1, 1)], replay))) == 1
+    assert len(list(unowned_tokens([act("a", 1, 1, position=0x90000000)], replay))) == 1
+
+
+def test_an_act_after_the_end_of_the_node_is_told_unless_the_session_was_closed_by_force() -> None:
+    replay = of(reign("a", 1, 1000, 2000))
+    late = [act("a", 1, 2100)]
+    assert len(list(acts_past_the_lease(late, replay, 0, ()))) == 1
+    assert list(acts_past_the_lease(late, replay, 0, {1})) == []
+    # The clocks of the acts and of the servers start at different times.
+    assert list(acts_past_the_lease(late, replay, -500 * MS, ())) == []
+
+
+def test_a_takeover_within_the_grace_is_counted_and_a_return_is_not() -> None:
+    first = reign("a", 1, 0, 1000)
+    first.is_expired = True
+    assert early_takeovers(of(first, reign("b", 2, 1500)), grace_ms=2000) == 1
+    assert early_takeovers(of(first, reign("a", 2, 1500)), grace_ms=2000) == 0
+    assert early_takeovers(of(first, reign("b", 2, 3500)), grace_ms=2000) == 0
+
+
+def test_only_the_first_of_many_are_told() -> None:
+    assert 0 < len(some(str(number) for number in range(1000))) < 20
