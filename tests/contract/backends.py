@@ -3,6 +3,8 @@
 from contextlib import AsyncExitStack
 from typing import Protocol
 
+from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
@@ -84,6 +86,32 @@ class ZooKeeperBackend:
     def cut(self, store: MetadataStore) -> None:
         assert isinstance(store, ZooKeeperStore)
         store.abort_connection()
+
+
+class BatchedBackend:
+    """The stores of another backend, each behind lanes and batches."""
+
+    def __init__(self, inner: Backend) -> None:
+        self._inner = inner
+        self._stores: dict[MetadataStore, MetadataStore] = {}
+
+    async def open(self, session_timeout_s: float, operation_timeout_s: float) -> MetadataStore:
+        store = await self._inner.open(session_timeout_s, operation_timeout_s)
+        assert isinstance(store, MemoryStore | ZooKeeperStore)
+        batched = BatchedStore(store, BatchRules(operation_timeout_s=operation_timeout_s))
+        self._stores[batched] = store
+        return batched
+
+    async def close(self) -> None:
+        for store in self._stores:
+            await store.close()
+        await self._inner.close()
+
+    async def expire(self, store: MetadataStore) -> None:
+        await self._inner.expire(self._stores[store])
+
+    def cut(self, store: MetadataStore) -> None:
+        self._inner.cut(self._stores[store])
 
 
 class Heard:

@@ -6,7 +6,7 @@ from typing import Protocol
 import pytest
 
 from broker_ctl.store.interface import MetadataStore
-from tests.contract.backends import Backend, MemoryBackend, ZooKeeperBackend
+from tests.contract.backends import Backend, BatchedBackend, MemoryBackend, ZooKeeperBackend
 
 
 class OpenStore(Protocol):
@@ -17,12 +17,14 @@ class OpenStore(Protocol):
     ) -> Awaitable[MetadataStore]: ...
 
 
-@pytest.fixture(params=["memory", "zookeeper"])
+@pytest.fixture(params=["memory", "zookeeper", "batched-memory", "batched-zookeeper"])
 def new_backend(request: pytest.FixtureRequest) -> Backend:
-    if request.param == "memory":
-        return MemoryBackend()
-    hosts: str = request.getfixturevalue("zookeeper").connect_string
-    return ZooKeeperBackend(hosts, request.getfixturevalue("chroot"))
+    kind: str = request.param
+    backend: Backend = MemoryBackend()
+    if kind.endswith("zookeeper"):
+        hosts: str = request.getfixturevalue("zookeeper").connect_string
+        backend = ZooKeeperBackend(hosts, request.getfixturevalue("chroot"))
+    return BatchedBackend(backend) if kind.startswith("batched") else backend
 
 
 @pytest.fixture

@@ -119,6 +119,7 @@ async def test_a_write_cut_before_it_was_executed_is_sent_again(rig: Rig) -> Non
 
 async def test_a_write_whose_reply_was_cut_is_not_done_twice(rig: Rig) -> None:
     await rig.other.create("/a")
+    await rig.store.sync("/")
     change = await rig.stop_after(1, rig.store.set("/a", b"1"))
     assert await rig.other.exists("/a") is not None
     await rig.cut()
@@ -146,6 +147,7 @@ async def test_a_write_whose_trace_was_written_over_is_ambiguous(rig: Rig) -> No
 
 async def test_a_refusal_whose_reply_was_cut_is_asked_for_again(rig: Rig) -> None:
     await rig.other.create("/a")
+    await rig.store.sync("/")
     change = await rig.stop_after(1, rig.store.set("/a", b"1", 1))
     await rig.other.set("/a", b"2")
     await rig.cut()
@@ -285,9 +287,24 @@ async def test_a_persistent_write_is_found_out_in_the_next_session(
     messages: int,
 ) -> None:
     await rig.other.create("/a")
+    await rig.store.sync("/")
     change = await rig.stop_after(messages, rig.store.set("/a", b"1", 0))
     await rig.lose_session()
-    assert await change == await rig.other.exists("/a")
+    stat = await rig.other.exists("/a")
+    assert stat is not None
+    assert stat.version == messages
+    if messages:
+        assert await change == stat
+    else:
+        # It was asked for in the name of a session that is gone.
+        assert isinstance(await change, SessionExpired)
+
+
+async def test_a_write_to_a_node_that_was_never_seen_cannot_be_found_out(rig: Rig) -> None:
+    await rig.other.create("/a")
+    change = await rig.stop_after(0, rig.store.set("/a", b"1"))
+    await rig.cut()
+    assert isinstance(await change, Ambiguous)
 
 
 async def test_a_connection_that_takes_the_session_over_ends_the_other(rig: Rig) -> None:
@@ -380,11 +397,13 @@ class Counters:
             await asyncio.sleep(0)
 
     async def count(self, store: MemoryStore) -> None:
-        for _ in range(20):
+        for number in range(20):
             node = await store.get("/n")
             assert node is not None
             try:
-                stat = await store.set("/n", b"", node.stat.version)
+                # Whoever wants to know his own write from another's signs it.
+                signed = f"{self.stores.index(store)} {number}".encode()
+                stat = await store.set("/n", signed, node.stat.version)
             except (BadVersion, Ambiguous):
                 # Somebody wrote meanwhile; whether ours was done before theirs is not counted.
                 continue

@@ -1,0 +1,259 @@
+"""When batches leave, on a virtual clock."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker_ctl.store.batching.lane import Lane
+from broker_ctl.store.batching.rules import BatchRules
+from tests.support.virtual_time import VirtualLoop, in_virtual_time
+
+DELAY_S = 0.005
+ADAPTIVE = BatchRules(max_operations=4, max_in_flight=2)
+FIXED = BatchRules(is_adaptive=False, max_operations=4, max_in_flight=2)
+MOST_BYTES = 100.0
+
+
+@dataclass
+class Track:
+    """A lane, and what left it when."""
+
+    rules: BatchRules
+    left: list[tuple[float, list[str]]] = field(default_factory=list)
+    put_s: dict[str, float] = field(default_factory=dict)
+    waits_s: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lane: Lane[Any] = Lane(self.rules, MOST_BYTES, cut=self._cut, send=self._send)
+        self._begin_s = self.now_s()
+
+    @staticmethod
+    def now_s() -> float:
+        return asyncio.get_running_loop().time()
+
+    @property
+    def age_s(self) -> float:
+        return round(self.now_s() - self._begin_s, 6)
+
+    def put(self, *names: str, size_bytes: float = 1.0) -> None:
+        for name in names:
+            self.put_s[name] = self.now_s()
+            self.lane.put(SimpleNamespace(name=name, size_bytes=size_bytes))
+
+    def batches(self) -> list[str]:
+        return ["".join(names) for _, names in self.left]
+
+    def _cut(self, queue: deque[Any]) -> list[Any]:
+        batch: list[Any] = []
+        while queue and len(batch) < self.rules.max_operations:
+            entry = queue.popleft()
+            if entry.name.startswith("-"):  # given up
+                self.lane.passed_over(entry)
+            else:
+                batch.append(entry)
+        return batch
+
+    def _send(self, batch: list[Any]) -> None:
+        assert batch
+        assert self.lane.in_flight <= self.rules.max_in_flight
+        self.left.append((self.age_s, [entry.name for entry in batch]))
+        self.waits_s += [self.now_s() - self.put_s[entry.name] for entry in batch]
+
+
+@in_virtual_time
+async def test_on_a_quiet_lane_what_is_asked_in_one_turn_leaves_together_and_at_once() -> None:
+    track = Track(ADAPTIVE)
+    track.put("a", "b")
+    assert track.left == []
+    await asyncio.sleep(0)
+    assert track.left == [(0.0, ["a", "b"])]
+
+
+@in_virtual_time
+async def test_while_one_is_on_its_way_the_next_leaves_on_its_reply() -> None:
+    track = Track(ADAPTIVE)
+    track.put("a")
+    await asyncio.sleep(0.001)
+    track.put("b")
+    await asyncio.sleep(0.001)
+    track.put("c")
+    assert track.batches() == ["a"]
+    track.lane.answered()
+    assert track.left[1:] == [(0.002, ["b", "c"])]
+
+
+@in_virtual_time
+async def test_or_when_the_oldest_has_waited_long_enough() -> None:
+    track = Track(ADAPTIVE)
+    track.put("a")
+    await asyncio.sleep(0.001)
+    track.put("b")
+    await asyncio.sleep(0.004)
+    track.put("c")
+    await asyncio.sleep(0.002)
+    assert track.left[1:] == [(0.006, ["b", "c"])]
+
+
+@in_virtual_time
+async def test_or_when_a_batch_is_full() -> None:
+    track = Track(ADAPTIVE)
+    track.put("a")
+    await asyncio.sleep(0.001)
+    track.put(*"bcde")
+    await asyncio.sleep(0)
+    assert track.left[1:] == [(0.001, ["b", "c", "d", "e"])]
+    track.lane.answered()
+    track.put("f", size_bytes=MOST_BYTES)
+    await asyncio.sleep(0)
+    assert track.batches() == ["a", "bcde", "f"]
+
+
+@in_virtual_time
+async def test_beyond_the_bound_everything_waits_for_a_reply() -> None:
+    for rules in (ADAPTIVE, FIXED):
+        track = Track(rules)
+        track.put(*"abcd")
+        await asyncio.sleep(0)
+        track.put(*"efgh")
+        await asyncio.sleep(0)
+        assert track.batches() == ["abcd", "efgh"]
+        track.put(*"ijklm")
+        await asyncio.sleep(1.0)
+        assert track.batches() == ["abcd", "efgh"]
+        track.lane.answered()
+        assert track.batches() == ["abcd", "efgh", "ijkl"]
+        track.lane.answered()
+        assert track.batches() == ["abcd", "efgh", "ijkl", "m"]
+
+
+@in_virtual_time
+async def test_with_a_fixed_delay_nothing_leaves_at_once_nor_on_a_reply() -> None:
+    track = Track(FIXED)
+    track.put("a")
+    await asyncio.sleep(0.004)
+    assert track.left == []
+    await asyncio.sleep(0.002)
+    assert track.left == [(0.005, ["a"])]
+    track.put("b")
+    track.lane.answered()
+    await asyncio.sleep(0.004)
+    assert len(track.left) == 1
+    await asyncio.sleep(0.002)
+    assert track.left[1:] == [(0.011, ["b"])]
+
+
+@in_virtual_time
+async def test_with_a_fixed_delay_what_the_bound_held_back_leaves_with_the_reply() -> None:
+    track = Track(FIXED)
+    for name in "ab":
+        track.put(name)
+        await asyncio.sleep(0.006)
+    track.put("c")
+    await asyncio.sleep(0.006)
+    track.put("d")
+    assert track.batches() == ["a", "b"]
+    track.lane.answered()
+    assert track.batches() == ["a", "b", "cd"]
+
+
+@in_virtual_time
+async def test_what_was_given_up_fills_no_batch() -> None:
+    track = Track(BatchRules(max_operations=4, max_in_flight=3))
+    track.put(*"abcd")
+    await asyncio.sleep(0)
+    track.put("-1", "-2", size_bytes=MOST_BYTES / 2)
+    await asyncio.sleep(0)
+    track.put(*"efghi")
+    await asyncio.sleep(0)
+    assert track.batches() == ["abcd", "efgh", "i"]
+    track.lane.answered()
+    track.put("-3", "j", *"klmn", size_bytes=MOST_BYTES / 5)
+    await asyncio.sleep(0)
+    assert track.lane.in_flight == 3
+    assert track.lane._size_bytes == MOST_BYTES / 5 * len(track.lane)
+
+
+@in_virtual_time
+async def test_no_timer_runs_on_an_empty_lane() -> None:
+    track = Track(ADAPTIVE)
+    track.put("a")
+    await asyncio.sleep(0.001)
+    track.put("b")
+    track.lane.answered()
+    assert track.lane._timer is None
+    assert track.lane._soon is None
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from([1.0, 30.0, 120.0])),
+        st.tuples(st.just("reply"), st.just(0.0)),
+        st.tuples(st.just("wait"), st.sampled_from([0.0, 0.001, 0.004, 0.006])),
+    ),
+    max_size=60,
+)
+
+
+@settings(deadline=None)
+@given(
+    steps=STEPS,
+    is_adaptive=st.booleans(),
+    most=st.integers(1, 5),
+    bound=st.integers(1, 3),
+)
+def test_everything_leaves_once_and_in_order_and_never_more_than_the_bound(
+    steps: list[tuple[str, float]], is_adaptive: bool, most: int, bound: int
+) -> None:
+    rules = BatchRules(is_adaptive=is_adaptive, max_operations=most, max_in_flight=bound)
+
+    async def scenario() -> None:
+        track = Track(rules)
+        lane, number = track.lane, 0
+        for step, amount in steps:
+            if step == "put":
+                track.put(str(number), size_bytes=amount)
+                number += 1
+            elif step == "reply" and lane.in_flight:
+                lane.answered()
+            elif step == "wait":
+                await asyncio.sleep(amount)
+        # Replies, and the delay, are all that it takes to empty the lane.
+        for _ in range(number + bound):
+            await asyncio.sleep(DELAY_S * 1.01)
+            if lane.in_flight:
+                lane.answered()
+        assert [name for _, names in track.left for name in names] == [
+            str(n) for n in range(number)
+        ]
+        assert lane.in_flight == 0
+        assert lane._timer is None
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(scenario())
+
+
+@settings(deadline=None)
+@given(steps=STEPS, is_adaptive=st.booleans(), most=st.integers(1, 5))
+def test_nothing_waits_longer_than_the_delay_while_the_bound_allows_it(
+    steps: list[tuple[str, float]], is_adaptive: bool, most: int
+) -> None:
+    rules = BatchRules(is_adaptive=is_adaptive, max_operations=most, max_in_flight=1000)
+
+    async def scenario() -> None:
+        track = Track(rules)
+        for number, (step, amount) in enumerate(steps):
+            if step == "put":
+                track.put(str(number), size_bytes=amount)
+            elif step == "wait":
+                await asyncio.sleep(amount)
+        await asyncio.sleep(DELAY_S * 1.01)
+        assert len(track.lane) == 0
+        assert max(track.waits_s, default=0.0) <= DELAY_S + 1e-9
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(scenario())
