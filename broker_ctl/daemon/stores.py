@@ -3,12 +3,37 @@
 import random
 import ssl
 from pathlib import Path
+from typing import Protocol
 
+from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.metadata import BatchFlush
 from broker_ctl.settings.root import Settings
+from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.store import BatchedStore
+from broker_ctl.store.interface import BulkStore, MetadataStore
+from broker_ctl.store.measured import MeasuredStore
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+
+
+class OwnStore(BulkStore, Protocol):
+    """A store for whoever opens and closes it."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests go out at once."""
+        ...
+
+    @property
+    def session_password(self) -> bytes:
+        """What, with the id, takes the session up again."""
+        ...
+
+    async def start(self) -> None:
+        """Connect in the background."""
+        ...
 
 
 def read_secret(path: Path, key: str) -> bytes:
@@ -44,6 +69,38 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     return context
 
 
+def open_stores(
+    settings: Settings,
+    draws: random.Random,
+    instruments: StoreInstruments,
+    reattach: tuple[int, bytes],
+) -> tuple[OwnStore, OwnStore]:
+    """The store of the brokers, and that of the configuration, which may be the same.
+
+    Raises:
+        StartError: the store is not set, or a file cannot be read.
+    """
+    metadata = settings.metadata
+    if metadata.store_url is None or metadata.configuration_url is None:
+        raise StartError("metadataStoreUrl is not set")
+    store = open_store(
+        settings,
+        metadata.store_url,
+        "metadata-store",
+        draws,
+        instruments=instruments,
+        reattach=reattach,
+        max_retries=settings.session.reconnect_max_retries,
+    )
+    if metadata.configuration_url == metadata.store_url:
+        return store, store
+    # Nothing is owned there, so an outage of it never ends the process.
+    name = "configuration-metadata-store"
+    return store, open_store(
+        settings, metadata.configuration_url, name, draws, instruments=instruments
+    )
+
+
 def open_store(
     settings: Settings,
     url: StoreUrl,
@@ -60,6 +117,10 @@ def open_store(
     if zookeeper.auth_digest_file is not None:
         digest = read_secret(zookeeper.auth_digest_file, "zookeeperAuthDigestFile")
     session_id, password = reattach
+
+    def waited(wait_s: float) -> None:
+        instruments.queue_wait_ms.observe(wait_s * 1000, name)
+
     return ZooKeeperStore(
         StoreOptions(
             hosts=",".join(str(server) for server in url.servers),
@@ -74,7 +135,30 @@ def open_store(
             session_id=session_id,
             password=password,
             max_retries=max_retries,
-            on_sent=lambda wait_s: instruments.queue_wait_ms.observe(wait_s * 1000, name),
+            # In batches a request waits before the line, which is measured there.
+            on_sent=None if metadata.batching_enabled else waited,
+            on_reply=lambda request, took_s: instruments.round_trip_ms.observe(
+                took_s * 1000, name, request
+            ),
+            on_resolved=instruments.ambiguous_results.add,
         ),
         draws,
     )
+
+
+def gathering(
+    store: BulkStore, settings: Settings, instruments: StoreInstruments, clock: Clock
+) -> MetadataStore:
+    """``store`` for all who may wait for one another."""
+    metadata = settings.metadata
+    if not metadata.batching_enabled:
+        return MeasuredStore(store, instruments, clock)
+    rules = BatchRules(
+        is_adaptive=metadata.batching_flush is BatchFlush.ADAPTIVE,
+        max_delay_s=metadata.batching_max_delay_s,
+        max_operations=metadata.batching_max_operations,
+        max_bytes=metadata.batching_max_size_bytes,
+        max_frame_bytes=settings.zookeeper.jute_max_buffer_bytes,
+        operation_timeout_s=metadata.operation_timeout_s,
+    )
+    return BatchedStore(store, rules, clock, instruments)

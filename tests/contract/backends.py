@@ -9,6 +9,7 @@ from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.support.virtual_time import LoopClock
 from tests.support.zookeeper import expire_session
 
 
@@ -98,7 +99,9 @@ class BatchedBackend:
     async def open(self, session_timeout_s: float, operation_timeout_s: float) -> MetadataStore:
         store = await self._inner.open(session_timeout_s, operation_timeout_s)
         assert isinstance(store, MemoryStore | ZooKeeperStore)
-        batched = BatchedStore(store, BatchRules(operation_timeout_s=operation_timeout_s))
+        batched = BatchedStore(
+            store, BatchRules(operation_timeout_s=operation_timeout_s), LoopClock()
+        )
         self._stores[batched] = store
         return batched
 

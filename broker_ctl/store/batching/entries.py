@@ -29,7 +29,7 @@ class Entry:
 
     Attributes:
         future: settled once, with what the caller is told.
-        made_s: when, on the loop's clock.
+        made_s: when, on the clock of the store.
         size_bytes: its part of a request, or of a reply where that is larger.
         turns: paths on which others are before it.
     """

@@ -77,12 +77,6 @@ class Lane(Generic[E]):
         """``cut`` took it out of the queue for nobody."""
         self._size_bytes -= entry.size_bytes
 
-    def clear(self) -> None:
-        """Nothing waits any more."""
-        self._queue.clear()
-        self._size_bytes = 0.0
-        self._stop_waiting()
-
     def _delay_over(self) -> None:
         self._timer = None
         self._flush()

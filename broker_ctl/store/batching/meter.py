@@ -1,15 +1,23 @@
 """What batches tell of themselves (reference: metadata-store 1.7)."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
+from broker_ctl.clock import Clock
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.store.batching.entries import Entry
 
 
 class Meter:
-    """The series of one store, bound to its name once."""
+    """The series of one store, bound to its name once.
 
-    def __init__(self, instruments: StoreInstruments, name: str) -> None:
+    On the clock of the process: a loop's own time stands still within a turn, and uvloop's counts
+    whole milliseconds.
+    """
+
+    def __init__(self, instruments: StoreInstruments, name: str, clock: Clock) -> None:
+        self._clock = clock
         self._queue_wait = instruments.queue_wait_ms.labelled(name)
         self._execute = instruments.execute_ms.labelled(name)
         self._batch_size = instruments.batch_size.labelled(name)
@@ -24,23 +32,35 @@ class Meter:
         self._rollbacks = instruments.multi_rollbacks
         self._name = name
 
-    def sent(self, batch: Sequence[Entry], now_s: float) -> None:
-        """A batch leaves."""
-        self._batch_size.observe(len(batch))
-        self._queue_wait.observe_many([(now_s - entry.made_s) * 1000 for entry in batch])
+    @contextmanager
+    def sending(self, batch: Sequence[Entry]) -> Iterator[None]:
+        """Around the start of the task that packs a batch and hands it to the connection.
 
-    def handed_over(self, took_s: float) -> None:
-        """How long it took to hand a batch to the connection."""
-        self._execute.observe(took_s * 1000)
+        A loop runs what is ready in order, so what is scheduled before and after the task finds
+        the clock as its first step begins and ends.
+        """
+        loop, began_s = asyncio.get_running_loop(), 0.0
 
-    def answered(self, kind: str, entries: Iterable[Entry], now_s: float) -> None:
+        def begin() -> None:
+            nonlocal began_s
+            began_s = self._clock.now_s()
+            self._batch_size.observe(len(batch))
+            self._queue_wait.observe_many([(began_s - entry.made_s) * 1000 for entry in batch])
+
+        def end() -> None:
+            self._execute.observe((self._clock.now_s() - began_s) * 1000)
+
+        loop.call_soon(begin)
+        yield
+        loop.call_soon(end)
+
+    def answered(self, kind: str, entries: Iterable[Entry]) -> None:
         """Requests of one kind have their answers."""
-        waits = [(now_s - entry.made_s) * 1000 for entry in entries]
-        self._latency[kind, True].observe_many(waits)
+        self._latency[kind, True].observe_many(self._took_ms(entries))
 
-    def failed(self, kind: str, entry: Entry, now_s: float) -> None:
-        """A request ended in an error."""
-        self._latency[kind, False].observe((now_s - entry.made_s) * 1000)
+    def failed(self, kind: str, entries: Iterable[Entry]) -> None:
+        """Requests of one kind ended in an error."""
+        self._latency[kind, False].observe_many(self._took_ms(entries))
 
     def wrote(self, size_bytes: int) -> None:
         """Values were written."""
@@ -49,3 +69,7 @@ class Meter:
     def rolled_back(self) -> None:
         """A batch was refused because of one of its writes."""
         self._rollbacks.add(self._name)
+
+    def _took_ms(self, entries: Iterable[Entry]) -> list[float]:
+        now_s = self._clock.now_s()
+        return [(now_s - entry.made_s) * 1000 for entry in entries]

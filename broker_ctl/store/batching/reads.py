@@ -1,20 +1,18 @@
 """The lane of reads."""
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from broker_ctl.errors import StoreError
 from broker_ctl.store.batching.entries import OVERHEAD_BYTES, ReadEntry
 from broker_ctl.store.batching.lane import Lane
 from broker_ctl.store.batching.meter import Meter
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.parts import Parts
 from broker_ctl.store.batching.settling import Settling
 from broker_ctl.store.batching.sizes import RESULT_BYTES, ReplySizes
-from broker_ctl.store.batching.waiting import Waiting
-from broker_ctl.store.interface import Answer, Aspect, BulkStore, Versioned
-from broker_ctl.tasks import TaskScope
+from broker_ctl.store.interface import Answer, Aspect, Versioned
 
 Answers = Sequence[Answer] | StoreError
 
@@ -24,22 +22,11 @@ _MOST_LESSONS: Final = 32
 class Reads:
     """Batches of reads, and their answers in the order in which they were asked for."""
 
-    def __init__(
-        self,
-        store: BulkStore,
-        rules: BatchRules,
-        *,
-        tasks: TaskScope,
-        waiting: Waiting,
-        leaves: Callable[[ReadEntry], None],
-        meter: Meter | None,
-    ) -> None:
-        self._store = store
-        self._rules = rules
-        self._tasks = tasks
-        self._waiting = waiting
-        self._meter = meter
+    def __init__(self, parts: Parts, leaves: Callable[[ReadEntry], None]) -> None:
+        rules = parts.rules
+        self._parts = parts
         self._sizes = ReplySizes()
+        self._name_sizes = ReplySizes()  # of lists of children, which say nothing of payloads
         # Half: the estimate of the other half may be as wrong as it likes.
         self._most_reply_bytes = rules.max_frame_bytes / 2
         self.lane = Lane[ReadEntry](rules, self._most_reply_bytes, cut=self._cut, send=self._start)
@@ -52,14 +39,15 @@ class Reads:
 
     def put(self, entry: ReadEntry) -> None:
         """Read with the next batch; it is the entry's turn on its path."""
-        kind = entry.kind = self._sizes.kind(entry.path)
+        is_list = entry.aspect is Aspect.CHILDREN
+        kind = entry.kind = (self._name_sizes if is_list else self._sizes).kind(entry.path)
         entry.size_bytes = RESULT_BYTES + kind.likely_bytes
         self.lane.put(entry)
 
     def _cut(self, queue: deque[ReadEntry]) -> list[ReadEntry]:
         batch: list[ReadEntry] = []
         request_bytes, reply_bytes = 0, 0.0
-        most, most_bytes = self._rules.max_operations, self._rules.max_bytes
+        most, most_bytes = self._parts.rules.max_operations, self._parts.rules.max_bytes
         while queue and len(batch) < most:
             entry = queue[0]
             if entry.future.done():  # given up while it waited
@@ -70,27 +58,24 @@ class Reads:
             if batch and (request_bytes > most_bytes or reply_bytes > self._most_reply_bytes):
                 break
             batch.append(queue.popleft())
-        self._waiting.left(batch)
+        self._parts.waiting.left(batch)
         return batch
 
     def _pass_over(self, entry: ReadEntry) -> None:
         self.lane.passed_over(entry)
-        self._waiting.left((entry,))
+        self._parts.waiting.left((entry,))
         self._leaves(entry)
 
     def _start(self, batch: list[ReadEntry]) -> None:
-        loop = asyncio.get_running_loop()
+        parts = self._parts
         self._sent.append(batch)
-        if self._meter is not None:
-            self._meter.sent(batch, loop.time())
-        self._tasks.start(self._read(batch), "reads")
+        with parts.meter.sending(batch) if parts.meter else nullcontext():
+            parts.tasks.start(self._read(batch, parts.deadline_s(batch)), "reads")
 
-    async def _read(self, batch: list[ReadEntry]) -> None:
+    async def _read(self, batch: list[ReadEntry], deadline_s: float) -> None:
         answers: Answers = StoreError("the read was given up")
         try:
-            oldest_s = min(entry.made_s for entry in batch)
-            deadline_s = oldest_s + self._rules.operation_timeout_s
-            answers = await self._store.read_many(batch, deadline_s)
+            answers = await self._parts.store.read_many(batch, deadline_s)
         except StoreError as error:
             answers = error
         finally:
@@ -124,18 +109,14 @@ class Reads:
             elif not entry.future.done():
                 entry.future.set_result(answer)
             self._leaves(entry)
-        if self._meter is not None:
-            self._measure(settled, self._meter)
+        if self._parts.meter is not None:
+            _measure(settled, self._parts.meter)
 
-    @staticmethod
-    def _measure(settled: Sequence[tuple[ReadEntry, Answer]], meter: Meter) -> None:
-        now_s = asyncio.get_running_loop().time()
-        answered: list[ReadEntry] = []
-        for entry, answer in settled:
-            if entry.aspect is not Aspect.NODE:
-                continue  # Pulsar times gets only
-            if isinstance(answer, StoreError):
-                meter.failed("get", entry, now_s)
-            else:
-                answered.append(entry)
-        meter.answered("get", answered, now_s)
+
+def _measure(settled: Sequence[tuple[ReadEntry, Answer]], meter: Meter) -> None:
+    # Pulsar times gets, and no other reads.
+    gets = [(entry, answer) for entry, answer in settled if entry.aspect is Aspect.NODE]
+    failed = [entry for entry, answer in gets if isinstance(answer, StoreError)]
+    if failed:
+        meter.failed("get", failed)
+    meter.answered("get", [entry for entry, answer in gets if not isinstance(answer, StoreError)])

@@ -12,11 +12,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from broker_ctl.clock import Clock
 from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.store.batching.entries import ReadEntry, WriteEntry
 from broker_ctl.store.batching.meter import Meter
 from broker_ctl.store.batching.order import PathOrder
+from broker_ctl.store.batching.parts import Parts
 from broker_ctl.store.batching.reads import Reads
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.waiting import Waiting
@@ -49,19 +51,25 @@ class BatchedStore:
         self,
         store: BulkStore,
         rules: BatchRules,
+        clock: Clock,
         instruments: StoreInstruments | None = None,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._tasks = TaskScope(f"{store.name}-batch-flusher")
         self._order = PathOrder[ReadEntry | WriteEntry]()
-        self._waiting = Waiting(rules.max_waiting, rules.operation_timeout_s)
-        meter = Meter(instruments, store.name) if instruments is not None else None
-        self._reads = Reads(
-            store, rules, tasks=self._tasks, waiting=self._waiting, leaves=self._leave, meter=meter
+        self._waiting = Waiting(rules.max_waiting, rules.operation_timeout_s, clock)
+        meter = Meter(instruments, store.name, clock) if instruments is not None else None
+        parts = Parts(
+            store=store,
+            rules=rules,
+            clock=clock,
+            tasks=self._tasks,
+            waiting=self._waiting,
+            meter=meter,
         )
-        self._writes = Writes(
-            store, rules, tasks=self._tasks, waiting=self._waiting, leaves=self._leave, meter=meter
-        )
+        self._reads = Reads(parts, self._leave)
+        self._writes = Writes(parts, self._leave)
         store.listen(self._heard)
 
     @property
@@ -217,7 +225,7 @@ class BatchedStore:
 
     def _read(self, path: str, aspect: Aspect) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
-        entry = ReadEntry(path, aspect, loop.create_future(), loop.time())
+        entry = ReadEntry(path, aspect, loop.create_future(), self._clock.now_s())
         self._waiting.add(entry)
         if self._order.share(path) or self._order.enter(entry):
             self._reads.put(entry)
@@ -231,7 +239,7 @@ class BatchedStore:
         makes_parents: bool = False,
     ) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
-        future, made_s = loop.create_future(), loop.time()
+        future, made_s = loop.create_future(), self._clock.now_s()
         entry = WriteEntry(operations, future, made_s, is_transaction=is_transaction)
         entry.makes_parents = makes_parents
         self._waiting.add(entry)

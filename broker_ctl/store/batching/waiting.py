@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from broker_ctl.clock import Clock
 from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, StoreError, Throttled
 from broker_ctl.store.batching.entries import Entry, WriteEntry
 
@@ -14,7 +15,8 @@ _LOOKS: Final = 20
 class Waiting:
     """Requests in the order in which they were made, wherever they wait."""
 
-    def __init__(self, most: int, longest_s: float) -> None:
+    def __init__(self, most: int, longest_s: float, clock: Clock) -> None:
+        self._clock = clock
         self._most = most
         self._longest_s = longest_s
         self._entries: dict[Entry, None] = {}
@@ -69,7 +71,7 @@ class Waiting:
 
     def _fail_late(self) -> None:
         self._look = None
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._clock.now_s()
         while self._entries:
             entry = next(iter(self._entries))
             if now_s - entry.made_s < self._longest_s:

@@ -9,8 +9,9 @@ Reference: metadata-store 0.8, 1.4, 1.5.
 """
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from broker_ctl.errors import (
     Ambiguous,
@@ -23,18 +24,15 @@ from broker_ctl.errors import (
 from broker_ctl.store.batching.entries import WriteEntry
 from broker_ctl.store.batching.lane import Lane
 from broker_ctl.store.batching.meter import Meter
-from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.parts import Parts
 from broker_ctl.store.batching.settling import Settling
-from broker_ctl.store.batching.waiting import Waiting
 from broker_ctl.store.interface import (
-    BulkStore,
     Create,
     Delete,
     Operation,
     Outcome,
     SetData,
 )
-from broker_ctl.tasks import TaskScope
 
 # A write, and what became of its changes.
 Settled = tuple[WriteEntry, Sequence[Outcome] | StoreError]
@@ -60,22 +58,10 @@ class _Round:
 class Writes:
     """Batches of writes, and what became of each."""
 
-    def __init__(
-        self,
-        store: BulkStore,
-        rules: BatchRules,
-        *,
-        tasks: TaskScope,
-        waiting: Waiting,
-        leaves: Callable[[WriteEntry], None],
-        meter: Meter | None,
-    ) -> None:
-        self._store = store
-        self._rules = rules
-        self._tasks = tasks
-        self._waiting = waiting
+    def __init__(self, parts: Parts, leaves: Callable[[WriteEntry], None]) -> None:
+        rules = parts.rules
+        self._parts = parts
         self._leaves = leaves
-        self._meter = meter
         self.lane = Lane[WriteEntry](rules, rules.max_bytes, cut=self._cut, send=self._start)
         self._settling = Settling[Settled](self._settle)
 
@@ -86,7 +72,11 @@ class Writes:
     def _cut(self, queue: deque[WriteEntry]) -> list[WriteEntry]:
         batch: list[WriteEntry] = []
         others: list[WriteEntry] = []
-        size_bytes, most, most_bytes = 0.0, self._rules.max_operations, self._rules.max_bytes
+        size_bytes, most, most_bytes = (
+            0.0,
+            self._parts.rules.max_operations,
+            self._parts.rules.max_bytes,
+        )
         # Where everybody has a company of his own, no more are looked at than a batch could hold.
         while queue and len(batch) < most and len(others) < most:
             entry = queue[0]
@@ -104,21 +94,20 @@ class Writes:
                     break
         # They keep their places: on their paths nobody of this batch is before them.
         queue.extendleft(reversed(others))
-        self._waiting.left(batch)
+        self._parts.waiting.left(batch)
         return batch
 
     def _pass_over(self, entry: WriteEntry) -> None:
         self.lane.passed_over(entry)
-        self._waiting.left((entry,))
+        self._parts.waiting.left((entry,))
         self._leaves(entry)
 
     def _start(self, batch: list[WriteEntry]) -> None:
-        if self._meter is not None:
-            self._meter.sent(batch, asyncio.get_running_loop().time())
-        rules, oldest_s = self._rules, min(entry.made_s for entry in batch)
-        deadline_s = oldest_s + rules.operation_timeout_s
-        terms = _Round(self._store.session_id, deadline_s, rules.max_in_flight)
-        self._tasks.start(self._write(batch, terms), "writes")
+        parts = self._parts
+        most = parts.rules.max_in_flight
+        terms = _Round(parts.store.session_id, parts.deadline_s(batch), most)
+        with parts.meter.sending(batch) if parts.meter else nullcontext():
+            parts.tasks.start(self._write(batch, terms), "writes")
 
     async def _write(self, batch: list[WriteEntry], terms: _Round) -> None:
         try:
@@ -133,7 +122,7 @@ class Writes:
         try:
             async with terms.room:
                 self._check_session(terms)
-                outcomes = await self._store.write_many((*checks, *changes), terms.deadline_s)
+                outcomes = await self._parts.store.write_many((*checks, *changes), terms.deadline_s)
         except MultiFailed as failed:
             await self._refused(batch, checks, failed, terms)
         except TooLarge as error:
@@ -145,7 +134,7 @@ class Writes:
 
     def _check_session(self, terms: _Round) -> None:
         # It may have waited for a reply, or for room, while the session ended.
-        if terms.session_id not in {0, self._store.session_id}:
+        if terms.session_id not in {0, self._parts.store.session_id}:
             raise SessionExpired("the session is lost in whose name it was to be sent")
 
     async def _refused(
@@ -155,8 +144,8 @@ class Writes:
         failed: MultiFailed,
         terms: _Round,
     ) -> None:
-        if self._meter is not None:
-            self._meter.rolled_back()
+        if self._parts.meter is not None:
+            self._parts.meter.rolled_back()
         if failed.index < len(checks):
             # The same check stands for all of them.
             for entry in batch:
@@ -172,10 +161,10 @@ class Writes:
         middle = (place + 1 + len(batch)) // 2
         rest = (batch[:place], batch[place + 1 : middle], batch[middle:])
         async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._refuse(entry, index, failed.cause, terms))
+            parts.create_task(self._refuse(entry, index, failed.cause, terms), name="refused")
             for part in rest:
                 if part:
-                    parts.create_task(self._send(part, terms))
+                    parts.create_task(self._send(part, terms), name="the rest")
 
     async def _send_again(
         self, batch: Sequence[WriteEntry], error: StoreError, terms: _Round
@@ -185,8 +174,8 @@ class Writes:
             return
         middle = len(batch) // 2
         async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._send(batch[:middle], terms))
-            parts.create_task(self._send(batch[middle:], terms))
+            parts.create_task(self._send(batch[:middle], terms), name="first half")
+            parts.create_task(self._send(batch[middle:], terms), name="second half")
 
     async def _refuse(
         self, entry: WriteEntry, index: int, cause: StoreError, terms: _Round
@@ -197,7 +186,7 @@ class Writes:
             before = len(entry.operations) - len(entry.changes)
             self._fail([entry], entry.refusal(before + index, cause))
             return
-        create, zxid = self._store.create, self._store.last_zxid
+        create, zxid = self._parts.store.create, self._parts.store.last_zxid
         try:
             async with asyncio.timeout_at(terms.deadline_s), terms.room:
                 self._check_session(terms)
@@ -236,28 +225,26 @@ class Writes:
             else:
                 entry.succeed(outcome)
             self._leaves(entry)
-        if self._meter is not None:
-            self._measure(settled, self._meter)
+        if self._parts.meter is not None:
+            _measure(settled, self._parts.meter)
 
-    @staticmethod
-    def _measure(settled: Sequence[Settled], meter: Meter) -> None:
-        now_s = asyncio.get_running_loop().time()
-        puts: list[WriteEntry] = []
-        deletions: list[WriteEntry] = []
-        size_bytes = 0
-        for entry, outcome in settled:
-            is_deletion = entry.is_single and isinstance(entry.operations[0], Delete)
-            if isinstance(outcome, StoreError):
-                meter.failed("del" if is_deletion else "put", entry, now_s)
-                continue
-            (deletions if is_deletion else puts).append(entry)
+
+def _measure(settled: Sequence[Settled], meter: Meter) -> None:
+    """As in Pulsar: deletions by themselves, all other writes as puts."""
+    ended: dict[tuple[str, bool], list[WriteEntry]] = defaultdict(list)
+    size_bytes = 0
+    for entry, outcome in settled:
+        is_deletion = entry.is_single and isinstance(entry.operations[0], Delete)
+        is_success = not isinstance(outcome, StoreError)
+        ended["del" if is_deletion else "put", is_success].append(entry)
+        if is_success:
             for operation in entry.operations:
                 if isinstance(operation, SetData | Create):
                     size_bytes += len(operation.data)
-        meter.answered("put", puts, now_s)
-        meter.answered("del", deletions, now_s)
-        if size_bytes:
-            meter.wrote(size_bytes)
+    for (kind, is_success), entries in ended.items():
+        (meter.answered if is_success else meter.failed)(kind, entries)
+    if size_bytes:
+        meter.wrote(size_bytes)
 
 
 def _transaction(batch: Sequence[WriteEntry]) -> tuple[tuple[Operation, ...], list[Operation]]:

@@ -10,6 +10,7 @@ from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import Answer, Create, Operation, Outcome, Read, Result
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
+from tests.support.virtual_time import LoopClock
 
 
 class SeenEnsemble(MemoryEnsemble):
@@ -101,7 +102,7 @@ async def bench(rules: BatchRules | None = None) -> AsyncIterator[Bench]:
         await built.transit()
 
     under = SeenStore(ensemble, transit, rules.operation_timeout_s)
-    built = Bench(ensemble, under, BatchedStore(under, rules), _at_once)
+    built = Bench(ensemble, under, BatchedStore(under, rules, LoopClock()), _at_once)
     await under.start()
     await under.wait_connected()
     try:

@@ -13,7 +13,7 @@ from broker_ctl.store.interface import Create, CreateMode
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from tests.store.batching.seen import bench
-from tests.support.virtual_time import in_virtual_time
+from tests.support.virtual_time import LoopClock, in_virtual_time
 
 FEW = BatchRules(max_in_flight=1, max_operations=2, max_waiting=10)
 
@@ -195,7 +195,7 @@ async def test_no_caller_is_forgotten_where_the_store_underneath_is_closed_alrea
     async with AsyncExitStack() as stack:
         under = MemoryStore(MemoryEnsemble())
         stack.push_async_callback(under.close)
-        store = BatchedStore(under, BatchRules())
+        store = BatchedStore(under, BatchRules(), LoopClock())
         await under.start()
         await under.wait_connected()
         await under.close()

@@ -15,6 +15,7 @@ from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.ensemble import SharedEnsemble
 from tests.support.fake_zookeeper import STAT, FakeZooKeeper, Peer, frame, reply
 from tests.support.proxy import Loss, Proxy, Way
+from tests.support.virtual_time import LoopClock
 from tests.support.waiting import eventually
 from tests.support.zookeeper import expire_session
 
@@ -37,7 +38,7 @@ async def opened(
     )
     under = ZooKeeperStore(options)
     rules = BatchRules(max_frame_bytes=max_frame_bytes, operation_timeout_s=TIMEOUT_S)
-    store = BatchedStore(under, rules)
+    store = BatchedStore(under, rules, LoopClock())
     await under.start()
     await under.wait_connected()
     try:
