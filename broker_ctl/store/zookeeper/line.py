@@ -1,11 +1,14 @@
 """The requests of one session in the order in which they were made, whatever carries them.
 
 A request waits in line while there is no connection, and while as many are on the wire as the
-bound allows. A caller that gives up takes its request out of the line; one that is on the wire
-keeps its place there until the reply comes, so that the bound holds for the server too.
+bound allows. What is asked again, because its connection has ended, has the place that it had:
+nobody who came later is answered before it. A caller that gives up takes its request out of the
+line; one that is on the wire keeps its place there until the reply comes, so that the bound holds
+for the server too.
 """
 
 import asyncio
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,8 +39,11 @@ class RequestLine:
     def __init__(self, max_in_flight: int, on_sent: Callable[[float], None] | None = None) -> None:
         self._max_in_flight = max_in_flight
         self._on_sent = on_sent
-        # Ordered as a queue, and a request in the middle can leave it at once.
-        self._waiting: OrderedDict[_Request, None] = OrderedDict()
+        # By place, and by turn within one. A request in the middle can leave at once.
+        self._waiting: OrderedDict[tuple[int, int], _Request] = OrderedDict()
+        self._newest = (0, 0)
+        self._is_sorted = True
+        self._numbers = itertools.count(1)
         self._connection: Connection | None = None
         self._session_id = 0
         self._closed_by: errors.StoreError | None = None
@@ -54,7 +60,11 @@ class RequestLine:
         sent = self._connection.in_flight if self._connection is not None else 0
         return sent + len(self._waiting)
 
-    async def call(self, call: wire.Call[T], timeout_s: float) -> T:
+    def next_place(self) -> int:
+        """The end of the line, to be kept by whoever may have to ask again."""
+        return next(self._numbers)
+
+    async def call(self, call: wire.Call[T], timeout_s: float, place: int | None = None) -> T:
         """Send one request and wait for its reply.
 
         Raises:
@@ -66,7 +76,11 @@ class RequestLine:
         self.check_open()
         loop = asyncio.get_running_loop()
         request = _Request(call, loop.create_future(), loop.time())
-        self._waiting[request] = None
+        number = next(self._numbers)
+        key = (number if place is None else place, number)
+        self._is_sorted = not self._waiting or (self._is_sorted and key > self._newest)
+        self._newest = key
+        self._waiting[key] = request
         try:
             async with asyncio.timeout(timeout_s):
                 self.send_waiting()
@@ -78,11 +92,14 @@ class RequestLine:
             raise _ambiguous(request, str(lost)) from None
         finally:
             if not request.is_sent:
-                self._waiting.pop(request, None)
+                self._waiting.pop(key, None)
 
     def send_waiting(self) -> None:
         """Put requests on the wire, the oldest first, as long as there is room."""
         connection = self._connection
+        if not self._is_sorted and connection is not None:
+            self._waiting = OrderedDict(sorted(self._waiting.items(), key=lambda item: item[0]))
+            self._is_sorted = True
         # A connection is closed a moment before its end is heard: keep them for the next one.
         while (
             self._waiting
@@ -90,7 +107,7 @@ class RequestLine:
             and not connection.is_closed
             and connection.in_flight < self._max_in_flight
         ):
-            request, _ = self._waiting.popitem(last=False)
+            _, request = self._waiting.popitem(last=False)
             if not request.future.done():
                 request.is_sent = True
                 request.session_id, request.zxid_before = self._session_id, self.last_zxid
@@ -126,7 +143,7 @@ class RequestLine:
         self.last_zxid = max(self.last_zxid, zxid)
 
     def _fail_waiting(self, error: errors.StoreError) -> None:
-        for request in self._waiting:
+        for request in self._waiting.values():
             if not request.future.done():
                 request.future.set_exception(_copy(error))
         self._waiting.clear()

@@ -81,38 +81,44 @@ class Requests:
         """When a request that is made now must have ended."""
         return asyncio.get_running_loop().time() + self._timeout_s
 
-    async def read(self, call: wire.Call[T], deadline_s: float | None = None) -> T:
+    async def read(
+        self, call: wire.Call[T], deadline_s: float | None = None, place: int | None = None
+    ) -> T:
         """Ask, as often as it takes, until the deadline."""
         loop = asyncio.get_running_loop()
         end_s = self.deadline_s() if deadline_s is None else deadline_s
+        place = self._session.next_place() if place is None else place
         while True:
             try:
-                return await self._session.call(call, end_s - loop.time())
+                return await self._session.call(call, end_s - loop.time(), place)
             except (errors.Throttled, errors.ConnectionLoss, errors.SessionExpired) as error:
                 await _before_next(error, end_s)
 
-    async def read_many(self, reads: Sequence[Read], deadline_s: float) -> list[Answer]:
+    async def read_many(
+        self, reads: Sequence[Read], deadline_s: float, place: int | None = None
+    ) -> list[Answer]:
         """See `BulkStore.read_many`."""
+        place = self._session.next_place() if place is None else place
         if len(reads) == 1:
-            return [await self._read_one(reads[0], deadline_s)]
+            return [await self._read_one(reads[0], deadline_s, place)]
         try:
-            return await self.read(wire.multi_read(reads, self._root), deadline_s)
+            return await self.read(wire.multi_read(reads, self._root), deadline_s, place)
         except errors.TooLarge:
-            # It has cost a connection, so the size is remembered. Both halves are sent now, before
-            # whatever was sent behind them and is asked again: the order of the reads stays.
+            # It has cost a connection, so the size is remembered. Both halves have the place of the
+            # whole, before whatever was sent behind it and is asked again.
             middle = len(reads) // 2
             self.most_reads = min(self.most_reads, middle)
             async with asyncio.TaskGroup() as halves:
-                first = halves.create_task(self.read_many(reads[:middle], deadline_s))
-                second = halves.create_task(self.read_many(reads[middle:], deadline_s))
+                first = halves.create_task(self.read_many(reads[:middle], deadline_s, place))
+                second = halves.create_task(self.read_many(reads[middle:], deadline_s, place))
             return first.result() + second.result()
         except errors.StoreError as error:
             return [error] * len(reads)
 
-    async def _read_one(self, read: Read, deadline_s: float) -> Answer:
+    async def _read_one(self, read: Read, deadline_s: float, place: int) -> Answer:
         call = _READS[read.aspect](read.path, self._root)
         try:
-            return await self.read(call, deadline_s)
+            return await self.read(call, deadline_s, place)
         except errors.NoNode:
             return [] if read.aspect is Aspect.CHILDREN else None
         except errors.StoreError as error:
@@ -263,5 +269,5 @@ async def _before_next(error: errors.StoreError, end_s: float) -> None:
     pause_s = _THROTTLE_PAUSE_S if isinstance(error, errors.Throttled) else 0.0
     if asyncio.get_running_loop().time() + pause_s >= end_s:
         raise error
-    # At least one turn: the parts of what was too large, for which the connection ended, go first.
+    # At least one turn: all that the connection has lost is back in line before any of it is sent.
     await asyncio.sleep(pause_s)

@@ -140,9 +140,13 @@ class Session:
             await self._connected.wait()
         self._line.check_open()
 
-    def call(self, call: wire.Call[T], timeout_s: float) -> Awaitable[T]:
+    def next_place(self) -> int:
+        """See `RequestLine.next_place`."""
+        return self._line.next_place()
+
+    def call(self, call: wire.Call[T], timeout_s: float, place: int | None = None) -> Awaitable[T]:
         """Send one request, over this or the next connection; see `RequestLine.call`."""
-        return self._line.call(call, timeout_s)
+        return self._line.call(call, timeout_s, place)
 
     async def close(self, *, end_session: bool) -> None:
         """Close for good. Without ``end_session`` the server keeps the session until it expires."""

@@ -117,6 +117,36 @@ async def test_no_more_requests_are_on_the_wire_than_the_bound_allows(
         await store.close(end_session=False)
 
 
+async def test_what_was_lost_with_its_connection_goes_before_what_came_later(
+    open_store: OpenStore,
+) -> None:
+    asked: list[bytes] = []
+    cut = asyncio.Event()
+
+    async def loses(peer: Peer) -> None:
+        peer.welcome(1)
+        for _ in range(2):
+            await peer.request()
+        await cut.wait()
+
+    async def answers(peer: Peer) -> None:
+        peer.welcome(1)
+        while True:
+            request = await peer.request()
+            asked.append(request.body[4:6])
+            peer.send(node_reply(request.xid, b"1"))
+
+    async with FakeZooKeeper.playing(loses, answers) as fake:
+        store = await open_store(fake.address, StoreOptions("", max_in_flight=2))
+        async with asyncio.TaskGroup() as tasks:
+            for path in ("/a", "/b", "/c"):
+                tasks.create_task(store.get(path), name=path)
+            await eventually(lambda: store.in_flight == 3)
+            cut.set()
+        assert asked == [b"/a", b"/b", b"/c"]
+        await store.close(end_session=False)
+
+
 async def test_what_waits_too_long_was_not_sent_and_leaves_nothing_behind(
     open_store: OpenStore,
     proxy: Proxy,
