@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.errors import BadVersion, NoNode, StoreError
@@ -20,12 +21,22 @@ _MAX_ENTRIES: Final = 10_000
 _RETRY_S: Final = 0.5
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entry:
+    """Which node is meant, and since when it has waited."""
+
+    czxid: int
+    queued_s: float
+
+
 class Deletions:
     """A bounded queue; the oldest entry is given up when it overflows, and counted."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        self._entries: OrderedDict[str, int] = OrderedDict()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._empty = asyncio.Event()
+        self._empty.set()
         self._wake = asyncio.Event()
         self._tasks = TaskScope("deletions")
         self.given_up = 0
@@ -38,13 +49,24 @@ class Deletions:
         """Stop; what is left ends with the session."""
         await self._tasks.close()
 
+    async def drain(self) -> None:
+        """Return once all of it is done or moot; the caller gives the deadline."""
+        await self._empty.wait()
+
+    @property
+    def age_s(self) -> float:
+        """How long the oldest entry has waited; 0 where none does."""
+        queued_s = min((entry.queued_s for entry in self._entries.values()), default=None)
+        return 0.0 if queued_s is None else asyncio.get_running_loop().time() - queued_s
+
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, path: str, czxid: int) -> None:
         """The node that was created at ``czxid`` must go; until it is gone, nobody may adopt it."""
-        self._entries[path] = czxid
+        self._entries[path] = _Entry(czxid, asyncio.get_running_loop().time())
         self._entries.move_to_end(path)
+        self._empty.clear()
         if len(self._entries) > _MAX_ENTRIES:
             dropped, _ = self._entries.popitem(last=False)
             self.given_up += 1
@@ -58,9 +80,9 @@ class Deletions:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            for path, czxid in list(self._entries.items()):
+            for path, entry in list(self._entries.items()):
                 try:
-                    await self._delete(path, czxid)
+                    await self._delete(path, entry.czxid)
                 except StoreError as error:
                     log.info("deleting %s: %s; trying again", path, error)
                     # The others go first: what is wrong may be with this one alone.
@@ -69,8 +91,10 @@ class Deletions:
                     self._wake.set()
                     break
                 # While it was deleted a newer node may have been queued on the same path.
-                if self._entries.get(path) == czxid:
+                if self._entries.get(path) is entry:
                     del self._entries[path]
+            if not self._entries:
+                self._empty.set()
             if self._wake.is_set():
                 await asyncio.sleep(_RETRY_S)
 

@@ -9,17 +9,16 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.coordination.seat import SeatNode
 from broker_ctl.coordination.session import SessionWatcher
-from broker_ctl.core.leadership import Action, Event, State, step
+from broker_ctl.core.leadership import STABLE_S, Action, Event, State, pause_s, step
 from broker_ctl.core.session import Action as SessionAction
-from broker_ctl.errors import AuthorityLost, StoreError
-from broker_ctl.store.interface import Check, MetadataStore, Operation
+from broker_ctl.errors import StoreError
+from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.paths import Seat
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
@@ -27,31 +26,8 @@ from broker_ctl.tasks import TaskScope
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.25
-_MAX_PAUSE_S: Final = 30.0
-_MAX_DOUBLINGS: Final = 10
-_STABLE_S: Final = 300.0
 _LOOK_AGAIN_S: Final = 5.0
 _LEAVE_S: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Leadership:
-    """One leading of one seat.
-
-    Attributes:
-        check: raises `AuthorityLost` where this leading has ended, or the lease has run out:
-            before each decision. While it is suspended the lease alone counts, and what is
-            written waits for the connection, and for the guard.
-    """
-
-    seat: Seat
-    epoch: int
-    check: Callable[[], None]
-
-    @property
-    def guard(self) -> Operation:
-        """Stands first in every transaction of this leader: it fails once another was elected."""
-        return Check(self.seat.epoch_path, self.epoch)
 
 
 class Election:
@@ -77,6 +53,7 @@ class Election:
         self._leadership: Leadership | None = None
         self._leader: LeaderBroker | None = None
         self._czxid = 0
+        self._cuts = 0
         self._work: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
         self._ended = asyncio.Event()
@@ -110,6 +87,7 @@ class Election:
     def session_changed(self, action: SessionAction) -> None:
         """Hear the session watcher; without authority the leader steps down at once."""
         if action is SessionAction.CONNECTION_LOST:
+            self._cuts += 1
             self._note(Event.CONNECTION_LOST)
         elif action is SessionAction.FENCE:
             self._note(Event.AUTHORITY_LOST)
@@ -117,10 +95,20 @@ class Election:
 
     def _note(self, event: Event) -> None:
         """An event whose actions wait for nobody; after the resignation nothing is news."""
-        if self._state is not State.RESIGNED:
-            self._state, actions = step(self._state, event)
-            if Action.STEP_DOWN in actions:
-                self._step_down()
+        if self._state is not State.RESIGNED and Action.STEP_DOWN in self._enter(event):
+            self._step_down()
+
+    def _enter(self, event: Event) -> tuple[Action, ...]:
+        """The next state, which whoever leads hears of; answers with what is to be done."""
+        before = self._state
+        self._state, actions = step(before, event)
+        if self._state is not before:
+            log.info("seat %s: %s -> %s (%s)", self._seat.name, before, self._state, event)
+        if self._leadership is not None and self._state is State.SUSPENDED:
+            self._leadership.suspend()
+        elif self._leadership is not None and self._state is State.LEADING:
+            self._leadership.resume()
+        return actions
 
     # Running.
 
@@ -182,14 +170,15 @@ class Election:
 
     async def _news(self) -> Event | None:
         """One read tells where this candidate stands; None: it was overtaken by the session."""
-        before = self._state
+        before, cuts = self._state, self._cuts
         if self._resigning.is_set():
             return Event.RESIGN
         is_leader = before in {State.LEADING, State.SUSPENDED}
         if is_leader and self._work is not None and self._work.done():
             return Event.FAILED
-        node = await self._seat_node.read()
-        if self._state is not before:
+        # Who comes back to lead on asks behind all that was committed while it was away.
+        node = await self._seat_node.read(is_synced=before is State.SUSPENDED)
+        if self._state is not before or self._cuts != cuts:
             # An answer from before the connection was lost must not make a suspended leader lead.
             self._look.set()
             return None
@@ -211,11 +200,7 @@ class Election:
         What waits is STAND and DELETE. Both are done in ELECTING or RESIGNED, in which nothing
         that the session tells leads to another state.
         """
-        before = self._state
-        self._state, actions = step(before, event)
-        if self._state is not before:
-            log.info("seat %s: %s -> %s (%s)", self._seat.name, before, self._state, event)
-        for action in actions:
+        for action in self._enter(event):
             match action:
                 case Action.STAND:
                     outcome = Event.WON if await self._stand() else Event.BEATEN
@@ -246,17 +231,13 @@ class Election:
     def _step_down(self) -> None:
         if self._leadership is None:
             return
-        is_stable = self._clock.now_s() - self._led_since_s > _STABLE_S
+        is_stable = self._clock.now_s() - self._led_since_s > STABLE_S
         self._setbacks = 0 if is_stable else self._setbacks + 1
+        self._leadership.end()
         self._leadership, self._czxid = None, 0
         if self._work is not None:
             self._work.cancel()
         self._look.set()
-
-    def _check(self, epoch: int) -> None:
-        if self._leadership is None or self._leadership.epoch != epoch:
-            raise AuthorityLost(f"{self._seat.name} is not led from here at epoch {epoch}")
-        self._watcher.check()
 
     # The seat.
 
@@ -266,14 +247,14 @@ class Election:
         self._look.set()
         if not await self._is_our_turn():
             return False
+        cuts = self._cuts
         claimed = await self._seat_node.claim()
-        # Meanwhile the lease may have run out: then the node is given back.
-        if claimed is None or not self._has_authority:
+        # Meanwhile the lease may have run out, or the connection be lost: the node is given back.
+        if claimed is None or not self._has_authority or self._cuts != cuts:
             return False
         self._leader, self._czxid = self._own, claimed.czxid
         self._led_since_s = self._clock.now_s()
-        check = partial(self._check, claimed.epoch)
-        self._leadership = Leadership(self._seat, claimed.epoch, check)
+        self._leadership = Leadership(self._seat, claimed.epoch, self._watcher.check)
         return True
 
     @property
@@ -282,15 +263,12 @@ class Election:
 
     async def _is_our_turn(self) -> bool:
         """After a setback others go first (reference 4.5: anti-flap); false: not now."""
-        pause_s = 0.0
-        if self._setbacks:
-            backoff_s = min(_RETRY_S * 2 ** min(self._setbacks, _MAX_DOUBLINGS), _MAX_PAUSE_S)
-            pause_s = backoff_s + self._draws.uniform(0, 1)
+        left_s = pause_s(self._setbacks, self._draws.uniform(0, 1))
         if not self._has_authority:
             # A seat that may not be used is only in the way of others.
-            pause_s = max(pause_s, _RETRY_S)
+            left_s = max(left_s, _RETRY_S)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
+            async with asyncio.timeout(left_s):
                 await self._resigning.wait()
         await self._wait_work()
         return self._has_authority and not self._resigning.is_set()

@@ -29,7 +29,8 @@ class _Pulse:
 class Heartbeats:
     """Beats while there is a session.
 
-    ``on_committed`` hears the session's epoch, and when the heartbeat was sent.
+    ``on_committed`` hears the session's epoch, and when the heartbeat was sent, of each that was
+    answered over the connection on which it was sent.
     """
 
     def __init__(
@@ -84,7 +85,11 @@ class Heartbeats:
                 log.debug("heartbeat %d: %s", self._count, error)
                 await asyncio.sleep(_RETRY_S)
                 continue
-            self._on_committed(pulse.epoch, sent_s)
+            # Over another connection than it was sent on: it was found by reading, or sent again.
+            # Which server took it when is not known then, so it proves nothing; the next one is
+            # sent at once, and does.
+            if not self._hurry.is_set():
+                self._on_committed(pulse.epoch, sent_s)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(sent_s + pulse.period_s - self._clock.now_s()):
                     await self._hurry.wait()

@@ -9,9 +9,11 @@ import asyncio
 import contextlib
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from broker_ctl.coordination.outwait import outwait
 from broker_ctl.core.lock import Action, Claim, Event, Identity, State, claim_of, step
 from broker_ctl.core.session import Action as SessionAction
 from broker_ctl.errors import (
@@ -41,6 +43,11 @@ log = logging.getLogger(__name__)
 _VERIFY_BATCH: Final = 128
 _VERIFY_WINDOW_S: Final = 0.3
 _RETRY_S: Final = 0.25
+_OF_SESSION: Final = {
+    SessionAction.CONNECTION_LOST: Event.SUSPENDED,
+    SessionAction.END: Event.SESSION_ENDED,
+    SessionAction.VERIFY: Event.RECONNECTED,
+}
 
 
 class Lock:
@@ -88,7 +95,11 @@ class LockBusy(Exception):
 
 
 class Locks:
-    """All locks of this process below one root."""
+    """All locks of this process below one root.
+
+    ``lost`` counts those that ended without being released, by what ended them. ``on_verified``
+    hears how many seconds after a doubt the nodes were read again.
+    """
 
     def __init__(
         self,
@@ -98,6 +109,7 @@ class Locks:
         broker_id: str,
         broker_of: Callable[[Versioned], str | None],
         draws: random.Random,
+        on_verified: Callable[[float], None] | None = None,
     ) -> None:
         self._store = store
         self._root = root
@@ -108,6 +120,8 @@ class Locks:
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._tasks = TaskScope(f"locks below {root}")
         self._stop_watching: Callable[[], None] | None = None
+        self._on_verified = on_verified
+        self.lost: Counter[Event] = Counter()
 
     async def start(self) -> None:
         """Watch the root."""
@@ -222,18 +236,7 @@ class Locks:
         waiting = self._waiting.setdefault(node.path, set())
         waiting.add(deleted)
         try:
-            async with asyncio.timeout(limit_s):
-                while True:
-                    deleted.clear()
-                    now = await self._store.get(node.path)
-                    if now is None or now.stat.czxid != node.stat.czxid:
-                        return True
-                    # The event may fall into a lost connection: look again now and then.
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(_RETRY_S):
-                            await deleted.wait()
-        except TimeoutError:
-            return False
+            return await outwait(self._store, node, limit_s, deleted)
         finally:
             waiting.discard(deleted)
             if not waiting and self._waiting.get(node.path) is waiting:
@@ -243,16 +246,8 @@ class Locks:
 
     def session_changed(self, action: SessionAction) -> None:
         """Hear the session watcher."""
-        held = tuple(self._held.values())
-        match action:
-            case SessionAction.CONNECTION_LOST:
-                self._feed(Event.SUSPENDED, *held)
-            case SessionAction.END:
-                self._feed(Event.SESSION_ENDED, *held)
-            case SessionAction.VERIFY:
-                self._feed(Event.RECONNECTED, *held)
-            case _:
-                pass
+        if action in _OF_SESSION:
+            self._feed(_OF_SESSION[action], *self._held.values())
 
     def _notified(self, notification: Notification) -> None:
         if notification.change is not Change.DELETED:
@@ -269,6 +264,8 @@ class Locks:
             lock.state, actions = step(lock.state, event)
             if lock.has_ended and self._held.get(lock.path) is lock:
                 del self._held[lock.path]
+                if lock.state is State.LOST:
+                    self.lost[event] += 1
             if Action.READ in actions:
                 doubtful.append(lock)
             if Action.TELL_LOST in actions:
@@ -279,12 +276,13 @@ class Locks:
 
     async def _verify(self, locks: list[Lock]) -> None:
         """Read the nodes again in batches, after a short pause: brokers reconnect in herds."""
+        since_s = asyncio.get_running_loop().time()
         if len(locks) > _VERIFY_BATCH:
             await asyncio.sleep(self._draws.uniform(0, _VERIFY_WINDOW_S))
         for start in range(0, len(locks), _VERIFY_BATCH):
-            await self._verify_batch(locks[start : start + _VERIFY_BATCH])
+            await self._verify_batch(locks[start : start + _VERIFY_BATCH], since_s)
 
-    async def _verify_batch(self, locks: list[Lock]) -> None:
+    async def _verify_batch(self, locks: list[Lock], since_s: float) -> None:
         """Until the store answers, or nobody waits for the answer any more.
 
         Also what counts as held again is read: that may rest on an answer older than the doubt.
@@ -302,6 +300,8 @@ class Locks:
             for lock, node in zip(doubtful, nodes, strict=True):
                 found = Event.GONE if node is None else Event.OTHER
                 self._feed(Event.MINE if lock.is_held_by(node) else found, lock)
+            if self._on_verified is not None:
+                self._on_verified(asyncio.get_running_loop().time() - since_s)
             return
 
     # Inside.
@@ -317,7 +317,7 @@ class Locks:
         node = await self._store.get(path)
         if node is None:
             if isinstance(cause, NoNode):
-                await self._make_parent(path)
+                await make_parent(self._store, path)
             return ()
         claim = claim_of(
             owner_session=node.stat.ephemeral_owner,
@@ -332,7 +332,9 @@ class Locks:
         # A new node gives a new token: nothing of before can pass for what begins now.
         return (Delete(path, node.stat.version),)
 
-    async def _make_parent(self, path: str) -> None:
+
+async def make_parent(store: MetadataStore, path: str) -> None:
+    """What the lock stands below; the servers reap it when it is empty."""
+    with contextlib.suppress(NodeExists):
         parent = path.rpartition("/")[0]
-        with contextlib.suppress(NodeExists):
-            await self._store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)
+        await store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)

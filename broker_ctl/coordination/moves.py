@@ -103,6 +103,9 @@ class Moves:
     async def adopt(self, record: MoveRecord, epoch: int, guard: Operation) -> MoveRecord:
         """Write the record again under a new leader's epoch: orders of the old one are void.
 
+        Where a lost answer cannot be resolved since the record was written again or has ended, no
+        marker node (I4) would help: what counts is the record as it stands, and `read` shows it.
+
         Raises:
             MultiFailed: the epoch is old, or the move has ended meanwhile.
         """

@@ -8,14 +8,13 @@ import contextlib
 import logging
 from typing import Final
 
+from broker_ctl.coordination.outwait import outwait, stale_limit_s
 from broker_ctl.errors import BadVersion, CorruptRecord, NewerVersion, NoNode, StartError
-from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.ours import Registration
-from broker_ctl.tasks import wait_until
 
 log = logging.getLogger(__name__)
 
-_MARGIN_S: Final = 2.0
 # ZooKeeper's default upper bound on a session timeout, for nodes that do not say theirs.
 _MAX_TIMEOUT_TICKS: Final = 20
 
@@ -48,23 +47,19 @@ class Predecessors:
             return
         limit_s = await self._limit_s()
         log.info("%s stands from another session: waiting up to %.1f s", path, limit_s)
-        if not await wait_until(lambda: self._is_gone(node), limit_s):
+        if not await outwait(self._store, node, limit_s):
             raise StartError(
                 f"broker id {self._broker_id} is in use: {path} outlived {limit_s:.0f} s"
                 f"{await self._twin()}; "
                 "give each broker its own advertisedAddress and webServicePort",
             )
 
-    async def _is_gone(self, node: Versioned) -> bool:
-        stat = await self._store.exists(node.path)
-        return stat is None or stat.czxid != node.stat.czxid
-
     async def _limit_s(self) -> float:
         """How long a node of a dead session can stand."""
         timeout_s = max(self._store.session_timeout_s, _MAX_TIMEOUT_TICKS * self._tick_s)
         if (standing := await self._standing()) is not None:
             timeout_s = standing.session_timeout_ms / 1000
-        return timeout_s + 2 * self._tick_s + _MARGIN_S
+        return stale_limit_s(timeout_s, self._tick_s)
 
     async def _twin(self) -> str:
         standing = await self._standing()

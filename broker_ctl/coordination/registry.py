@@ -72,6 +72,12 @@ class _Departures:
         if len(self._zxids) > _MAX_DEPARTED:
             self._zxids.popitem(last=False)
 
+    def at(self, zxid: int) -> str | None:
+        """Whose registration went in the transaction ``zxid``."""
+        if zxid <= 0:
+            return None  # servers before 3.9 do not tell
+        return next((name for name, gone in reversed(self._zxids.items()) if gone == zxid), None)
+
     def is_later(self, broker_id: str, zxid: int) -> bool:
         """Whether it was seen to go after ``zxid``."""
         return 0 < zxid < self._zxids.get(broker_id, 0)
@@ -88,6 +94,7 @@ class Registry:
         self._path = paths.registration(own.urls.broker_id)
         self._predecessors = Predecessors(store, own.urls.broker_id, self._path, tick_s)
         self._session_id = 0
+        self._missed = asyncio.Event()
         self._departures = _Departures()
         self._stop_watching: Callable[[], None] | None = None
 
@@ -150,18 +157,16 @@ class Registry:
         stat = await self._store.exists(paths.registration(broker_id))
         return stat is not None and (zxid <= 0 or stat.czxid < zxid)
 
-    async def foreign_brokers(self) -> list[str]:
-        """Brokers in Pulsar's registry that are no broker-ctl process."""
-        foreign = []
-        for name in await self._store.children(paths.LOAD_REPORTS):
-            # Both nodes of a broker come in one transaction and go with one session, so they are
-            # read together: one list after the other would accuse whoever comes or goes between.
-            report, registration = await self._store.get_many(
-                [paths.load_report(name), paths.registration(name)]
-            )
-            if report is not None and registration is None:
-                foreign.append(name)
-        return foreign
+    async def departed_at(self, zxid: int) -> str | None:
+        """The broker whose session ended in the transaction ``zxid``; None where none did.
+
+        All nodes of a session go at once, so this is who owned whatever else went with it.
+        """
+        if (departed := self._departures.at(zxid)) is None and zxid > 0:
+            # The events of one transaction come one after the other; any answer comes after them.
+            await self._store.exists(paths.REGISTRATIONS)
+            departed = self._departures.at(zxid)
+        return departed
 
     # This one.
 
@@ -196,7 +201,7 @@ class Registry:
             )
         except MultiFailed as error:
             if isinstance(error.cause, NoNode):
-                await self._make_parents()
+                await _make_parents(self._store)
             elif isinstance(error.cause, NodeExists):
                 await self._predecessors.outlive(self._report_path)
                 await self._predecessors.outlive(self._path)
@@ -210,6 +215,32 @@ class Registry:
         timeout_ms = round(self._store.session_timeout_s * 1000)
         return replace(self._own, session_timeout_ms=timeout_ms).encode()
 
+    async def keep(self, report: Callable[[], bytes]) -> None:
+        """Put the registration back whenever somebody else took it away; until cancelled."""
+
+        def look() -> None:
+            if self.is_registered and self.broker_id not in self._tree.values:
+                self._missed.set()
+
+        stop_listening = self._tree.listen(look)
+        try:
+            while True:
+                await self._missed.wait()
+                self._missed.clear()
+                try:
+                    nodes = await self._store.get_many([self._report_path, self._path])
+                except StoreError as error:
+                    log.info("is this broker registered? %s; asking again", error)
+                    await asyncio.sleep(_RETRY_S)
+                    self._missed.set()
+                    continue
+                # Meanwhile it may have been taken back on purpose.
+                if self.is_registered and None in nodes:
+                    log.warning("the registration was taken away: putting it back")
+                    await self.register(report())
+        finally:
+            stop_listening()
+
     def ended(self) -> None:
         """The session has ended, and the registration with it."""
         self._session_id = 0
@@ -220,7 +251,11 @@ class Registry:
         Raises:
             NoNode: not registered (any more); the report would come without the owner.
         """
-        await self._store.set(self._report_path, report)
+        try:
+            await self._store.set(self._report_path, report)
+        except NoNode:
+            self._missed.set()
+            raise
 
     async def announce_drain(self) -> None:
         """Say in the registration that nothing may be sent here any more."""
@@ -242,9 +277,10 @@ class Registry:
         except StoreError as error:
             log.warning("unregistering: %s; the nodes end with the session", error)
 
-    async def _make_parents(self) -> None:
-        for path in (paths.LOAD_REPORTS, paths.REGISTRATIONS):
-            try:
-                await self._store.create(path, make_parents=True)
-            except NodeExists:
-                continue
+
+async def _make_parents(store: MetadataStore) -> None:
+    for path in (paths.LOAD_REPORTS, paths.REGISTRATIONS):
+        try:
+            await store.create(path, make_parents=True)
+        except NodeExists:
+            continue

@@ -58,8 +58,10 @@ class SeatNode:
         """Hear that it may have changed; returns what stops it."""
         return await self._store.watch(self._seat.node_path, lambda _: on_change())
 
-    async def read(self) -> Versioned | None:
-        """The node as it stands."""
+    async def read(self, *, is_synced: bool = False) -> Versioned | None:
+        """The node as it stands; ``is_synced``: behind all that was committed so far."""
+        if is_synced:
+            await self._store.sync(self._seat.node_path)
         return await self._store.get(self._seat.node_path)
 
     def is_ours(self, node: Versioned) -> bool:
@@ -75,7 +77,11 @@ class SeatNode:
             return None
 
     async def claim(self) -> Claimed | None:
-        """Create the node under a new epoch; None when somebody was quicker."""
+        """Create the node under a new epoch; None when somebody was quicker.
+
+        A lost answer needs no marker node (I4): the created node bears this session, which tells
+        it from all others, and whatever is not certain is given back and claimed anew.
+        """
         epoch = await self._store.get(self._seat.epoch_path)
         try:
             if epoch is None:

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 # A handshake that was answered was sent at most this much earlier.
 _HANDSHAKE_LIMIT_S: Final = 2.0
+# The loop's clock stands still while the machine is suspended: one sleep until the deadline would
+# end after it, and after the proofs that follow, and nobody would hear that authority had lapsed.
+_LOOK_S: Final = 0.5
 # Pulsar's fraction of the timeout after which a silent session counts as lost.
 _PULSAR_FRACTION: Final = 5 / 6
 
@@ -53,8 +56,21 @@ class Grant:
     deadline_s: float
 
 
-class _EpochEndedError(Exception):
-    """Ends the task group of one session."""
+def _has_failed(task: "asyncio.Task[None]") -> bool:
+    return task.done() and not task.cancelled() and task.exception() is not None
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    """Cancel a task and return when it has ended; a cancellation of the caller waits for that."""
+    asked: asyncio.CancelledError | None = None
+    task.cancel()
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            asked = error
+    if asked is not None:
+        raise asked
 
 
 class SessionWatcher:
@@ -76,7 +92,7 @@ class SessionWatcher:
             store, clock, path=paths.lease(broker_id), nonce=nonce, on_committed=self._prove
         )
         self._mode = mode
-        self._tick_s = tick_s
+        self.tick_s = tick_s
         self._state = State.NONE
         self._epoch = 0
         self._lease: Lease | None = None
@@ -181,15 +197,22 @@ class SessionWatcher:
             done_epoch = self._epoch
             if self._mode is AuthorityMode.LEASE and self._lease is not None:
                 self._lease.rules.check()
+            # A task, and no task group: one whose child fails at its end forgets that the task
+            # around it was cancelled meanwhile, and a stop must not be forgotten.
+            name = f"session {done_epoch}"
+            working = self._tasks.start(self._run_epoch(work, done_epoch), name, is_joined=True)
+            working.add_done_callback(lambda _: self._tell_change())
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._raise_at_end(done_epoch), name="end of session")
-                    await self._run_epoch(work, done_epoch)
-            except* _EpochEndedError:
-                log.info("session %d has ended", done_epoch)
+                while self._is_current(done_epoch) and not _has_failed(working):
+                    await self._changed.wait()
+            finally:
+                await _cancelled(working)
+            if _has_failed(working):
+                working.result()
+            log.info("session %d has ended", done_epoch)
 
     async def _run_epoch(self, work: Callable[[int], Awaitable[None]], epoch: int) -> None:
-        """``work``, and then nothing until the session ends."""
+        """``work``; an error that comes of the end of its session is no error."""
         try:
             await work(epoch)
         except* SessionError as failed:
@@ -199,19 +222,9 @@ class SessionWatcher:
             if self._is_current(epoch):
                 raise
             log.info("session %d: %s", epoch, failed.exceptions[0])
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            # A task group whose child failed in the same turn raises that in its place.
-            raise asyncio.CancelledError
-        await self._raise_at_end(epoch)
 
     def _is_current(self, epoch: int) -> bool:
         return self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}
-
-    async def _raise_at_end(self, epoch: int) -> None:
-        while self._is_current(epoch):
-            await self._changed.wait()
-        raise _EpochEndedError
 
     # The machine.
 
@@ -230,6 +243,9 @@ class SessionWatcher:
         grant = Grant(self._epoch, self.deadline_s)
         for listener in tuple(self._grant_listeners):
             listener(grant)
+        self._tell_change()
+
+    def _tell_change(self) -> None:
         # Whoever waits looks at the state again; nobody can miss a change by being late.
         self._changed.set()
         self._changed = asyncio.Event()
@@ -238,7 +254,7 @@ class SessionWatcher:
         if action is Action.BEGIN:
             self._epoch += 1
             self._suspended_s = math.inf
-            rules = LeaseRules(self._store.session_timeout_s, self._tick_s)
+            rules = LeaseRules(self._store.session_timeout_s, self.tick_s)
             self._lease = Lease(rules, self._clock.now_s() - _HANDSHAKE_LIMIT_S)
             self._heartbeats.begin(self._epoch, rules.period_s)
         elif action is Action.END:
@@ -266,4 +282,4 @@ class SessionWatcher:
             elif now_s >= deadline_s:
                 self._feed(Event.DEADLINE)
             else:
-                await asyncio.sleep(deadline_s - now_s)
+                await asyncio.sleep(min(deadline_s - now_s, _LOOK_S))

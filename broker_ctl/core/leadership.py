@@ -47,6 +47,25 @@ class Action(StrEnum):
     DELETE = "delete"
 
 
+_FIRST_PAUSE_S: Final = 0.25
+_MAX_PAUSE_S: Final = 30.0
+_MAX_DOUBLINGS: Final = 10
+# Leading for so long makes earlier setbacks forgotten.
+STABLE_S: Final = 300.0
+
+
+def pause_s(setbacks: int, draw: float) -> float:
+    """How long to stand back after so many leadings in a row that ended early (4.5: anti-flap).
+
+    ``draw`` is uniform in 0 to 1. Others do not wait: whoever keeps losing the seat lets them
+    have it, and alone it comes back all the same.
+    """
+    if not setbacks:
+        return 0.0
+    doubled_s: float = _FIRST_PAUSE_S * 2 ** min(setbacks - 1, _MAX_DOUBLINGS)
+    return draw + min(doubled_s, _MAX_PAUSE_S)
+
+
 _S, _E, _A = State, Event, Action
 
 TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]]] = {

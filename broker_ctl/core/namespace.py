@@ -54,17 +54,19 @@ class Ring:
 
     def find(self, position: int) -> Bundle:
         """The bundle that holds a hash. Pulsar runs past the end at 0xffffffff; we clamp."""
-        index = bisect_right(self.boundaries, position) - 1
-        return self.bundles[min(index, len(self.boundaries) - 2)]
+        points = self.boundaries
+        index = min(bisect_right(points, position), len(points) - 1)
+        return Bundle(self.namespace, BundleRange(points[index - 1], points[index]))
 
     def bundle_of(self, topic: Topic) -> Bundle:
         """The bundle that holds a topic."""
         return self.find(topic.ring_hash)
 
     def __contains__(self, bundle: Bundle) -> bool:
-        low = bundle.range.low
-        index = bisect_right(self.boundaries, low) - 1
-        return bundle.namespace == self.namespace and self.bundles[index].range == bundle.range
+        low, high = bundle.range.low, bundle.range.high
+        index = bisect_right(self.boundaries, low)
+        is_range = self.boundaries[index - 1 : index + 1] == (low, high)
+        return is_range and bundle.namespace == self.namespace
 
     def split(self, bundle: Bundle, boundaries: tuple[int, ...]) -> Self:
         """The ring with ``bundle`` replaced by its children; the version is kept for the CAS.

@@ -17,6 +17,7 @@ releasing   reclaiming  the same
 splitting   reclaiming  the same
 reclaiming  owned       taken again in the new session, under a new token
 reclaiming  free        somebody else got it, or it is no bundle any more
+reclaiming  deleted     it was split, and the session ended before the answer came
 """
 
 from collections.abc import Mapping
@@ -46,13 +47,13 @@ NEXT: Final[Mapping[BundleState, frozenset[BundleState]]] = {
     _S.OWNED: frozenset({_S.RELEASING, _S.SPLITTING, _S.RECLAIMING}),
     _S.RELEASING: frozenset({_S.FREE, _S.OWNED, _S.RECLAIMING}),
     _S.SPLITTING: frozenset({_S.DELETED, _S.OWNED, _S.RELEASING, _S.RECLAIMING}),
-    _S.RECLAIMING: frozenset({_S.OWNED, _S.FREE}),
+    _S.RECLAIMING: frozenset({_S.OWNED, _S.FREE, _S.DELETED}),
     _S.DELETED: frozenset(),
 }
 
 
-def advance(subject: str, state: BundleState, to: BundleState) -> BundleState:
-    """``to``, where the table allows it.
+def advance(subject: object, state: BundleState, to: BundleState) -> BundleState:
+    """``to``, where the table allows it; ``subject`` is only named where it does not.
 
     Raises:
         InvalidTransition: it does not.

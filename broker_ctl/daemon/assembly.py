@@ -1,24 +1,21 @@
 """Builds every part of a daemon, floor by floor, and starts none of them."""
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Final
 
-from broker_ctl.clock import Clock
 from broker_ctl.coordination.cluster import LiveCluster
 from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
-from broker_ctl.coordination.peers import HttpPeers
 from broker_ctl.coordination.registry import Registry
-from broker_ctl.daemon.dataplanes import build_dataplane
 from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.reporting import report_rules, usage_source
 from broker_ctl.daemon.showing import authority, readiness_of, surface_rules
+from broker_ctl.daemon.surroundings import Showing, Surroundings
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.http import HttpClient
@@ -35,11 +32,11 @@ from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership, OwnershipParts
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
 from broker_ctl.surface.parts import Parts, Readiness
-from broker_ctl.surface.server import Surface
 
 _PEER_REPLY_BYTES: Final = 1 << 20
 _PEER_TIMEOUT_S: Final = 10.0
@@ -87,17 +84,17 @@ class Assembly:
     managers: Managers
     controller: Controller
     peers_http: HttpClient
-    surface: Surface
+    surface: Showing
     readiness: ReadinessNow
 
 
-def assemble(settings: Settings, clock: Clock, draws: random.Random) -> Assembly:
+def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
     """Wire a daemon.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    base = lay(settings, clock, draws)
+    base = lay(settings, surroundings)
     coordination = _coordinate(base)
     managers = _manage(base, coordination)
     http = HttpClient(
@@ -110,8 +107,8 @@ def assemble(settings: Settings, clock: Clock, draws: random.Random) -> Assembly
             store=base.metadata,
             registry=coordination.registry,
             moves=coordination.moves,
-            peers=HttpPeers(coordination.registry, http, managers.orders),
-            clock=clock,
+            peers=surroundings.peers(coordination.registry, http, managers.orders),
+            clock=base.clock,
             journal=managers.journal,
             rules=lambda: leader_rules(settings),
             ring_of=managers.namespaces.ring,
@@ -141,10 +138,15 @@ def _coordinate(base: Foundation) -> Coordination:
     broker_id, tick_s = base.urls.broker_id, base.settings.zookeeper.tick_time_s
     registration = Registration(base.nonce, 0, base.clock.wall_ms(), base.urls)
     locks = Locks(
-        base.metadata, paths.OWNERSHIP, broker_id=broker_id, broker_of=_broker_of, draws=base.draws
+        base.control,
+        paths.OWNERSHIP,
+        broker_id=broker_id,
+        broker_of=_broker_of,
+        draws=base.draws,
+        on_verified=base.instruments.session.revalidation_s.observe,
     )
     election = Election(
-        base.metadata,
+        base.control,
         base.watcher,
         clock=base.clock,
         seat=paths.LOADBALANCE_SEAT,
@@ -154,10 +156,10 @@ def _coordinate(base: Foundation) -> Coordination:
     base.watcher.listen(locks.session_changed)
     base.watcher.listen(election.session_changed)
     return Coordination(
-        registry=Registry(base.metadata, registration, tick_s),
-        moves=Moves(base.metadata),
+        registry=Registry(base.control, registration, tick_s),
+        moves=Moves(base.control),
         locks=locks,
-        deletions=Deletions(base.metadata),
+        deletions=Deletions(base.control),
         election=election,
     )
 
@@ -165,7 +167,7 @@ def _coordinate(base: Foundation) -> Coordination:
 def _reporter(base: Foundation, registry: Registry, dataplane: DataPlane) -> LoadReporter:
     return LoadReporter(
         dataplane=dataplane,
-        usage=usage_source(base.settings, dataplane, base.clock),
+        usage=usage_source(base.settings, dataplane, base.surroundings.host_usage(base.settings)),
         registry=registry,
         clock=base.clock,
         rules=lambda: report_rules(base.settings),
@@ -174,16 +176,26 @@ def _reporter(base: Foundation, registry: Registry, dataplane: DataPlane) -> Loa
     )
 
 
-def _manage(base: Foundation, coordination: Coordination) -> Managers:
-    settings, clock = base.settings, base.clock
-    dataplane = build_dataplane(settings, clock, base.draws)
+def _cached(base: Foundation, registry: Registry) -> tuple[Namespaces, Owners]:
+    """What is asked for with each lookup."""
+    settings = base.settings
+    rules = CacheRules.expiring(settings.metadata.cache_expiry_s)
     namespaces = Namespaces(
         base.metadata,
         base.configuration,
         cluster=settings.broker.cluster_name,
         default_bundles=settings.splitting.default_bundles,
+        clock=base.clock,
+        cache_rules=rules,
     )
-    owners = Owners(base.metadata, coordination.registry, clock, settings.session.reclaim_grace_s)
+    grace_s = settings.session.reclaim_grace_s
+    return namespaces, Owners(base.metadata, registry, base.clock, grace_s, rules)
+
+
+def _manage(base: Foundation, coordination: Coordination) -> Managers:
+    settings, clock = base.settings, base.clock
+    dataplane = base.surroundings.dataplane(settings)
+    namespaces, owners = _cached(base, coordination.registry)
     reporter = _reporter(base, coordination.registry, dataplane)
     ownership = Ownership(
         OwnershipParts(
@@ -195,6 +207,8 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
             moves=coordination.moves,
             deletions=coordination.deletions,
             dataplane=dataplane,
+            draws=base.draws,
+            is_preloading=settings.session.reclaim_preload,
         ),
         base.urls,
         settings.session.bundle_unloading_timeout_s,
@@ -232,7 +246,7 @@ def _show(
     controller: Controller,
     http: HttpClient,
     readiness: ReadinessNow,
-) -> Surface:
+) -> Showing:
     cluster = LiveCluster(coordination.registry, coordination.election)
     while_leading = _while_leading(coordination.election, controller)
     lookup = Lookup(
@@ -258,7 +272,7 @@ def _show(
         instruments=base.instruments,
         clock=base.clock,
     )
-    return Surface(parts, surface_rules(base.settings, base.credentials))
+    return base.surroundings.surface(parts, surface_rules(base.settings, base.credentials))
 
 
 def _while_leading(election: Election, controller: Controller) -> Callable[[], Controller | None]:

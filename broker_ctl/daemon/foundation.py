@@ -1,21 +1,17 @@
 """What every part of a daemon stands on: settings, clock, stores, the session."""
 
 import random
-import secrets
 from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
-from broker_ctl.daemon import session_file
-from broker_ctl.daemon.stores import open_store, read_secret
-from broker_ctl.errors import StartError
-from broker_ctl.instruments.declared import Instruments, StoreInstruments
+from broker_ctl.daemon.stores import OwnStore, gathering, read_secret
+from broker_ctl.daemon.surroundings import Surroundings
+from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.session import StopMode
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.measured import MeasuredStore
-from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.surface.credentials import Credentials
 
 
@@ -24,41 +20,47 @@ class Foundation:
     """Built first.
 
     Attributes:
+        surroundings: the world outside.
         nonce: drawn for this run of the process; tells it from a twin and from an earlier run.
-        store: the connection to ZooKeeper, for whoever opens and closes it.
+        store: the session with ZooKeeper, for whoever opens and closes it.
         configuration_store: the same object as ``store`` unless another ensemble is set.
-        metadata, configuration: the same stores for all others, with their operations timed.
+        control: the same for locks, elections and heartbeats, with its operations timed.
+        metadata, configuration: the same stores for all others, who wait for one another there.
     """
 
     settings: Settings
+    surroundings: Surroundings
     clock: Clock
     draws: random.Random
     urls: BrokerUrls
     nonce: str
     credentials: Credentials | None
-    store: ZooKeeperStore
-    configuration_store: ZooKeeperStore
+    store: OwnStore
+    configuration_store: OwnStore
+    control: MetadataStore
     metadata: MetadataStore
     configuration: MetadataStore
     instruments: Instruments
     watcher: SessionWatcher
 
 
-def lay(settings: Settings, clock: Clock, draws: random.Random) -> Foundation:
+def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
     """Build the foundation.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or is no secret or certificate.
     """
     urls = broker_urls(settings)
-    nonce, instruments = secrets.token_hex(16), Instruments()
-    store, configuration_store = _stores(settings, draws, instruments.store)
-    metadata: MetadataStore = MeasuredStore(store, instruments.store, clock)
+    clock, draws, instruments = surroundings.clock, surroundings.draws, Instruments()
+    nonce = f"{draws.getrandbits(128):032x}"
+    store, configuration_store = surroundings.open_stores(settings, instruments.store)
+    control = MeasuredStore(store, instruments.store, clock)
+    metadata = gathering(store, settings, instruments.store, clock)
     configuration = metadata
     if configuration_store is not store:
-        configuration = MeasuredStore(configuration_store, instruments.store, clock)
+        configuration = gathering(configuration_store, settings, instruments.store, clock)
     watcher = SessionWatcher(
-        metadata,
+        control,
         clock,
         broker_id=urls.broker_id,
         nonce=nonce,
@@ -67,6 +69,7 @@ def lay(settings: Settings, clock: Clock, draws: random.Random) -> Foundation:
     )
     return Foundation(
         settings=settings,
+        surroundings=surroundings,
         clock=clock,
         draws=draws,
         urls=urls,
@@ -74,6 +77,7 @@ def lay(settings: Settings, clock: Clock, draws: random.Random) -> Foundation:
         credentials=_credentials(settings),
         store=store,
         configuration_store=configuration_store,
+        control=control,
         metadata=metadata,
         configuration=configuration,
         instruments=instruments,
@@ -100,34 +104,6 @@ def broker_urls(settings: Settings) -> BrokerUrls:
         broker.broker_service_url,
         broker.broker_service_url_tls,
         tuple(sorted(listeners.values())),
-    )
-
-
-def _stores(
-    settings: Settings, draws: random.Random, instruments: StoreInstruments
-) -> tuple[ZooKeeperStore, ZooKeeperStore]:
-    """The store of the brokers, and that of the configuration, which may be the same."""
-    metadata, session = settings.metadata, settings.session
-    if metadata.store_url is None or metadata.configuration_url is None:
-        raise StartError("metadataStoreUrl is not set")
-    reattach = (0, b"")
-    if session.stop_mode is StopMode.KEEP and session.session_directory is not None:
-        reattach = session_file.take(session.session_directory)
-    store = open_store(
-        settings,
-        metadata.store_url,
-        "metadata-store",
-        draws,
-        instruments=instruments,
-        reattach=reattach,
-        max_retries=session.reconnect_max_retries,
-    )
-    if metadata.configuration_url == metadata.store_url:
-        return store, store
-    # Nothing is owned there, so an outage of it never ends the process.
-    name = "configuration-metadata-store"
-    return store, open_store(
-        settings, metadata.configuration_url, name, draws, instruments=instruments
     )
 
 

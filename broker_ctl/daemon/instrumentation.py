@@ -3,13 +3,16 @@
 The surface follows its own parts by itself; here stands what it may not import.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from broker_ctl.core.lock import Event as LockEvent
 from broker_ctl.core.session import Action
 from broker_ctl.daemon.assembly import Assembly
-from broker_ctl.instruments.declared import Instruments
-from broker_ctl.store.cache import ValueCache
+from broker_ctl.instruments.declared import CacheInstruments, Instruments, StoreInstruments
+from broker_ctl.instruments.kinds import Reading
+from broker_ctl.store.batching.store import BatchedStore
+from broker_ctl.store.caches.watched import WatchedCache
 
 _TOLD = (
     Action.CONNECTION_LOST,
@@ -18,12 +21,16 @@ _TOLD = (
     Action.SESSION_REESTABLISHED,
 )
 
+_LOSSES = (LockEvent.GONE, LockEvent.OTHER, LockEvent.SESSION_ENDED)
+
 
 def connect(assembly: Assembly) -> None:
     """Let each instrument follow its part."""
     instruments = assembly.foundation.instruments
     _follow_session(assembly, instruments)
+    _follow_stores(assembly, instruments.store)
     _follow_nodes(assembly, instruments)
+    _follow_caches(assembly, instruments.caches)
     _follow_leader(assembly, instruments)
     ownership = assembly.managers.ownership
     instruments.bundles.lost.follow(lambda: ownership.lost)
@@ -40,17 +47,38 @@ def _follow_session(assembly: Assembly, instruments: Instruments) -> None:
         leadership = coordination.election.leadership
         return {("loadbalance",): 0.0 if leadership is None else float(leadership.epoch)}
 
+    def lost() -> Mapping[tuple[str, ...], float]:
+        counts = coordination.locks.lost
+        return {(event.replace(" ", "_"),): float(counts[event]) for event in _LOSSES}
+
     assembly.foundation.watcher.listen(count)
     session.lead_epoch.follow(lead_epoch)
+    session.lock_lost.follow(lost)
     session.deletions_queued.follow(lambda: len(coordination.deletions))
+    session.deletions_age_s.follow(lambda: coordination.deletions.age_s)
+
+
+def _follow_stores(assembly: Assembly, instruments: StoreInstruments) -> None:
+    base = assembly.foundation
+    # One object where the configuration has no store of its own.
+    batched = {
+        store.name: store
+        for store in (base.metadata, base.configuration)
+        if isinstance(store, BatchedStore)
+    }
+
+    def in_flight() -> Mapping[tuple[str, ...], float]:
+        return {
+            (name, lane): float(count)
+            for name, store in batched.items()
+            for lane, count in store.in_flight.items()
+        }
+
+    instruments.in_flight.follow(in_flight)
 
 
 def _follow_nodes(assembly: Assembly, instruments: Instruments) -> None:
     store, coordination, managers = instruments.store, assembly.coordination, assembly.managers
-    caches: Mapping[str, ValueCache[Any]] = {
-        "owners": managers.owners.cache,
-        "local-policies": managers.namespaces.cache,
-    }
 
     def corrupt() -> Mapping[tuple[str, ...], float]:
         counts = {
@@ -62,15 +90,26 @@ def _follow_nodes(assembly: Assembly, instruments: Instruments) -> None:
         }
         return {(kind,): float(count) for kind, count in counts.items()}
 
-    def reads() -> Mapping[tuple[str, ...], float]:
-        return {
-            (name, result): float(count)
-            for name, cache in caches.items()
-            for result, count in (("hit", cache.hits), ("miss", cache.misses))
-        }
-
     store.corrupt_nodes.follow(corrupt)
-    store.cache_reads.follow(reads)
+
+
+def _follow_caches(assembly: Assembly, instruments: CacheInstruments) -> None:
+    caches: Mapping[str, WatchedCache[Any]] = {
+        "owners": assembly.managers.owners.cache,
+        "local-policies": assembly.managers.namespaces.cache,
+    }
+
+    def of_each(count: Callable[[WatchedCache[Any]], int]) -> Reading:
+        return lambda: {(name,): float(count(cache)) for name, cache in caches.items()}
+
+    instruments.hits.follow(of_each(lambda cache: cache.hits))
+    instruments.misses.follow(of_each(lambda cache: cache.misses))
+    instruments.requests.follow(of_each(lambda cache: cache.hits + cache.misses))
+    instruments.loads.follow(of_each(lambda cache: cache.loads))
+    instruments.load_failures.follow(of_each(lambda cache: cache.load_failures))
+    instruments.evictions.follow(of_each(lambda cache: cache.evictions))
+    instruments.size.follow(of_each(len))
+    instruments.invalidations.follow(of_each(lambda cache: cache.invalidations))
 
 
 def _follow_leader(assembly: Assembly, instruments: Instruments) -> None:

@@ -127,6 +127,7 @@ class Daemon:
         await self._stage("resigning", coordination.election.resign(), _STAGE_S)
         await self._stage("draining", ownership.drain(drain_s), drain_s + _STAGE_S)
         await self._stage("unregistering", registry.unregister(), _STAGE_S)
+        await self._stage("deleting what is left", coordination.deletions.drain(), _STAGE_S)
 
     @staticmethod
     async def _stage(what: str, work: Awaitable[object], limit_s: float) -> None:

@@ -22,11 +22,14 @@ def report_rules(settings: Settings) -> ReportRules:
     )
 
 
-def usage_source(settings: Settings, dataplane: DataPlane, clock: Clock) -> UsageSource:
-    """Whose usage counts as the broker's."""
+def host_usage(settings: Settings, clock: Clock) -> UsageSource:
+    """How much of this machine is used."""
     report = settings.load_report
-    sampler = HostSampler(clock, nics=report.nics, nic_speed_gbps=report.nic_speed_gbps)
-    host = HostUsage(sampler)
-    if report.host_usage_source is HostUsageSource.DATAPLANE:
+    return HostUsage(HostSampler(clock, nics=report.nics, nic_speed_gbps=report.nic_speed_gbps))
+
+
+def usage_source(settings: Settings, dataplane: DataPlane, host: UsageSource) -> UsageSource:
+    """Whose usage counts as the broker's."""
+    if settings.load_report.host_usage_source is HostUsageSource.DATAPLANE:
         return DataPlaneUsage(dataplane, host)
     return host

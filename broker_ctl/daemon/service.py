@@ -74,6 +74,10 @@ class StopSignals:
             log.warning("asked twice: ending at once, the session expires by itself")
             logging.shutdown()
             os._exit(128 + number)
+        self.ask()
+
+    def ask(self) -> None:
+        """As the first signal does."""
         self._asked.set()
 
     async def wait(self) -> None:

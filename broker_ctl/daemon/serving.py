@@ -5,14 +5,19 @@ store > session > ownership > registration > load report, election > (leading: c
 
 import asyncio
 import logging
+from typing import Final
 
+from broker_ctl.coordination.mixed_cluster import foreign_brokers
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.service import Notifier
-from broker_ctl.errors import DataPlaneUnreachable, StartError
+from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
 from broker_ctl.settings.session import OwnershipAuthority
 from broker_ctl.surface.parts import Readiness
 
 log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 60.0
+_RETRY_S: Final = 0.5
 
 
 class Serving:
@@ -58,18 +63,20 @@ class Serving:
         """Take again what was owned, register, and work until the session ends."""
         self._not_ready("waiting for the first committed heartbeat")
         await self._base.watcher.wait_authority()
-        await self._refuse_mixed_cluster()
+        if epoch == 1:
+            # Who has joined already takes again what it owned, before anything else.
+            await self._refuse_mixed_cluster()
         try:
             async with self._managers.ownership.session(epoch):
                 while True:
                     self._not_ready("the data plane does not answer")
                     await self._managers.dataplane_watch.wait_answering()
-                    await self._work()
+                    await self._work(epoch)
         finally:
             self._coordination.registry.ended()
             self._not_ready(f"session {epoch} has ended")
 
-    async def _work(self) -> None:
+    async def _work(self, epoch: int) -> None:
         """Registered and at work, until the data plane falls silent."""
         coordination, managers = self._coordination, self._managers
         self._not_ready("registering")
@@ -81,10 +88,12 @@ class Serving:
             self._notifier.send("READY=1", f"STATUS=serving as {managers.ownership.broker_id}")
         reason = ""
         electing = coordination.election.run(self._controller.lead)
+        keeping = coordination.registry.keep(lambda: managers.reporter.current().encode())
         async with asyncio.TaskGroup() as group:
             working = [
                 group.create_task(managers.reporter.run(), name="load report"),
                 group.create_task(electing, name="election"),
+                group.create_task(keeping, name="registration"),
             ]
             try:
                 await managers.dataplane_watch.run()
@@ -96,8 +105,11 @@ class Serving:
                     task.cancel()
         log.warning("%s; giving everything up", reason)
         self._not_ready(reason)
-        await coordination.registry.unregister()
+        # Bundles before the registration: while it stands, others see releases and no expiry, and
+        # need not wait for this broker to come back (I7, I11).
         await managers.ownership.abandon()
+        await coordination.registry.unregister()
+        await managers.ownership.begin_anew(epoch)
 
     def _refuse_unsafe_authority(self) -> None:
         authority = self._base.settings.session.ownership_authority
@@ -111,13 +123,26 @@ class Serving:
     async def _refuse_mixed_cluster(self) -> None:
         if self._base.settings.broker.allow_mixed_cluster:
             return
-        found = await self._coordination.registry.foreign_brokers()
+        found = await self._foreign_brokers()
         foreign = [broker_id for broker_id in found if broker_id != self._base.urls.broker_id]
         if foreign:
             raise StartError(
                 f"{', '.join(foreign)} in /loadbalance/brokers are no broker-ctl processes; what "
                 "is promised does not hold beside them. allowMixedCluster=true joins all the same",
             )
+
+    async def _foreign_brokers(self) -> list[str]:
+        """A lost connection is no reason to end the daemon, unless it stays lost."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + _LOOK_S
+        while True:
+            try:
+                return await foreign_brokers(self._base.metadata)
+            except StoreError as error:
+                if not error.can_retry or loop.time() > end_s:
+                    raise
+                log.info("who else is there? %s; asking again", error)
+                await asyncio.sleep(_RETRY_S)
 
     def _not_ready(self, reason: str) -> None:
         self._readiness.now = Readiness(is_ready=False, reason=reason)

@@ -28,13 +28,16 @@ def save(directory: Path, session_id: int, password: bytes) -> None:
 
 def take(directory: Path) -> tuple[int, bytes]:
     """Read the file and remove it: a session is taken up once. ``(0, b"")`` without one."""
-    path = directory / _NAME
+    # Renamed first: of two processes that start at once only one finds it under its name.
+    taken = directory / f"{_NAME}.{os.getpid()}"
     try:
-        row = decode_object(path.read_bytes())
-        path.unlink()
-        return int(row["session"]), bytes.fromhex(row["password"])
+        (directory / _NAME).rename(taken)
     except FileNotFoundError:
         return 0, b""
+    try:
+        row = decode_object(taken.read_bytes())
+        return int(row["session"]), bytes.fromhex(row["password"])
     except (CorruptRecord, KeyError, TypeError, ValueError):
-        path.unlink(missing_ok=True)
         return 0, b""
+    finally:
+        taken.unlink()

@@ -16,6 +16,7 @@ from broker_ctl.daemon.instrumentation import connect
 from broker_ctl.daemon.lifecycle import Daemon
 from broker_ctl.daemon.logs import configure_logs
 from broker_ctl.daemon.service import Notifier, StopSignals
+from broker_ctl.daemon.surroundings import LiveSurroundings
 from broker_ctl.settings.check import require_startable
 from broker_ctl.settings.load import load, read
 from broker_ctl.settings.root import Settings
@@ -40,7 +41,7 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
 
 async def _run(settings: Settings) -> int:
     # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
-    assembly = assemble(settings, SystemClock(), random.SystemRandom())
+    assembly = assemble(settings, LiveSurroundings(SystemClock(), random.SystemRandom()))
     connect(assembly)
     signals = StopSignals()
     signals.install()

@@ -3,11 +3,13 @@
 Pure: the simulated data plane and the reference broker both stand on it.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.hashing import ring_hash
+from broker_ctl.core.names import Namespace
 from broker_ctl.dataplane.tokens import TokenMap
 from broker_ctl.errors import DataPlaneRefused, InvalidName
 
@@ -37,6 +39,9 @@ class BundleTable:
     def __init__(self) -> None:
         self._tokens = TokenMap()
         self._loaded: dict[Bundle, LoadedBundle] = {}
+        # Where the loaded ranges of a namespace begin: sorted, and no two of them overlap.
+        self._lows: dict[Namespace, list[int]] = {}
+        self._in_order: dict[Namespace, list[LoadedBundle]] = {}
 
     def __iter__(self) -> Iterator[LoadedBundle]:
         return iter(tuple(self._loaded.values()))
@@ -57,7 +62,12 @@ class BundleTable:
 
     def overlapping(self, bundle: Bundle) -> tuple[LoadedBundle, ...]:
         """All loaded bundles that share a hash with ``bundle``."""
-        return tuple(entry for entry in self if entry.bundle.overlaps(bundle))
+        lows = self._lows.get(bundle.namespace, [])
+        first = max(bisect_right(lows, bundle.range.low) - 1, 0)
+        near = self._in_order.get(bundle.namespace, [])[
+            first : bisect_left(lows, bundle.range.high)
+        ]
+        return tuple(entry for entry in near if entry.bundle.overlaps(bundle))
 
     def load(self, bundle: Bundle, token: int) -> None:
         """Load a bundle; the topics stay open where it was loaded already.
@@ -77,9 +87,12 @@ class BundleTable:
             DataPlaneRefused: the bundle is not loaded.
         """
         self._tokens.check(bundle, token)
-        still_open = self.get(bundle).open
+        entry = self.get(bundle)
         self._tokens.admit(bundle, token)
-        self._replace(bundle, token, still_open)
+        # The open topics are the same; an unload that was under way has ended.
+        renewed = self._loaded[bundle] = LoadedBundle(bundle, token, set(entry.open))
+        index = bisect_left(self._lows[bundle.namespace], bundle.range.low)
+        self._in_order[bundle.namespace][index] = renewed
 
     def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
         """Replace a bundle by its children, which inherit the open topics.
@@ -119,6 +132,9 @@ class BundleTable:
         """Forget everything that overlaps ``bundle``; the tokens stay remembered."""
         for entry in self.overlapping(bundle):
             del self._loaded[entry.bundle]
+            lows = self._lows[bundle.namespace]
+            index = bisect_left(lows, entry.bundle.range.low)
+            del lows[index], self._in_order[bundle.namespace][index]
 
     def _is_loaded(self, bundle: Bundle, token: int) -> bool:
         entry = self._loaded.get(bundle)
@@ -127,7 +143,11 @@ class BundleTable:
     def _replace(self, bundle: Bundle, token: int, still_open: set[str]) -> None:
         self.drop(bundle)
         kept = {topic for topic in still_open if ring_hash(topic) in bundle.range}
-        self._loaded[bundle] = LoadedBundle(bundle, token, kept)
+        entry = self._loaded[bundle] = LoadedBundle(bundle, token, kept)
+        lows = self._lows.setdefault(bundle.namespace, [])
+        index = bisect_left(lows, bundle.range.low)
+        lows.insert(index, bundle.range.low)
+        self._in_order.setdefault(bundle.namespace, []).insert(index, entry)
 
 
 def _check_tiling(parent: Bundle, children: tuple[Bundle, ...]) -> None:

@@ -37,15 +37,35 @@ class RingTokens:
     def raised(self, span: BundleRange, token: int) -> "RingTokens":
         """Every hash in ``span`` has seen ``token``; higher ones stay."""
         low, end = span.low, _end(span)
-        # Cut at both ends of the span, raise what lies between, join equal neighbours.
-        cuts = sorted({*self.starts, low, *((end,) if end <= RING_HIGH else ())})
-        steps = ((start, self._raised_at(start, low, end, token)) for start in cuts)
+        first, last = bisect_right(self.starts, low) - 1, bisect_left(self.starts, end)
+        tokens = self.tokens
+        is_step = last == first + 1 and self.starts[first] == low
+        is_step &= end > RING_HIGH or self.starts[last : last + 1] == (end,)
+        if (
+            is_step
+            and token > max(tokens[first : last + 1])
+            and token not in tokens[max(first - 1, 0) : first]
+        ):
+            # Renewed as it is, which is what becomes of most: no boundary comes or goes.
+            return RingTokens(self.starts, (*tokens[:first], token, *tokens[last:]))
+        known = list(zip(self.starts[first:last], self.tokens[first:last], strict=True))
+        # Cut at both ends of the span and raise what lies between.
+        raised = [(max(start, low), max(seen, token)) for start, seen in known]
+        before = [known[0]] if known[0][0] < low else []
+        is_cut = end <= RING_HIGH and self.starts[last : last + 1] != (end,)
+        after = [(end, known[-1][1])] if is_cut else []
+        # Neighbours on both sides may be equal now; what is farther off is as it was.
+        left, right = max(first - 1, 0), last + 1
+        steps = [
+            *zip(self.starts[left:first], self.tokens[left:first], strict=True),
+            *(*before, *raised, *after),
+            *zip(self.starts[last:right], self.tokens[last:right], strict=True),
+        ]
         joined = [next(group) for _, group in groupby(steps, key=itemgetter(1))]
-        return RingTokens(tuple(start for start, _ in joined), tuple(seen for _, seen in joined))
-
-    def _raised_at(self, position: int, low: int, end: int, token: int) -> int:
-        seen = self.tokens[bisect_right(self.starts, position) - 1]
-        return max(seen, token) if low <= position < end else seen
+        return RingTokens(
+            (*self.starts[:left], *(start for start, _ in joined), *self.starts[right:]),
+            (*self.tokens[:left], *(seen for _, seen in joined), *self.tokens[right:]),
+        )
 
     def __len__(self) -> int:
         return len(self.starts)

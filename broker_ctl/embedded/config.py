@@ -6,6 +6,7 @@ Latin-1 with escapes, which a path of the user's choice does not survive.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,26 @@ appender.log.layout.pattern = %d{ISO8601} %-5p %c{1}: %m%n
 rootLogger.level = warn
 rootLogger.appenderRef.log.ref = log
 """
+
+
+class Purpose(Enum):
+    """What the servers are for.
+
+    QUICK_START: up at once, and small. SUSTAINED_LOAD: as in production; as fast as they get only
+    after some 100,000 requests.
+    """
+
+    QUICK_START = "quick start"
+    SUSTAINED_LOAD = "sustained load"
+
+    def java_options(self, heap_mb: int) -> tuple[str, ...]:
+        """What Java is told of its heap, its collector and its compiler."""
+        most = f"-Xmx{heap_mb}m"
+        if self is Purpose.QUICK_START:
+            # One small heap, two cores to share: the collector and the compiler that start fastest.
+            return (most, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        # A heap that grows under load stops the server to do so. The compiler is Java's own choice.
+        return (most, f"-Xms{heap_mb}m", "-XX:+UseG1GC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +91,11 @@ def zoo_cfg(own: Address, ensemble: Sequence[Address], *, fsync: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def command(java: Path, classpath: str, heap_mb: int) -> tuple[str, ...]:
+def command(java: Path, classpath: str, heap_mb: int, purpose: Purpose) -> tuple[str, ...]:
     """The command line of every server; it is run in the server's directory."""
     return (
         str(java),
-        f"-Xmx{heap_mb}m",
-        # One small heap, two cores to share: the collector and the compiler that start fastest.
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
+        *purpose.java_options(heap_mb),
         "-XX:-UsePerfData",
         f"-Dlog4j2.configurationFile={LOG4J2}",
         "-cp",

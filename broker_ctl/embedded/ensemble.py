@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from broker_ctl.embedded.config import Address, command
+from broker_ctl.embedded.config import Address, Purpose, command
 from broker_ctl.embedded.jars import classpath
 from broker_ctl.embedded.java import find_java
 from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
@@ -38,6 +38,7 @@ class Ensemble:
         heap_mb: int,
         environ: Mapping[str, str],
         *,
+        purpose: Purpose,
         fsync: bool,
         seen_by: Callable[[Address, Address], Address],
     ) -> None:
@@ -46,6 +47,7 @@ class Ensemble:
         self._first_port = first_port
         self._heap_mb = heap_mb
         self._environ = environ
+        self._purpose = purpose
         self._fsync = fsync
         self._seen_by = seen_by
         self._held = ExitStack()
@@ -59,6 +61,7 @@ class Ensemble:
         *,
         first_port: int | None = None,
         heap_mb: int = 256,
+        purpose: Purpose = Purpose.QUICK_START,
         fsync: bool = False,
         environ: Mapping[str, str] | None = None,
         seen_by: Callable[[Address, Address], Address] = lambda _, peer: peer,
@@ -70,6 +73,7 @@ class Ensemble:
             servers: 1 or 3.
             first_port: client port of server 1, the others follow; free ones where None.
             heap_mb: largest Java heap of each server, in MiB.
+            purpose: how Java runs them.
             fsync: whether a write waits for the disk. Without it a crash of the machine (not of a
                 server) can lose what was acknowledged.
             environ: where JAVA_HOME and PATH are looked up; this process's where None.
@@ -86,6 +90,7 @@ class Ensemble:
             first_port,
             heap_mb,
             os.environ if environ is None else environ,
+            purpose=purpose,
             fsync=fsync,
             seen_by=seen_by,
         )
@@ -121,7 +126,7 @@ class Ensemble:
         """
         if self._servers:
             raise EmbeddedError(f"the ensemble in {self._directory} runs already")
-        launch = command(await find_java(self._environ), classpath(), self._heap_mb)
+        launch = command(await find_java(self._environ), classpath(), self._heap_mb, self._purpose)
         try:
             self._lock_directory()
             addresses = self._reserve_ports()

@@ -117,6 +117,9 @@ class SessionInstruments:
         self.deletions_queued = Gauge(
             "broker_ctl_deletions_queued", "Own nodes whose deletion failed and is tried again."
         )
+        self.deletions_age_s = Gauge(
+            "broker_ctl_deletions_age_seconds", "How long the oldest of them has waited."
+        )
         self.lock_lost = Total(
             "broker_ctl_lock_lost_total",
             "Locks that ended without being released: with the session, or as a read found.",

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.imbalance import imbalance
 from broker_ctl.core.load import BundleLoad
-from broker_ctl.errors import AuthorityLost, Fenced, NoLeader, StoreError
+from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
 from broker_ctl.leader.cycle import Cycle
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.operator import move_by_order
@@ -138,7 +138,7 @@ class Controller:
         leading = self._open_desk().leading
         try:
             choice = await leading.placements.place(bundle)
-        except AuthorityLost as error:
+        except (AuthorityLost, LeadingSuspended) as error:
             raise NoLeader(str(error)) from error
         assert choice.broker_id is not None
         return choice.broker_id

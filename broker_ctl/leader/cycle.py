@@ -107,7 +107,7 @@ class Cycle:
             StoreError: the view could not be taken.
             InvariantBroken: the plan would break a safety sentence; nothing of it is done.
         """
-        self._leading.leadership.check()
+        await self._leading.leadership.wait_deciding()
         self._leading.outcomes.cycle += 1
         await self._leading.executor.adopt()
         view = await self._leading.survey.take(self._draw_seed())

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.orders import Order
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.leader.parts import LeaderParts
@@ -10,7 +10,7 @@ from broker_ctl.ports import Reply
 
 
 class Dispatch:
-    """Sends orders while this broker leads."""
+    """Sends orders while this broker leads; none while its leading is suspended."""
 
     def __init__(self, parts: LeaderParts, leadership: Leadership) -> None:
         self._peers = parts.peers
@@ -24,7 +24,7 @@ class Dispatch:
             PeerUnreachable: no answer in time; whether it was carried out is unknown.
             PeerRefused: the broker said no.
         """
-        self._leadership.check()
+        await self._leadership.wait_deciding()
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._peers.send(broker_id, order, timeout_s)

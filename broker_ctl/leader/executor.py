@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Final
 
-from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.coordination.moves import MoveRecord
 from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
 from broker_ctl.core.footprint import NO_FOOTPRINT
@@ -114,7 +114,7 @@ class Executor:
             log.debug("%s", error)
 
     async def _act(self, decision: Action) -> None:
-        self._leadership.check()
+        await self._leadership.wait_deciding()
         match decision:
             case Transfer():
                 await self._transfer(decision)

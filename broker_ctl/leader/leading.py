@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.leader.bundle_memory import BundleMemory
 from broker_ctl.leader.executor import Executor
 from broker_ctl.leader.load_board import LoadBoard

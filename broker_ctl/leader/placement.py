@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Assign, Reason
 from broker_ctl.core.footprint import Footprint
@@ -65,7 +65,7 @@ class Placements:
 
         Raises:
             NoBroker: nobody may receive it.
-            AuthorityLost: this broker does not lead any more.
+            LeadingSuspended, AuthorityLost: this broker may not decide now, or leads no more.
         """
         self._leadership.check()
         async with self._turn:
@@ -75,6 +75,8 @@ class Placements:
                 return held.choice
             self._reserved.pop(bundle, None)
             view = await self._fresh(now_s)
+            # While it was taken the connection may have gone.
+            self._leadership.check()
             candidates = self._candidates(view, frozenset())
             rules = self._parts.rules()
             choice = place(view, bundle, candidates, rules.placement, rules.placement_rules)
@@ -86,7 +88,7 @@ class Placements:
         Raises:
             NoBroker: nobody is left.
         """
-        self._leadership.check()
+        await self._leadership.wait_deciding()
         async with self._turn:
             view = await self._fresh(self._parts.clock.now_s())
             # The move that is under way names the very broker that failed.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import BundleLoad
 from broker_ctl.errors import (
@@ -148,7 +148,7 @@ class Quotas:
         """All or none; what is in the way is found out one by one."""
         for _ in range(2 * len(wishes) + 1):
             operations = [operation for wish in wishes if (operation := self._operation(wish))]
-            self._leadership.check()
+            await self._leadership.wait_deciding()
             try:
                 await self._parts.store.multi([self._leadership.guard, *operations])
             except MultiFailed as error:

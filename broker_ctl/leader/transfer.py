@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.coordination.moves import MoveRecord
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.move import Action, Event, State, Step, step
@@ -179,7 +179,7 @@ class MoveRun:
     async def _insist(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Until the store answers, as long as this broker leads. Each work may be repeated."""
         while True:
-            self._leadership.check()
+            await self._leadership.wait_deciding()
             try:
                 return await work()
             except StoreError as error:

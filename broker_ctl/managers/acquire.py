@@ -32,6 +32,7 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 log = logging.getLogger(__name__)
 
 _RING_RETRIES: Final = 7
+# Whoever looks the bundle up waits so long and asks again.
 _STALE_LIMIT_S: Final = 10.0
 
 
@@ -59,8 +60,9 @@ class Acquirer:
         self._dataplane = dataplane
         self._releaser = releaser
         self._broker_id = record.urls.broker_id
-        self._record = record.encode()
-        self._on_lost = on_lost
+        # What every owner node of this broker holds, and who hears that one was taken away.
+        self.record = record.encode()
+        self.on_lost = on_lost
         self._acquiring: dict[Bundle, tuple[Sequence[Operation], asyncio.Task[int]]] = {}
 
     async def acquire(self, bundle: Bundle, guards: Sequence[Operation]) -> int:
@@ -99,8 +101,17 @@ class Acquirer:
         log.info("acquired %s, token %d", bundle, lock.token)
         return lock.token
 
-    async def lock(self, bundle: Bundle, guards: Sequence[Operation], epoch: int) -> Lock:
-        """The ephemeral node, created while the ring still has the bundle (I5)."""
+    async def lock(
+        self,
+        bundle: Bundle,
+        guards: Sequence[Operation],
+        epoch: int,
+        stale_limit_s: float = _STALE_LIMIT_S,
+    ) -> Lock:
+        """The ephemeral node, created while the ring still has the bundle (I5).
+
+        Where one of an earlier session stands, it is waited for as long as ``stale_limit_s``.
+        """
         path = paths.ownership(bundle)
         for _ in range(_RING_RETRIES):
             ring = await self._namespaces.ring(bundle.namespace)
@@ -111,24 +122,24 @@ class Acquirer:
             self._watcher.check_epoch(epoch)
             try:
                 return await self._locks.acquire(
-                    path, self._record, self._on_lost, [ring_check, *guards]
+                    path, self.record, self.on_lost, [ring_check, *guards]
                 )
             except MultiFailed as error:
                 if error.index > 0:
                     raise Fenced(f"{bundle}: {error}") from error
                 self._namespaces.forget(bundle.namespace)
             except LockBusy as busy:
-                await self._outwait(bundle, busy)
+                await self._outwait(bundle, busy, stale_limit_s)
             finally:
                 self._owners.forget(bundle)
         raise BundleMoving(f"{bundle}: its ring or its owner changes too often")
 
-    async def _outwait(self, bundle: Bundle, busy: LockBusy) -> None:
+    async def _outwait(self, bundle: Bundle, busy: LockBusy, limit_s: float) -> None:
         """Somebody stands there: another broker, or an earlier session of this one."""
         node = busy.node
         if busy.claim is Claim.MY_EARLIER_SESSION:
             log.info("%s stands from an earlier session: waiting", node.path)
-            if await self._locks.wait_deleted(node, _STALE_LIMIT_S):
+            if await self._locks.wait_deleted(node, limit_s):
                 return
             raise BundleMoving(f"{bundle}: a node of an earlier session still stands")
         try:

@@ -26,12 +26,14 @@ class OwnedBundle:
     """One bundle on this broker.
 
     ``lock`` is None until it is created, and again once it is lost: whoever acts on the bundle
-    compares it after each wait.
+    compares it after each wait. ``becoming`` are the children of a split that was sent to the
+    store and not answered.
     """
 
     bundle: Bundle
     state: BundleState = BundleState.ASSIGNING
     lock: Lock | None = None
+    becoming: tuple[Bundle, ...] = ()
 
     @property
     def token(self) -> int:
@@ -40,7 +42,7 @@ class OwnedBundle:
 
     def advance(self, to: BundleState) -> None:
         """Go on; raises `InvalidTransition` where the table does not allow it."""
-        self.state = advance(str(self.bundle), self.state, to)
+        self.state = advance(self.bundle, self.state, to)
 
 
 class Holdings:

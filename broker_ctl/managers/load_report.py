@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.registry import Registry
@@ -153,7 +154,11 @@ class LoadReporter:
             self._note_unmeasured("traffic", error)
             return
         self._measured_traffic_s = self._clock.now_s()
-        bundles = {str(bundle): stats for bundle, stats in sorted(statistics.items())}
+        bundles = dict(
+            sorted(
+                ((str(bundle), stats) for bundle, stats in statistics.items()), key=itemgetter(0)
+            )
+        )
         known = self._report.load.bundles.keys()
         self._gains |= bundles.keys() - known
         self._losses |= known - bundles.keys()

@@ -5,14 +5,16 @@ brokers. Where both exist the local policies win.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from broker_ctl.clock import Clock
 from broker_ctl.codec import encode
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import (
     BadVersion,
+    CorruptRecord,
     NamespaceExists,
     NamespaceMissing,
     NodeExists,
@@ -21,7 +23,8 @@ from broker_ctl.errors import (
     OwnershipError,
 )
 from broker_ctl.store import paths
-from broker_ctl.store.cache import ValueCache
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.policies import LocalPolicies, Policies
 
@@ -54,20 +57,22 @@ class Namespaces:
         *,
         cluster: str,
         default_bundles: int,
+        clock: Clock,
+        cache_rules: CacheRules,
     ) -> None:
         self._store = store
         self._configuration_store = configuration_store
         self._cluster = cluster
         self._default_bundles = default_bundles
-        self.cache = ValueCache(store, paths.LOCAL_POLICIES, _decode)
+        self.cache = ValueCache(store, (paths.LOCAL_POLICIES,), _decode, clock, cache_rules)
 
     async def start(self) -> None:
         """Begin to follow the local policies."""
         await self.cache.start()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop following."""
-        self.cache.close()
+        await self.cache.close()
 
     async def ring(self, namespace: Namespace) -> Ring:
         """The namespace's ring with the version that acquisitions check.
@@ -77,6 +82,22 @@ class Namespaces:
         """
         record = await self.local_policies(namespace)
         return record.policies.ring(namespace, record.version)
+
+    async def rings(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, Ring]:
+        """The rings of those that have local policies, read past the cache in one go."""
+        wanted = sorted(set(namespaces))
+        nodes = await self._store.get_many([paths.local_policies(name) for name in wanted])
+        found: dict[Namespace, Ring] = {}
+        for namespace, node in zip(wanted, nodes, strict=True):
+            if node is None:
+                continue
+            try:
+                record = _decode(node)
+            except CorruptRecord as error:
+                log.warning("skipped a ring: %s", error)
+                continue
+            found[namespace] = record.policies.ring(namespace, record.version)
+        return found
 
     async def local_policies(self, namespace: Namespace) -> LocalPoliciesRecord:
         """The local policies; made from the policies where they are absent."""
@@ -187,11 +208,11 @@ class Namespaces:
 
     async def _create_local(self, namespace: Namespace, local: LocalPolicies) -> None:
         path = paths.local_policies(namespace)
-        try:
-            await self._store.create(path, local.encode(), make_parents=True)
-        except NodeExists:
-            log.debug("%s: another broker was quicker", path)
-        self.cache.forget(path)
+        with self.cache.writing(path):
+            try:
+                await self._store.create(path, local.encode(), make_parents=True)
+            except NodeExists:
+                log.debug("%s: another broker was quicker", path)
 
     async def _create_tenant(self, tenant: str) -> None:
         info = encode({"adminRoles": [], "allowedClusters": [self._cluster]})

@@ -66,6 +66,7 @@ class OwnOrders:
     def _prepare(self, order: Prepare) -> Mapping[str, Any]:
         """Say yes unless there is a reason against it; nothing is changed yet."""
         self._watcher.check()
+        self._ownership.check_ready()
         if self._ownership.is_draining:
             raise Draining(f"{self._ownership.broker_id} is draining")
         return {"accepted": str(order.bundle)}
@@ -92,7 +93,10 @@ class OwnOrders:
             if held is None:
                 raise Fenced(f"move {order.move_id} has ended")
             return {"token": held.token}
-        token = await self._ownership.acquire(order.bundle, [record.guard])
+        if record.move.epoch != order.epoch:
+            raise Fenced(f"move {order.move_id} is not one of epoch {order.epoch} (any more)")
+        guards = [self._epoch_check(order.epoch), record.guard]
+        token = await self._ownership.acquire(order.bundle, guards)
         # From here on it is served; a record that is left over is ended by the leader.
         await self._moves.end(record)
         return {"token": token}

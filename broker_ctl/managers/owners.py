@@ -1,7 +1,8 @@
 """Who owns which bundle, as far as this broker has looked, and who owned it until just now.
 
 An expiry by itself moves nothing (I7): for a grace period after an owner's node vanished without
-a release, only that owner may take the bundle again.
+a release, only that owner may take the bundle again. Where this broker had not looked at the node
+its owner is known all the same: the same transaction took the owner's registration away.
 """
 
 import logging
@@ -16,8 +17,15 @@ from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.errors import BundleReclaimable
 from broker_ctl.store import paths
-from broker_ctl.store.cache import ValueCache
-from broker_ctl.store.interface import Change, MetadataStore, Notification, Versioned
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import (
+    Change,
+    MetadataStore,
+    Notification,
+    SessionEvent,
+    Versioned,
+)
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 log = logging.getLogger(__name__)
@@ -36,7 +44,9 @@ class OwnerRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Vanished:
-    owner: str
+    """An owner node that went; ``owner`` is None where this broker had not looked at it."""
+
+    owner: str | None
     zxid: int
     at_s: float
 
@@ -55,27 +65,34 @@ class Owners:
         registry: Registry,
         clock: Clock,
         reclaim_grace_s: float,
+        cache_rules: CacheRules,
     ) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
         self._grace_s = reclaim_grace_s
-        self.cache = ValueCache(store, paths.OWNERSHIP, _decode)
+        self.cache = ValueCache(store, (paths.OWNERSHIP,), _decode, clock, cache_rules)
         self._vanished: OrderedDict[str, _Vanished] = OrderedDict()
-        self._stop_watching: Callable[[], None] | None = None
+        # From when to when this broker saw nothing, and so may have missed an expiry.
+        self._suspended_s: float | None = None
+        self._blind_until_s = 0.0
+        self._stops: list[Callable[[], None]] = []
 
     async def start(self) -> None:
         """Begin to follow the owner nodes."""
         # Before the cache: who owned a node is still in there when its deletion is told.
-        self._stop_watching = await self._store.watch(paths.OWNERSHIP, self._notified)
+        self._stops = [
+            self._store.listen(self._session_changed),
+            await self._store.watch(paths.OWNERSHIP, self._notified),
+        ]
         await self.cache.start()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop following."""
-        if self._stop_watching is not None:
-            self._stop_watching()
-            self._stop_watching = None
-        self.cache.close()
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        await self.cache.close()
 
     async def owner_of(self, bundle: Bundle) -> OwnerRecord | None:
         """Who stands in the store.
@@ -97,23 +114,54 @@ class Owners:
         """
         path = paths.ownership(bundle)
         vanished = self._vanished.get(path)
-        if vanished is None or vanished.owner == broker_id:
+        if vanished is None:
+            blind_s = self._blind_until_s - self._clock.now_s()
+            if blind_s > 0:
+                raise BundleReclaimable(
+                    f"{bundle}: after an outage, an owner may return to it for {blind_s:.1f} s",
+                )
+            return
+        if vanished.owner == broker_id:
             return
         left_s = vanished.at_s + self._grace_s - self._clock.now_s()
-        if left_s > 0 and not await self._registry.was_standing_at(vanished.owner, vanished.zxid):
-            raise BundleReclaimable(
-                f"{bundle}: the session of {vanished.owner} ended; "
-                f"for {left_s:.1f} s only that broker may take it again",
-            )
+        if left_s > 0:
+            owner = await self._expired_owner(vanished)
+            if owner is not None and owner != broker_id:
+                raise BundleReclaimable(
+                    f"{bundle}: the session of {owner} ended; "
+                    f"for {left_s:.1f} s only that broker may take it again",
+                )
         self._vanished.pop(path, None)
+
+    async def _expired_owner(self, vanished: _Vanished) -> str | None:
+        """Whose session took the node along; None where it was released."""
+        if vanished.owner is None:
+            return await self._registry.departed_at(vanished.zxid)
+        is_release = await self._registry.was_standing_at(vanished.owner, vanished.zxid)
+        return None if is_release else vanished.owner
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        """What others lost in an outage of this broker's own was not told, and is not replayed.
+
+        A servers' outage ends the sessions of many brokers at once: whoever is back first must
+        not take what belongs to the others. A short cut of this broker alone says nothing.
+        """
+        now_s = self._clock.now_s()
+        if event is SessionEvent.SUSPENDED:
+            self._suspended_s = now_s
+        elif event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
+            outage_s = 0.0 if self._suspended_s is None else now_s - self._suspended_s
+            if event is SessionEvent.CONNECTED or outage_s > self._grace_s:
+                self._blind_until_s = now_s + self._grace_s
+            self._suspended_s = None
 
     def _notified(self, notification: Notification) -> None:
         path = notification.path
         if notification.change is Change.CREATED:
             self._vanished.pop(path, None)
-        elif notification.change is Change.DELETED and (record := self.cache.peek(path)):
-            now_s = self._clock.now_s()
-            owner = record.urls.broker_id
+        elif notification.change is Change.DELETED:
+            now_s, record = self._clock.now_s(), self.cache.peek(path)
+            owner = None if record is None else record.urls.broker_id
             self._vanished[path] = _Vanished(owner, notification.zxid, now_s)
             self._vanished.move_to_end(path)
             self._prune(now_s)

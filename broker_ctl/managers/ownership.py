@@ -6,6 +6,7 @@ One door to the acts on them: `acquire.py`, `release.py`, `split.py` and, after 
 
 import logging
 import math
+import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.reclaim import Reclaim, Reclaimed
 from broker_ctl.managers.release import Releaser
+from broker_ctl.managers.retake import Retaker
 from broker_ctl.managers.split import Splitter
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
@@ -52,7 +54,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipParts:
-    """What ownership stands on."""
+    """What ownership stands on; for ``is_preloading`` see `Retaker`."""
 
     store: MetadataStore
     watcher: SessionWatcher
@@ -62,6 +64,8 @@ class OwnershipParts:
     moves: Moves
     deletions: Deletions
     dataplane: DataPlane
+    draws: random.Random
+    is_preloading: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +116,31 @@ class _Acts:
             record=record,
             on_lost=on_lost,
         )
-        reclaim = Reclaim(
-            store=parts.store,
-            holdings=holdings,
-            watcher=parts.watcher,
-            acquirer=acquirer,
-            releaser=releaser,
-            dataplane=parts.dataplane,
-        )
+        reclaim = _reclaim(parts, holdings, acquirer, releaser)
         return cls(releaser, acquirer, splitter, reclaim)
+
+
+def _reclaim(
+    parts: OwnershipParts, holdings: Holdings, acquirer: Acquirer, releaser: Releaser
+) -> Reclaim:
+    retaker = Retaker(
+        store=parts.store,
+        watcher=parts.watcher,
+        locks=parts.locks,
+        namespaces=parts.namespaces,
+        acquirer=acquirer,
+        releaser=releaser,
+        dataplane=parts.dataplane,
+        draws=parts.draws,
+        is_preloading=parts.is_preloading,
+    )
+    return Reclaim(
+        store=parts.store,
+        holdings=holdings,
+        namespaces=parts.namespaces,
+        retaker=retaker,
+        dataplane=parts.dataplane,
+    )
 
 
 class Ownership:
@@ -203,7 +223,7 @@ class Ownership:
         """
         if self.is_draining:
             raise Draining(f"{self.broker_id} is draining")
-        self._check_ready()
+        self.check_ready()
         with self._telling():
             return await self._acts.acquirer.acquire(bundle, guards)
 
@@ -232,7 +252,7 @@ class Ownership:
             Fenced: a guard failed; served on.
             AuthorityLost: the session ended meanwhile.
         """
-        self._check_ready()
+        self.check_ready()
         with self._telling():
             return await self._acts.releaser.release(bundle, token, unload_s, guards)
 
@@ -251,7 +271,7 @@ class Ownership:
             SettingsError: no such algorithm. InvalidName: boundaries outside the bundle.
             AuthorityLost: the session ended meanwhile.
         """
-        self._check_ready()
+        self.check_ready()
         with self._telling():
             return await self._acts.splitter.split(bundle, algorithm, boundaries, guards)
 
@@ -269,12 +289,12 @@ class Ownership:
             yield await self._begin(epoch)
 
     async def abandon(self) -> None:
-        """Give everything up although the data plane is silent, and begin anew once it answers.
+        """Give everything up although the data plane is silent; `begin_anew` once it answers.
 
         What it was granted may last it until the end of its lease, so the nodes stand until then
         (I11). Where no lease ends its authority, its storage must refuse it.
         """
-        epoch, self._ready_epoch = self._ready_epoch, 0
+        self._ready_epoch = 0
         granted_until_s = self._granted.deadline_s
         self.granted(self._grant)
         locks = [held.lock for held in self._holdings.held.values() if held.lock is not None]
@@ -286,8 +306,11 @@ class Ownership:
         for held in list(self._holdings.held.values()):
             self._parts.owners.forget(held.bundle)
             self._holdings.drop(held)
+
+    async def begin_anew(self, epoch: int) -> Reclaimed:
+        """After `abandon`: what the data plane still serves is taken again, if nobody else did."""
         self._holdings.resume()
-        await self._begin(epoch)
+        return await self._begin(epoch)
 
     async def _begin(self, epoch: int) -> Reclaimed:
         with self._telling():
@@ -303,7 +326,12 @@ class Ownership:
         self._granted = grant if is_ready else Grant(grant.epoch, 0.0)
         self._parts.dataplane.grant(self._granted.epoch, self._granted.deadline_s)
 
-    def _check_ready(self) -> None:
+    def check_ready(self) -> None:
+        """Whether bundles may be acquired and given up here.
+
+        Raises:
+            AuthorityLost: what an expiry took away is not held again yet, or all was abandoned.
+        """
         if self._ready_epoch != self._parts.watcher.epoch:
             raise AuthorityLost(f"{self.broker_id} does not hold its bundles again yet")
 

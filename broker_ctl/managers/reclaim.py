@@ -10,40 +10,40 @@ the store from a session that was taken up again (`stopMode=keep`), is taken aga
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
-from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane
-from broker_ctl.errors import (
-    BrokerCtlError,
-    BundleMoving,
-    DataPlaneError,
-    DataPlaneRefused,
-    StoreError,
-)
-from broker_ctl.managers.acquire import Acquirer
+from broker_ctl.errors import DataPlaneError, StoreError
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
-from broker_ctl.managers.release import Releaser
+from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.retake import Retaker
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 
 log = logging.getLogger(__name__)
 
-_IN_FLIGHT: Final = 128
-_ATTEMPTS: Final = 5
+_T = TypeVar("_T")
+
 _RETRY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """What came of one expiry."""
+    """What came of one expiry.
+
+    Attributes:
+        kept, lost: how many bundles.
+        took_s: from the begin of the session until the last was served again, or let go of.
+    """
 
     kept: int
     lost: int
+    took_s: float = 0.0
 
 
 class Reclaim:
@@ -54,56 +54,66 @@ class Reclaim:
         *,
         store: MetadataStore,
         holdings: Holdings,
-        watcher: SessionWatcher,
-        acquirer: Acquirer,
-        releaser: Releaser,
+        namespaces: Namespaces,
+        retaker: Retaker,
         dataplane: DataPlane,
     ) -> None:
         self._store = store
         self._holdings = holdings
-        self._watcher = watcher
-        self._acquirer = acquirer
-        self._releaser = releaser
+        self._namespaces = namespaces
+        self._retaker = retaker
         self._dataplane = dataplane
         self.last = Reclaimed(0, 0)
 
     async def run(self, epoch: int) -> Reclaimed:
-        """Take all again that is RECLAIMING; bounded requests in flight.
+        """Take all again that is RECLAIMING.
 
         Returns once nothing is loaded any more but under the tokens of this session.
         """
+        began_s = asyncio.get_running_loop().time()
+        await self._settle_splits()
         self._remember(await self._left_in_store())
         self._remember(await self._loaded())
-        lost_before = self._holdings.in_state(BundleState.RECLAIMING)
-        waiting = iter(lost_before)
-        async with asyncio.TaskGroup() as group:
-            workers = [
-                group.create_task(self._work(waiting, epoch), name=f"reclaim {number}")
-                for number in range(min(_IN_FLIGHT, len(lost_before)))
-            ]
-        kept = sum(worker.result() for worker in workers)
-        self.last = Reclaimed(kept, len(lost_before) - kept)
+        wanted = self._holdings.in_state(BundleState.RECLAIMING)
+        await self._retaker.take(wanted, epoch)
+        kept = sum(held.state is BundleState.OWNED for held in wanted)
         for held in self._holdings.in_state(BundleState.RECLAIMING):
             self._holdings.drop(held)
         await self._fence_strangers()
-        if lost_before:
-            log.info("session %d: kept %d of %d bundles", epoch, kept, len(lost_before))
+        took_s = asyncio.get_running_loop().time() - began_s
+        self.last = Reclaimed(kept, len(wanted) - kept, took_s)
+        if wanted:
+            log.info(
+                "session %d: kept %d of %d bundles in %.3f s, at most %d acquisitions at once",
+                *(epoch, kept, len(wanted), took_s, self._retaker.peak_in_flight),
+            )
         return self.last
 
     # What there was.
 
+    async def _settle_splits(self) -> None:
+        """A split that was sent and not answered before the session ended: the ring tells.
+
+        The server has closed that session, so whatever it had sent was done before or never.
+        """
+        unanswered = [h for h in self._holdings.in_state(BundleState.RECLAIMING) if h.becoming]
+        if not unanswered:
+            return
+        rings = await _insist(
+            partial(self._namespaces.rings, [held.bundle.namespace for held in unanswered])
+        )
+        for held in unanswered:
+            ring, children, held.becoming = rings.get(held.bundle.namespace), held.becoming, ()
+            if ring is not None and held.bundle not in ring and all(c in ring for c in children):
+                log.info("%s was split as its session ended", held.bundle)
+                state = BundleState.RECLAIMING
+                self._holdings.replace(held, [OwnedBundle(child, state) for child in children])
+
     async def _left_in_store(self) -> list[Bundle]:
         """Own nodes of this very session, which an earlier process has left."""
-        while True:
-            try:
-                found = map(paths.owned_bundle, await self._store.ephemerals(paths.OWNERSHIP))
-            except StoreError as error:
-                if not error.can_retry:
-                    raise
-                log.info("what stands in the store? %s; asking again", error)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                return [bundle for bundle in found if bundle is not None]
+        found = await _insist(partial(self._store.ephemerals, paths.OWNERSHIP))
+        bundles = map(paths.owned_bundle, found)
+        return [bundle for bundle in bundles if bundle is not None]
 
     async def _loaded(self) -> dict[Bundle, int]:
         """What the data plane serves; waits for its answer, without which nothing is known."""
@@ -115,7 +125,10 @@ class Reclaim:
                 await asyncio.sleep(_RETRY_S)
 
     def _remember(self, bundles: Iterable[Bundle]) -> None:
+        held = self._holdings.held
         for bundle in bundles:
+            if bundle in held:
+                continue
             # A split that was cut off may have left a parent loaded whose children are held: it
             # goes when they are loaded in its place.
             if not any(self._holdings.overlapping(bundle)):
@@ -142,53 +155,14 @@ class Reclaim:
             return False
         return held.state is not BundleState.OWNED or held.token == token
 
-    # Taking it again.
 
-    async def _work(self, waiting: Iterable[OwnedBundle], epoch: int) -> int:
-        kept = 0
-        for held in waiting:
-            try:
-                await self._insist(held, epoch)
-                kept += 1
-            except BrokerCtlError as error:
-                log.warning("%s is not ours any more: %s", held.bundle, error)
-                await self._let_go(held)
-        return kept
-
-    async def _insist(self, held: OwnedBundle, epoch: int) -> None:
-        """A lost connection or a silent data plane is no reason to move anything (I7)."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            # The lease may have run out since it was last looked at.
-            await self._watcher.wait_authority()
-            try:
-                await self._take_again(held, epoch)
-            except BrokerCtlError as error:
-                if not error.can_retry or attempt == _ATTEMPTS:
-                    raise
-                log.info("taking %s again: %s; attempt %d", held.bundle, error, attempt)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                return
-
-    async def _take_again(self, held: OwnedBundle, epoch: int) -> None:
-        lock = held.lock
-        if lock is None:
-            lock = held.lock = await self._acquirer.lock(held.bundle, (), epoch)
+async def _insist(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """Until the store answers: without an answer nothing is known."""
+    while True:
         try:
-            await self._dataplane.renew(held.bundle, lock.token)
-        except DataPlaneRefused:
-            # It has lost the bundle meanwhile: its topics are loaded anew.
-            await self._dataplane.load(held.bundle, lock.token)
-        if held.lock is not lock:
-            raise BundleMoving(f"{held.bundle} was taken away while it was renewed")
-        held.advance(BundleState.OWNED)
-
-    async def _let_go(self, held: OwnedBundle) -> None:
-        try:
-            await self._dataplane.fence(held.bundle)
-        except DataPlaneError as error:
-            # No authority is granted before `_fence_strangers` has got through.
-            log.warning("fencing %s: %s", held.bundle, error)
-        if held.lock is not None:
-            await self._releaser.give_back(held.lock)
-            held.lock = None
+            return await ask()
+        except StoreError as error:
+            if not error.can_retry:
+                raise
+            log.info("what stands in the store? %s; asking again", error)
+            await asyncio.sleep(_RETRY_S)

@@ -5,6 +5,7 @@ of ranges that do not exist. Here ring, children and parent change at one zxid: 
 hash two owner nodes, whoever dies in between (I5).
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -25,6 +26,7 @@ from broker_ctl.errors import (
     Fenced,
     MultiFailed,
     NamespaceMissing,
+    SessionExpired,
     StoreError,
 )
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
@@ -47,6 +49,7 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 log = logging.getLogger(__name__)
 
 _RETRIES: Final = 7
+_RETRY_S: Final = 0.25
 
 
 class Splitter:
@@ -106,7 +109,7 @@ class Splitter:
             topics = await self._dataplane.topics(held.bundle)
             hashes = tuple(map(ring_hash, topics))
             points = boundaries or cut(SplitRequest(held.bundle.range, hashes))
-            nodes = await self._replace_nodes(held.bundle, lock, points, guards) if points else ()
+            nodes = await self._replace_nodes(held, lock, points, guards) if points else ()
         except BaseException:
             self._serve_on(held, lock)
             raise
@@ -131,12 +134,13 @@ class Splitter:
 
     async def _replace_nodes(
         self,
-        parent: Bundle,
+        held: OwnedBundle,
         lock: Lock,
         points: tuple[int, ...],
         guards: Sequence[Operation],
     ) -> tuple[Versioned, ...]:
         """Ring, children and parent in one transaction; answers with the children's nodes."""
+        parent = held.bundle
         children = parent.cut(points)
         epoch = self._watcher.epoch
         for _ in range(_RETRIES):
@@ -158,7 +162,7 @@ class Splitter:
             # The ring may have changed since, which the transaction finds; the lease it does not.
             self._watcher.check_epoch(epoch)
             try:
-                return await self._commit(lock, operations, children)
+                return await self._commit(held, lock, operations, children)
             except MultiFailed as error:
                 if error.index < len(guards):
                     raise Fenced(f"{parent}: {error}") from error
@@ -172,13 +176,20 @@ class Splitter:
 
     async def _commit(
         self,
+        held: OwnedBundle,
         lock: Lock,
         operations: Sequence[Operation],
         children: tuple[Bundle, ...],
     ) -> tuple[Versioned, ...]:
         self._locks.about_to_end(lock)
+        # If the session ends before the answer comes, the next one looks for the children.
+        held.becoming = children
         try:
-            nodes = await self._outcome(operations, children)
+            nodes = await self._outcome(lock, operations, children)
+        except (Ambiguous, MultiFailed):
+            held.becoming = ()
+            self._locks.keep(lock)
+            raise
         except BaseException:
             self._locks.keep(lock)
             raise
@@ -187,18 +198,34 @@ class Splitter:
 
     async def _outcome(
         self,
+        lock: Lock,
         operations: Sequence[Operation],
         children: tuple[Bundle, ...],
     ) -> tuple[Versioned, ...]:
         """Carry it out, and find out where the answer does not say: the children tell."""
         try:
             results: Sequence[Result] = await self._store.multi(operations)
-        except Ambiguous:
-            results = await self._store.get_many([paths.ownership(child) for child in children])
-            session_id = self._store.session_id
+        except Ambiguous as lost:
+            results = await self._read_again(children)
+            session_id = lock.identity.session_id
+            if self._store.session_id != session_id:
+                raise SessionExpired(f"{lost}; its session is gone") from lost
             if any(node is None or node.stat.ephemeral_owner != session_id for node in results):
-                raise
+                raise lost from None
         return tuple(result for result in results if isinstance(result, Versioned))
+
+    async def _read_again(self, children: tuple[Bundle, ...]) -> Sequence[Versioned | None]:
+        """Until the store answers: a guess would close what is served, or keep what is not ours."""
+        nodes = [paths.ownership(child) for child in children]
+        while True:
+            try:
+                await self._store.sync(nodes[0])
+                return await self._store.get_many(nodes)
+            except StoreError as error:
+                if not error.can_retry:
+                    raise
+                log.info("was %s split? %s; asking again", nodes[0], error)
+                await asyncio.sleep(_RETRY_S)
 
     async def _publish(self, namespace: Namespace) -> None:
         """The policies of the configuration store follow; the local policies count."""

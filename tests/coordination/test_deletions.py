@@ -91,3 +91,20 @@ async def test_a_full_queue_gives_the_oldest_up_and_counts_it(
         assert len(queue) == 2
         assert "/0" not in queue
         assert queue.given_up == 1
+
+
+@in_virtual_time
+async def test_it_tells_how_long_the_oldest_waits_and_when_nothing_is_left() -> None:
+    async with queues() as (one, _, queue):
+        assert queue.age_s == 0.0
+        node = await one.store.create("/a")
+        one.store.disconnect()
+        queue.add("/a", node.stat.czxid)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3.0):
+                await queue.drain()
+        assert queue.age_s == pytest.approx(3.0)
+        one.store.reconnect()
+        await queue.drain()
+        assert queue.age_s == 0.0
+        assert not await stands(one, "/a")

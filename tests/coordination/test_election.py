@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.coordination.election import Election, Leadership
+from broker_ctl.coordination.election import Election
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.leadership import State
-from broker_ctl.errors import AuthorityLost, BadVersion, MultiFailed
+from broker_ctl.core.session import State as SessionState
+from broker_ctl.errors import AuthorityLost, BadVersion, LeadingSuspended, MultiFailed
 from broker_ctl.store.interface import CreateMode, SetData
 from broker_ctl.store.paths import LOADBALANCE_SEAT
 from broker_ctl.store.records.ownership import LeaderBroker
@@ -162,13 +164,62 @@ async def test_a_leader_that_is_cut_off_decides_nothing_and_leads_on_if_its_node
         leader.store.disconnect()
         assert leader.state is State.SUSPENDED
         assert leader.election.leadership is None
-        # What it has begun may go on as long as its lease, and waits for the store.
-        leadership.check()
+        with pytest.raises(LeadingSuspended):
+            leadership.check()
+        deciding = leader.tasks.start(leadership.wait_deciding(), "decide")
         await asyncio.sleep(3.0)
+        assert not deciding.done(), "its lease runs, and it waits all the same"
+        leader.party.watcher.check()
         leader.store.reconnect()
+        await deciding
         assert await elected(all_) is leader
         leadership.check()
         assert leader.leaderships == [leadership], "the same leading"
+
+
+@in_virtual_time
+async def test_a_second_cut_while_the_seat_is_verified_leaves_the_leader_suspended() -> None:
+    async with candidates(1) as (one,):
+        one.stand()
+        await elected([one])
+        original = one.store.get
+        cuts: list[float] = []
+
+        async def get_then_blink(path: str) -> object:
+            node = await original(path)
+            if path == SEAT.node_path and not cuts:
+                # Answered on the new connection, which is gone before the answer is looked at.
+                cuts.append(one.party.clock.now_s())
+                one.store.disconnect()
+                await eventually(lambda: one.party.watcher.state is SessionState.SUSPENDED)
+            return node
+
+        one.store.disconnect()
+        await asyncio.sleep(1.0)
+        one.store.get = get_then_blink  # type: ignore[method-assign, assignment]  # one race
+        one.store.reconnect()
+        await eventually(lambda: cuts)
+        await asyncio.sleep(1.0)
+        assert one.state is State.SUSPENDED
+        with pytest.raises(LeadingSuspended):
+            one.leaderships[0].check()
+        one.store.get = original  # type: ignore[method-assign]  # as it was
+        one.store.reconnect()
+        await elected([one])
+        assert len(one.leaderships) == 1
+
+
+@in_virtual_time
+async def test_who_waits_to_decide_hears_that_the_leading_has_ended() -> None:
+    async with candidates(1) as (one,):
+        one.stand()
+        await elected([one])
+        one.store.disconnect()
+        began_s = one.party.clock.now_s()
+        with pytest.raises(AuthorityLost):
+            await one.leaderships[0].wait_deciding()
+        assert one.party.clock.now_s() - began_s < TIMEOUT_S
+        one.store.reconnect()
 
 
 @in_virtual_time

@@ -44,12 +44,14 @@ class Holder:
         self.party = party
         self.store = party.store
         self.lost: list[Lock] = []
+        self.verified_s: list[float] = []
         self.locks = Locks(
             party.store,
             ROOT,
             broker_id=party.broker_id,
             broker_of=broker_of,
             draws=random.Random(0),
+            on_verified=self.verified_s.append,
         )
         party.watcher.listen(self.locks.session_changed)
 
@@ -256,6 +258,9 @@ async def test_what_was_deleted_during_an_outage_is_lost_after_it() -> None:
         await eventually(lambda: one.lost == [lock])
         assert state(lock) is State.LOST
         await eventually(lambda: state(kept) is State.HELD)
+        assert one.locks.lost == {Event.GONE: 1}
+        assert len(one.verified_s) == 1
+        assert 0 < one.verified_s[0] < 1
 
 
 @in_virtual_time
@@ -268,6 +273,7 @@ async def test_who_has_it_deleted_by_somebody_is_told_once() -> None:
         one.party.blink()
         await asyncio.sleep(2.0)
         assert one.lost == [lock]
+        assert one.locks.lost == {Event.OTHER: 1}
 
 
 @in_virtual_time
@@ -290,6 +296,7 @@ async def test_the_end_of_a_session_ends_every_right_without_telling_of_each() -
         await eventually(lambda: one.party.watcher.epoch == 2)
         assert state(lock) is State.LOST
         assert one.lost == []
+        assert one.locks.lost == {Event.SESSION_ENDED: 1}
 
 
 @in_virtual_time

@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from broker_ctl.coordination.mixed_cluster import foreign_brokers
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.errors import NoNode, SessionExpired, StartError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ours import Registration
+from broker_ctl.tasks import TaskScope
 from tests.support.sessions import TICK_S, TIMEOUT_S, Party, parties
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
@@ -219,9 +221,9 @@ async def test_without_a_zxid_who_stands_now_counts_as_having_stood() -> None:
 async def test_brokers_of_others_are_found() -> None:
     async with members("a:1") as (a,):
         await a.registry.register(b"")
-        assert await a.registry.foreign_brokers() == []
+        assert await foreign_brokers(a.store) == []
         await a.store.create(paths.load_report("java:8080"), b"{}")
-        assert await a.registry.foreign_brokers() == ["java:8080"]
+        assert await foreign_brokers(a.store) == ["java:8080"]
 
 
 @in_virtual_time
@@ -233,3 +235,28 @@ async def test_a_registration_that_nobody_can_read_hides_only_itself() -> None:
         await a.registry.register(b"")
         await eventually(lambda: b.seen == {"a:1"})
         await eventually(lambda: b.registry.corrupt >= 2)
+
+
+@in_virtual_time
+async def test_a_registration_that_somebody_else_took_away_is_put_back() -> None:
+    async with members("a:1", "b:1") as (a, b), TaskScope("test") as scope:
+        await a.registry.register(b"first")
+        await eventually(lambda: b.seen == {"a:1"})
+        scope.start(a.registry.keep(lambda: b"again"), "keep")
+        for taken in ((paths.registration("a:1"),), (paths.load_report("a:1"),)):
+            for path in taken:
+                await b.store.delete(path)
+            with suppress(NoNode):
+                await a.registry.publish(b"told of it")
+            await eventually(lambda: b.seen == {"a:1"})
+
+            async def stands() -> bool:
+                report = await b.store.get(paths.load_report("a:1"))
+                return report is not None and report.data == b"again"
+
+            await eventually(stands)
+            await b.store.set(paths.load_report("a:1"), b"first")
+        # What it took away itself stays away.
+        await a.registry.unregister()
+        await asyncio.sleep(5.0)
+        assert b.seen == set()

@@ -147,6 +147,46 @@ async def test_time_that_passed_while_the_loop_stood_still_counts_at_the_next_us
             one.watcher.check()
 
 
+@in_virtual_time
+async def test_authority_that_lapsed_while_the_machine_was_suspended_is_told_as_lost() -> None:
+    async with parties() as (one,):
+        await asyncio.sleep(5.0)
+        # As short as to leave the session alive: the next heartbeats prove it again.
+        one.clock.stalled_s = TIMEOUT_S
+        await eventually(lambda: one.watcher.state is State.LOST, deadline_s=1.0)
+        assert one.actions[1:] == [Action.FENCE, Action.SESSION_LOST]
+        assert one.grants[-1].deadline_s == 0.0
+        await one.watcher.wait_authority()
+        assert one.watcher.epoch == 1
+        assert Action.VERIFY in one.actions
+
+
+@in_virtual_time
+async def test_a_heartbeat_that_was_found_by_reading_proves_nothing() -> None:
+    async with parties() as (one,):
+        await asyncio.sleep(5 * PERIOD_S)
+        original = one.store.set
+        found: list[float] = []
+
+        async def set_then_cut(path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+            stat = await original(path, data, version)
+            one.store.set = original  # type: ignore[method-assign]  # once
+            # Executed, and the reply lost: the store reads on the next connection what came of it.
+            one.store.disconnect()
+            await asyncio.sleep(1.0)
+            one.store.reconnect()
+            await one.store.wait_connected()
+            found.append(one.watcher.deadline_s)
+            return stat
+
+        one.store.set = set_then_cut  # type: ignore[method-assign]  # one lost reply
+        await eventually(lambda: found, poll_s=0.0001)
+        await asyncio.sleep(0)
+        assert one.watcher.deadline_s == found[0]
+        # The next one is sent at once, and proves.
+        await eventually(lambda: one.watcher.deadline_s > found[0], deadline_s=0.1)
+
+
 class StuckStore(MemoryStore):
     """A server that answers pings and reads, and commits nothing."""
 
@@ -282,6 +322,28 @@ async def test_an_error_that_comes_of_the_end_of_a_session_does_not_end_the_next
                 group.create_task(never(), name="never")
                 await asyncio.sleep(2.0)
                 raise SessionExpired("heard before the watcher")
+
+        running = scope.start(one.watcher.run_epochs(work), "epochs")
+        await asyncio.sleep(5.0)
+        assert not running.done()
+        one.expire()
+        await eventually(lambda: began == [1, 2])
+
+
+@in_virtual_time
+async def test_work_whose_group_heard_of_the_end_first_is_begun_again_in_the_next_session() -> None:
+    async with parties() as (one,), TaskScope("test") as scope:
+        began: list[int] = []
+
+        async def fail() -> None:
+            await asyncio.sleep(1.0)
+            raise SessionExpired("heard before the watcher")
+
+        async def work(epoch: int) -> None:
+            began.append(epoch)
+            # The group fails while the task around it waits for it and for nothing else.
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail(), name="fail")
 
         running = scope.start(one.watcher.run_epochs(work), "epochs")
         await asyncio.sleep(5.0)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.leadership import TRANSITIONS, Action, Event, State, step
+from broker_ctl.core.leadership import TRANSITIONS, Action, Event, State, pause_s, step
 from tests.support.machines import check_steps, rendered, without_row
 
 TABLE = """\
@@ -74,3 +74,10 @@ def test_leading_begins_and_ends_in_turn_and_is_over_without_authority(
         if event is Event.AUTHORITY_LOST:
             assert not is_leading
         assert is_leading == (state in {State.LEADING, State.SUSPENDED})
+
+
+def test_who_keeps_losing_the_seat_stands_back_for_longer_and_longer() -> None:
+    assert pause_s(0, 0.7) == 0.0
+    assert [pause_s(setbacks, 0.0) for setbacks in range(1, 6)] == [0.25, 0.5, 1.0, 2.0, 4.0]
+    assert pause_s(3, 0.7) == 1.7
+    assert pause_s(1_000, 1.0) == 31.0

@@ -64,6 +64,25 @@ async def test_a_transfer_moves_the_bundle_and_ends_its_record(
     await assert_settled(cluster, bundle, B)
 
 
+async def test_a_suspended_leader_orders_nothing_and_goes_on_where_it_was(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cut = cluster.peers.cut_at("prepare", AFTER)
+    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
+        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        await cut.reached.wait()
+        leading.leadership.suspend()
+        cluster.peers.heal()
+        cut.resumed.set()
+        await asyncio.sleep(0.1)
+        assert cluster.peers.sent == [f"prepare {B}"]
+        assert cluster.witness.servers_of(bundle) == [A]
+        leading.leadership.resume()
+        await work
+        assert results(cluster) == ["done"]
+    await assert_settled(cluster, bundle, B)
+
+
 async def test_a_receiver_that_refuses_leaves_the_bundle_where_it_is(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:

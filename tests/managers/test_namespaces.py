@@ -18,11 +18,12 @@ from broker_ctl.errors import (
 )
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.policies import LocalPolicies, Policies
-from tests.support.virtual_time import in_virtual_time
+from tests.support.virtual_time import LoopClock, in_virtual_time
 from tests.support.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")
@@ -42,7 +43,14 @@ class Scene:
         self.others = self._namespaces(self.other)
 
     def _namespaces(self, store: MemoryStore) -> Namespaces:
-        return Namespaces(store, self.configuration, cluster="c1", default_bundles=4)
+        return Namespaces(
+            store,
+            self.configuration,
+            cluster="c1",
+            default_bundles=4,
+            clock=LoopClock(),
+            cache_rules=CacheRules(),
+        )
 
     async def write_policies(self, payload: bytes) -> None:
         path = paths.policies(NAMESPACE)
@@ -64,8 +72,8 @@ async def scene() -> AsyncIterator[Scene]:
     await built.namespaces.start()
     await built.others.start()
     yield built
-    built.namespaces.close()
-    built.others.close()
+    await built.namespaces.close()
+    await built.others.close()
     for store in stores:
         await store.close()
 

@@ -12,6 +12,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.errors import BundleReclaimable, CorruptRecord
 from broker_ctl.managers.owners import Owners
 from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
@@ -34,10 +35,10 @@ async def scene() -> AsyncIterator[tuple[Party, Registry, Owners, Party]]:
         await create_node(owner)
         registry = Registry(looker.store, Registration("m", 0, 0, BrokerUrls("looker:1")), TICK_S)
         await registry.start()
-        owners = Owners(looker.store, registry, looker.clock, GRACE_S)
+        owners = Owners(looker.store, registry, looker.clock, GRACE_S, CacheRules())
         await owners.start()
         yield owner, registered, owners, looker
-        owners.close()
+        await owners.close()
         await registry.close()
 
 
@@ -109,18 +110,35 @@ async def test_who_is_back_has_ended_the_reservation() -> None:
 
 
 @in_virtual_time
-async def test_without_having_seen_an_owner_there_is_nothing_to_wait_for() -> None:
-    async with scene() as (owner, _, owners, looker):
+async def test_an_owner_that_was_never_looked_at_is_known_by_its_registration() -> None:
+    async with scene() as (owner, _, owners, _):
         owner.expire()
         await asyncio.sleep(0.1)
-        await owners.check_reclaim(BUNDLE, "looker:1")
-        # Nor is what was seen before an outage in which it vanished.
-        await eventually(lambda: owner.watcher.epoch == 2)
-        await create_node(owner)
-        await owners.owner_of(BUNDLE)
+        with pytest.raises(BundleReclaimable, match="owner:1"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
+        await owners.check_reclaim(BUNDLE, "owner:1")
+
+
+@in_virtual_time
+async def test_after_an_outage_of_its_own_it_waits_for_whoever_may_have_expired_unseen() -> None:
+    async with scene() as (owner, _, owners, looker):
         looker.store.disconnect()
         owner.expire()
+        await asyncio.sleep(GRACE_S + 1.0)
         looker.store.reconnect()
+        await asyncio.sleep(0.1)
+        with pytest.raises(BundleReclaimable, match="after an outage"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
+        await asyncio.sleep(GRACE_S)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_a_short_cut_of_its_own_is_no_outage() -> None:
+    async with scene() as (owner, _, owners, looker):
+        await owner.store.delete(PATH)
+        await asyncio.sleep(GRACE_S)
+        looker.blink()
         await asyncio.sleep(0.1)
         await owners.check_reclaim(BUNDLE, "looker:1")
 

@@ -189,12 +189,15 @@ async def test_the_former_owner_is_back_within_the_grace() -> None:
 
 
 @in_virtual_time
-async def test_who_does_not_know_the_former_owner_need_not_wait() -> None:
+async def test_who_never_looked_knows_the_former_owner_by_its_registration() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         await one.ownership.acquire(built.bundles[0])
-        one.cut(TIMEOUT_S + 5.0)
+        one.cut(TIMEOUT_S + 20.0)
         await eventually(lambda: not built.ensemble.observer.owners(), deadline_s=20.0)
+        with pytest.raises(BundleReclaimable, match=f"the session of {one.broker_id} ended"):
+            await two.ownership.acquire(built.bundles[0])
+        await asyncio.sleep(GRACE_S)
         assert await two.ownership.acquire(built.bundles[0])
 
 
@@ -385,6 +388,11 @@ async def test_a_parent_that_a_split_left_loaded_gives_way_to_its_children() -> 
 # Silent data planes (I11).
 
 
+async def abandon(broker: MemoryBroker) -> None:
+    await broker.ownership.abandon()
+    await broker.ownership.begin_anew(broker.watcher.epoch)
+
+
 @in_virtual_time
 async def test_who_abandons_waits_out_what_was_granted_and_begins_anew() -> None:
     async with cluster(2) as built:
@@ -393,7 +401,7 @@ async def test_who_abandons_waits_out_what_was_granted_and_begins_anew() -> None
         await asyncio.sleep(1.0)
         until_s = one.watcher.deadline_s
         one.steering.fail("loaded", times=40)
-        abandoning = asyncio.get_running_loop().create_task(one.ownership.abandon(), name="abandon")
+        abandoning = asyncio.get_running_loop().create_task(abandon(one), name="abandon")
         await asyncio.sleep(0.1)
         with pytest.raises(AuthorityLost):
             await one.ownership.acquire(built.bundles[0])
@@ -417,5 +425,5 @@ async def test_with_storage_nothing_is_waited_for() -> None:
         (one,) = built.brokers
         await take_all(one, built.bundles)
         async with asyncio.timeout(2.0):
-            await one.ownership.abandon()
+            await abandon(one)
         await built.settled()

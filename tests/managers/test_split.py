@@ -1,7 +1,7 @@
 """Splitting: at one zxid the children stand in the parent's place."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import pytest
@@ -17,6 +17,7 @@ from broker_ctl.errors import (
     Fenced,
     InvalidName,
     NotOwner,
+    SessionExpired,
     SettingsError,
 )
 from broker_ctl.store import paths
@@ -28,6 +29,7 @@ from tests.support.waiting import eventually
 
 HALVES = "range_equally_divide"
 QUIET = Namespace("public", "quiet")
+Multi = Callable[[Sequence[Operation]], Awaitable[tuple[Result, ...]]]
 
 
 async def halve(broker: MemoryBroker, bundle: Bundle) -> tuple[Bundle, ...]:
@@ -338,3 +340,36 @@ async def test_if_the_session_ends_after_the_commit_the_children_are_taken_again
         assert set(broker.owned()) == set((await built.ring())[:2])
         await asyncio.sleep(1.0)
         assert built.verdict().double_served == 0
+
+
+@in_virtual_time
+async def test_if_it_ends_before_the_answer_the_children_are_taken_again_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for is_executed in (True, False):
+        async with cluster(2) as built:
+            broker, other = built.brokers
+            parent = built.bundles[0]
+            await broker.ownership.acquire(parent)
+            multi = broker.memory.multi
+
+            async def die_with_it(
+                operations: Sequence[Operation],
+                multi: Multi = multi,
+                broker: MemoryBroker = broker,
+                *,
+                is_executed: bool = is_executed,
+            ) -> tuple[Result, ...]:
+                monkeypatch.setattr(broker.memory, "multi", multi)
+                if is_executed:
+                    await multi(operations)
+                broker.expire()
+                raise SessionExpired("no answer, and no session any more")
+
+            monkeypatch.setattr(broker.memory, "multi", die_with_it)
+            with pytest.raises(AuthorityLost):
+                await halve(broker, parent)
+            await built.settled()
+            left, right = parent.cut((0x20000000,))
+            assert set(broker.owned()) == ({left, right} if is_executed else {parent})
+            assert other.owned() == {}

@@ -34,6 +34,7 @@ from broker_ctl.managers.ownership import Ownership, OwnershipParts
 from broker_ctl.managers.reclaim import Reclaimed
 from broker_ctl.simulation.workload import Workload
 from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Delete, MetadataStore, Operation, Result, Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
@@ -253,8 +254,15 @@ class Broker:
         self.registry = Registry(store, registration, tick_s)
         self.moves = Moves(store)
         self.deletions = Deletions(store)
-        self.namespaces = Namespaces(store, store, cluster="c", default_bundles=4)
-        self.owners = Owners(store, self.registry, clock, GRACE_S)
+        self.namespaces = Namespaces(
+            store,
+            store,
+            cluster="c",
+            default_bundles=4,
+            clock=clock,
+            cache_rules=CacheRules(),
+        )
+        self.owners = Owners(store, self.registry, clock, GRACE_S, CacheRules())
         # A broker process outlives its daemon.
         self._found_dataplane = dataplane is not None
         self.dataplane = dataplane or SteeredDataPlane(
@@ -275,6 +283,7 @@ class Broker:
             moves=self.moves,
             deletions=self.deletions,
             dataplane=self.dataplane,
+            draws=draws,
         )
         self.ownership = Ownership(parts, self.urls, UNLOAD_S)
         self.watcher.listen(self.locks.session_changed)
@@ -345,8 +354,8 @@ class Broker:
         await self.moves.close()
         await self.locks.close()
         await self.deletions.close()
-        self.namespaces.close()
-        self.owners.close()
+        await self.namespaces.close()
+        await self.owners.close()
 
     def owned(self) -> dict[Bundle, int]:
         """What it serves, by its own account."""

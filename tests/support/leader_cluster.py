@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from broker_ctl.clock import Clock, SystemClock
-from broker_ctl.coordination.election import Leadership
+from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import BundleStats

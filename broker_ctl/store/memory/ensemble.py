@@ -15,29 +15,13 @@ from typing import Final
 
 from broker_ctl.errors import ConnectionLoss, SessionExpired
 from broker_ctl.store.interface import Delete, Operation, Result
+from broker_ctl.store.memory.liveness import Session
 from broker_ctl.store.memory.servers import Client, Server
 from broker_ctl.store.memory.tree import Author, Tree
 
 # A session id starts with the number of the server that made it; from 128 on it is negative.
 _SERVERS: Final = (1, 199, 42)
 _NO_SESSION: Final = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Session:
-    """One session, as the leader knows it.
-
-    Attributes:
-        heard_s: when the leader last heard of it.
-        newest_s: when the server that its client is connected to last did.
-    """
-
-    session_id: int
-    timeout_s: float
-    heard_s: float
-    newest_s: float
-    client: Client | None = None
-    expiry: asyncio.TimerHandle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +60,7 @@ class MemoryEnsemble:
         self.servers = tuple(Server(number) for number in range(self._rules.servers))
         self.leader = self.servers[0]
         self._is_serving = True
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, Session] = {}
         self._numbers = count(1)
 
     @property
@@ -108,8 +92,8 @@ class MemoryEnsemble:
             raise ConnectionLoss("no server takes clients")
         now_s = self.loop.time()
         if session_id == _NO_SESSION:
-            session_id = self._new_id()
-            self._sessions[session_id] = _Session(session_id, timeout_s, now_s, now_s)
+            session_id = _session_id(next(self._numbers))
+            self._sessions[session_id] = Session(session_id, timeout_s, now_s, now_s)
         session = self._sessions.get(session_id)
         if session is None:
             raise SessionExpired("the server does not know the session")
@@ -139,17 +123,12 @@ class MemoryEnsemble:
         session = self._sessions.get(session_id)
         if session is None or session.client is None:
             return
-        now_s, server = self.loop.time(), session.client.server
-        window_s = self._rules.tick_s / 2
-        if server is self.leader or window_s == 0:
-            session.heard_s = now_s
-        elif server.is_linked and now_s // window_s != session.newest_s // window_s:
-            session.heard_s = session.newest_s
-        session.newest_s = now_s
+        is_leader = session.client.server is self.leader
+        session.touch(self.loop.time(), 0.0 if is_leader else self._rules.tick_s / 2)
 
     # Sessions.
 
-    def _watch(self, session: _Session) -> None:
+    def _watch(self, session: Session) -> None:
         """Look at the session again when it would expire, if it can."""
         if session.expiry is not None:
             session.expiry.cancel()
@@ -159,30 +138,22 @@ class MemoryEnsemble:
             at_s = self._end_s(session)
             session.expiry = self.loop.call_at(at_s, self._look, session)
 
-    def _look(self, session: _Session) -> None:
+    def _look(self, session: Session) -> None:
         if self._end_s(session) > self.loop.time() or not self._is_serving:
             self._watch(session)
         else:
             self.expire(session.session_id)
 
-    def _end_s(self, session: _Session) -> float:
+    def _end_s(self, session: Session) -> float:
         end_s, tick_s = self._heard_s(session) + session.timeout_s, self._rules.tick_s
         if not self._is_serving:
             # Whoever leads next gives every session its whole timeout.
             end_s = self.loop.time() + session.timeout_s
         return math.ceil(end_s / tick_s) * tick_s if tick_s else end_s
 
-    def _heard_s(self, session: _Session) -> float:
-        """When the leader has last heard of a session, by a request or by a ping."""
-        client = session.client
-        if client is None:
-            return session.heard_s
-        until_s = self.loop.time() if client.pulse_s is None else client.pulse_s
-        if not client.server.is_linked:
-            until_s = min(until_s, client.server.cut_s - self._rules.tick_s / 2)
-        elif client.server is not self.leader:
-            session.heard_s = session.newest_s
-        return max(session.heard_s, until_s - self._rules.ping_s)
+    def _heard_s(self, session: Session) -> float:
+        tick_s, ping_s = self._rules.tick_s, self._rules.ping_s
+        return session.last_heard_s(self.loop.time(), self.leader, tick_s / 2, ping_s)
 
     def expire(self, session_id: int) -> None:
         """End a session, as its timeout would; its connection is closed."""
@@ -204,11 +175,6 @@ class MemoryEnsemble:
         self._commit([Delete(path) for path in self.tree.ephemerals(session_id)], session_id)
         del self._sessions[session_id]
 
-    def _new_id(self) -> int:
-        number = next(self._numbers)
-        server = _SERVERS[number % len(_SERVERS)]
-        return int.from_bytes(bytes([server]) + number.to_bytes(7, "big"), "big", signed=True)
-
     # Requests.
 
     def write(self, session_id: int, operations: Sequence[Operation]) -> tuple[Result, ...]:
@@ -229,27 +195,22 @@ class MemoryEnsemble:
 
     def reap(self) -> None:
         """Delete what a real server's container check finds each minute."""
-        for path in self.tree.reapable(self._now_ms()):
+        for path in self.tree.reapable(round(self.loop.time() * 1000)):
             self._commit([Delete(path)], _NO_SESSION)
 
     def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
-        committed = self.tree.commit(operations, Author(session_id, self._now_ms()))
+        author = Author(session_id, round(self.loop.time() * 1000))
+        committed = self.tree.commit(operations, author)
         self.leader.tell(committed)
         for server in self.servers:
             if server is not self.leader:
                 server.hear(committed)
-                self._let_follow(server)
+                lag_s = self._rules.lag()
+                if lag_s > 0:
+                    self.loop.call_later(lag_s, server.catch_up, 1)
+                else:
+                    server.catch_up()
         return committed.results
-
-    def _let_follow(self, server: Server) -> None:
-        lag_s = self._rules.lag()
-        if lag_s > 0:
-            self.loop.call_later(lag_s, server.catch_up, 1)
-        else:
-            server.catch_up()
-
-    def _now_ms(self) -> int:
-        return round(self.loop.time() * 1000)
 
     # Trouble among the servers.
 
@@ -257,18 +218,12 @@ class MemoryEnsemble:
         """Cut a follower off from the leader, and not from its clients."""
         for session in self._sessions.values():
             if session.client is not None and session.client.server is server:
-                session.heard_s = self._heard_before(session)
+                session.heard_s = session.told_s(self.loop.time(), self._rules.tick_s / 2)
         server.linked.clear()
         server.cut_s = self.loop.time()
         for session in self._sessions.values():
             if session.client is not None and session.client.server is server:
                 self._watch(session)
-
-    def _heard_before(self, session: _Session) -> float:
-        """What a follower has told of a session by now."""
-        window_s = self._rules.tick_s / 2
-        told_s = self.loop.time() // window_s * window_s if window_s else math.inf
-        return session.newest_s if session.newest_s < told_s else session.heard_s
 
     def link(self, server: Server) -> None:
         """Let a follower hear the leader again: it catches up, and tells what it kept back."""
@@ -304,3 +259,8 @@ class MemoryEnsemble:
         for session in self._sessions.values():
             session.heard_s = session.newest_s = self.loop.time()
             self._watch(session)
+
+
+def _session_id(number: int) -> int:
+    server = _SERVERS[number % len(_SERVERS)]
+    return int.from_bytes(bytes([server]) + number.to_bytes(7, "big"), "big", signed=True)

@@ -1,0 +1,90 @@
+"""One leading of one seat, as whoever leads sees it: may a decision be made now?
+
+A leader whose connection is gone decides nothing: another one may have been elected meanwhile. It
+is not deposed either: when the connection is back and the seat's node is still its own, it goes on
+under the same epoch. So what it was about to do waits (reference: metadata-store 4.5).
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum, auto
+
+from broker_ctl.errors import AuthorityLost, LeadingSuspended
+from broker_ctl.store.interface import Check, Operation
+from broker_ctl.store.paths import Seat
+
+
+class _Phase(Enum):
+    DECIDING = auto()
+    SUSPENDED = auto()
+    ENDED = auto()
+
+
+class Leadership:
+    """One leading; the election suspends, resumes and ends it.
+
+    Args:
+        seat: what is led.
+        epoch: of this leading; no other has the same.
+        check_authority: raises `AuthorityLost` where the lease has run out.
+    """
+
+    def __init__(self, seat: Seat, epoch: int, check_authority: Callable[[], None]) -> None:
+        self.seat = seat
+        self.epoch = epoch
+        self._check_authority = check_authority
+        self._phase = _Phase.DECIDING
+        self._changed = asyncio.Event()
+
+    @property
+    def guard(self) -> Operation:
+        """Stands first in every transaction of this leader: it fails once another was elected."""
+        return Check(self.seat.epoch_path, self.epoch)
+
+    def check(self) -> None:
+        """Before each decision that cannot wait.
+
+        Raises:
+            LeadingSuspended: the connection is gone; whether this leading goes on is not known.
+            AuthorityLost: it has ended, or the lease has run out.
+        """
+        self._check_lasting()
+        if self._phase is _Phase.SUSPENDED:
+            raise LeadingSuspended(f"{self.seat.name}: no connection at epoch {self.epoch}")
+
+    async def wait_deciding(self) -> None:
+        """Before each decision, order and write: return once it may be made.
+
+        Raises:
+            AuthorityLost: this leading has ended, or the lease has run out.
+        """
+        while True:
+            self._check_lasting()
+            if self._phase is _Phase.DECIDING:
+                return
+            await self._changed.wait()
+
+    def _check_lasting(self) -> None:
+        if self._phase is _Phase.ENDED:
+            raise AuthorityLost(f"{self.seat.name} is not led from here at epoch {self.epoch}")
+        self._check_authority()
+
+    # For the election.
+
+    def suspend(self) -> None:
+        """The connection is gone."""
+        self._enter(_Phase.SUSPENDED)
+
+    def resume(self) -> None:
+        """The seat's node was read on a new connection, and is still ours."""
+        self._enter(_Phase.DECIDING)
+
+    def end(self) -> None:
+        """For good."""
+        self._enter(_Phase.ENDED)
+
+    def _enter(self, phase: _Phase) -> None:
+        if self._phase is not _Phase.ENDED:
+            self._phase = phase
+            self._changed.set()
+            self._changed = asyncio.Event()

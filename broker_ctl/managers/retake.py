@@ -1,0 +1,226 @@
+"""Taking bundles again in a new session: many at a time, and one by one where that did not do.
+
+A batch is one transaction for the nodes, followed by the renewals of its bundles while the next
+ones are on their way. Whatever stands in the way of one bundle (a stale node, another owner, a
+data plane that lost it) is no matter for the others.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from broker_ctl.coordination.lock_batches import Wish, acquire_together
+from broker_ctl.coordination.locks import Lock, Locks
+from broker_ctl.coordination.outwait import stale_limit_s
+from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.core.ownership import BundleState
+from broker_ctl.dataplane.interface import DataPlane
+from broker_ctl.errors import (
+    Ambiguous,
+    BrokerCtlError,
+    BundleMoving,
+    DataPlaneError,
+    DataPlaneRefused,
+    NotOwner,
+    SessionError,
+)
+from broker_ctl.managers.acquire import Acquirer
+from broker_ctl.managers.holdings import OwnedBundle
+from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.release import Releaser
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Check, MetadataStore
+
+log = logging.getLogger(__name__)
+
+_BATCH: Final = 128
+_BATCHES_IN_FLIGHT: Final = 4
+_WINDOW_S: Final = 0.3
+# Of a batch at the data plane, and of what is taken one by one.
+_IN_FLIGHT: Final = 32
+_ATTEMPTS: Final = 5
+_RETRY_S: Final = 0.5
+
+
+def _place(held: OwnedBundle) -> tuple[str, str, int]:
+    namespace = held.bundle.namespace
+    return namespace.tenant, namespace.name, held.bundle.range.low
+
+
+class Retaker:
+    """Works on bundles that are RECLAIMING, before anything else acts in the session.
+
+    Args:
+        is_preloading: whether a bundle that the data plane has lost meanwhile is loaded at once;
+            otherwise it is given up, and the next lookup brings it back.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MetadataStore,
+        watcher: SessionWatcher,
+        locks: Locks,
+        namespaces: Namespaces,
+        acquirer: Acquirer,
+        releaser: Releaser,
+        dataplane: DataPlane,
+        draws: random.Random,
+        is_preloading: bool,
+    ) -> None:
+        self._store = store
+        self._watcher = watcher
+        self._locks = locks
+        self._namespaces = namespaces
+        self._acquirer = acquirer
+        self._releaser = releaser
+        self._dataplane = dataplane
+        self._draws = draws
+        self._is_preloading = is_preloading
+        self._in_flight = 0
+        self.peak_in_flight = 0
+
+    async def take(self, wanted: Sequence[OwnedBundle], epoch: int) -> None:
+        """Each is OWNED or let go of on return.
+
+        Raises:
+            ExceptionGroup: with `SessionError`: this session has ended too, and moves nothing.
+        """
+        self.peak_in_flight = 0
+        if len(wanted) > _BATCH:
+            # An outage ends the sessions of many brokers at once.
+            await asyncio.sleep(self._draws.uniform(0, _WINDOW_S))
+        # By namespace: the fewer rings there are in a batch, the fewer are read and checked.
+        ordered = sorted(wanted, key=_place)
+        batches = (ordered[at : at + _BATCH] for at in range(0, len(ordered), _BATCH))
+        async with asyncio.TaskGroup() as group:
+            for number in range(_BATCHES_IN_FLIGHT):
+                group.create_task(self._take_batches(batches, epoch), name=f"retake {number}")
+        left = [held for held in ordered if held.state is BundleState.RECLAIMING]
+        waiting = iter(left)
+        async with asyncio.TaskGroup() as group:
+            for number in range(min(_BATCHES_IN_FLIGHT * _IN_FLIGHT, len(left))):
+                group.create_task(self._take_singly(waiting, epoch), name=f"retake one {number}")
+
+    # Batches.
+
+    async def _take_batches(self, batches: Iterator[list[OwnedBundle]], epoch: int) -> None:
+        for batch in batches:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    await self._take_batch(batch, epoch)
+                except SessionError:
+                    raise
+                except BrokerCtlError as error:
+                    log.info("taking %d bundles again: %s; attempt %d", len(batch), error, attempt)
+                    if not error.can_retry and not isinstance(error, Ambiguous):
+                        break
+                    await asyncio.sleep(_RETRY_S)
+                else:
+                    break
+
+    async def _take_batch(self, batch: Sequence[OwnedBundle], epoch: int) -> None:
+        """Lock and renew; what could not be is still RECLAIMING."""
+        # The lease may have run out since it was last looked at.
+        await self._watcher.wait_authority()
+        rings = await self._namespaces.rings({held.bundle.namespace for held in batch})
+        wanted: dict[str, OwnedBundle] = {}
+        wishes: list[Wish] = []
+        for held in batch:
+            ring = rings.get(held.bundle.namespace)
+            if held.lock is None and ring is not None and held.bundle in ring:
+                path = paths.ownership(held.bundle)
+                policies = paths.local_policies(held.bundle.namespace)
+                wanted[path] = held
+                wishes.append(Wish(path, Check(policies, ring.version)))
+        # The rings may have changed since, which the checks find; the lease is checked here.
+        self._watcher.check_epoch(epoch)
+        with self._counted():
+            locks = await acquire_together(
+                self._store, self._locks, wishes, self._acquirer.record, self._acquirer.on_lost
+            )
+        for lock in locks:
+            wanted[lock.path].lock = lock
+        locked = [held for held in batch if held.lock is not None]
+        waiting = iter(locked)
+        async with asyncio.TaskGroup() as group:
+            for number in range(min(_IN_FLIGHT, len(locked))):
+                group.create_task(self._renew_each(waiting), name=f"renew {number}")
+
+    async def _renew_each(self, waiting: Iterator[OwnedBundle]) -> None:
+        for held in waiting:
+            # It may have been taken away while the others were renewed.
+            if held.lock is None or held.state is not BundleState.RECLAIMING:
+                continue
+            try:
+                await self._serve(held, held.lock)
+            except BrokerCtlError as error:
+                log.info("%s has its node, and is looked at once more: %s", held.bundle, error)
+
+    # One by one.
+
+    async def _take_singly(self, waiting: Iterator[OwnedBundle], epoch: int) -> None:
+        for held in waiting:
+            try:
+                await self._insist(held, epoch)
+            except SessionError:
+                raise
+            except BrokerCtlError as error:
+                log.warning("%s is not ours any more: %s", held.bundle, error)
+                await self._let_go(held)
+
+    async def _insist(self, held: OwnedBundle, epoch: int) -> None:
+        """A lost connection or a silent data plane is no reason to move anything (I7)."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            await self._watcher.wait_authority()
+            try:
+                await self._take_again(held, epoch)
+            except BrokerCtlError as error:
+                if not error.can_retry or attempt == _ATTEMPTS:
+                    raise
+                log.info("taking %s again: %s; attempt %d", held.bundle, error, attempt)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return
+
+    async def _take_again(self, held: OwnedBundle, epoch: int) -> None:
+        lock = held.lock
+        if lock is None:
+            limit_s = stale_limit_s(self._store.session_timeout_s, self._watcher.tick_s)
+            with self._counted():
+                lock = held.lock = await self._acquirer.lock(held.bundle, (), epoch, limit_s)
+        await self._serve(held, lock)
+
+    async def _serve(self, held: OwnedBundle, lock: Lock) -> None:
+        """Renew; where the data plane has lost the bundle meanwhile, load it anew."""
+        try:
+            await self._dataplane.renew(held.bundle, lock.token)
+        except DataPlaneRefused as error:
+            if not self._is_preloading:
+                raise NotOwner(f"not loaded, and brokerReclaimPreload is off: {error}") from error
+            await self._dataplane.load(held.bundle, lock.token)
+        if held.lock is not lock:
+            raise BundleMoving(f"{held.bundle} was taken away while it was renewed")
+        held.advance(BundleState.OWNED)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self._in_flight)
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+
+    async def _let_go(self, held: OwnedBundle) -> None:
+        try:
+            await self._dataplane.fence(held.bundle)
+        except DataPlaneError as error:
+            # No authority is granted before strangers are fenced for certain.
+            log.warning("fencing %s: %s", held.bundle, error)
+        if held.lock is not None:
+            await self._releaser.give_back(held.lock)
+            held.lock = None

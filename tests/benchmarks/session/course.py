@@ -1,0 +1,89 @@
+"""The run from start to end: each part by itself, on the same servers."""
+
+import os
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.embedded.daemons import Daemons
+from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.http import HttpClient
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.benchmarks.session.expiry import measure_expiry
+from tests.benchmarks.session.failover import measure_failover
+from tests.benchmarks.session.reconnects import measure_reconnects
+from tests.benchmarks.session.serial import measure_serial
+
+BROKERS: Final = 3
+CHROOTS: Final = ("/brokers", "/serial", "/failover")
+SESSION_MS: Final = 6000
+# A load report names every bundle; Pulsar's start scripts set as much.
+JUTE_BYTES: Final = 10 << 20
+SETTINGS: Final = {
+    "metadataStoreSessionTimeoutMillis": str(SESSION_MS),
+    "zookeeperTickTimeMillis": str(TICK_MS),
+    "zookeeperJuteMaxBufferBytes": str(JUTE_BYTES),
+    "hostUsageSource": "dataplane",
+    "loadBalancerSheddingEnabled": "false",
+    # A report of so many bundles is large; it is not what is measured here.
+    "loadBalancerReportUpdateMinIntervalMillis": "30000",
+    "loadBalancerAutoBundleSplitEnabled": "false",
+}
+
+
+def say(text: str) -> None:
+    """Progress, for people."""
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+
+
+async def run(bundles: int, kills: int, failovers: int) -> dict[str, Any]:
+    """All figures."""
+    os.environ["JAVA_TOOL_OPTIONS"] = f"-Djute.maxbuffer={JUTE_BYTES}"
+    async with AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="session-")))
+        ensemble = await stack.enter_async_context(
+            Ensemble.of(directory / "zookeeper", 3, heap_mb=512)
+        )
+        hosts = ensemble.connect_string
+        http = await stack.enter_async_context(HttpClient(timeout_s=20.0, max_body_bytes=1 << 24))
+        say("three servers serve")
+        root = await _opened(stack, hosts, "")
+        for chroot in CHROOTS:
+            await root.create(chroot)
+        async with Daemons(
+            directory, BROKERS, {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}/brokers"}
+        ) as daemons:
+            await daemons.wait_ready(http)
+            store = await _opened(stack, hosts, "/brokers")
+            expiry = await measure_expiry(
+                hosts.partition(",")[0],
+                store=store,
+                http=http,
+                daemons=daemons.all,
+                bundles=bundles,
+                say=say,
+            )
+        serial_s = await measure_serial(hosts, bundles, JUTE_BYTES)
+        say(f"one by one: {serial_s:.2f} s")
+        followers, leaders = await measure_reconnects(ensemble, kills, say)
+        settings = {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}/failover"}
+        failover = await measure_failover(directory / "failover", settings, http, failovers, say)
+    return {
+        **expiry,
+        "follower_kill_reconnect_ms": followers,
+        "leader_kill_reconnect_ms": leaders,
+        "leader_failover_s": failover,
+        "serial_baseline_s": round(serial_s, 3),
+    }
+
+
+async def _opened(stack: AsyncExitStack, hosts: str, chroot: str) -> ZooKeeperStore:
+    store = ZooKeeperStore(StoreOptions(hosts=hosts, chroot=chroot, max_frame_bytes=JUTE_BYTES))
+    await store.start()
+    stack.push_async_callback(store.close)
+    await store.wait_connected()
+    return store

@@ -1,0 +1,198 @@
+"""One broker owns everything, and the servers end its session."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from typing import Any, Final
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.namespace import Ring
+from broker_ctl.embedded.daemons import DaemonProcess
+from broker_ctl.errors import HttpError
+from broker_ctl.http import HttpClient
+from broker_ctl.store import paths
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from broker_ctl.tasks import TaskScope
+from tests.support.clusters import leader_of
+from tests.support.waiting import eventually
+from tests.support.zookeeper import expire_session, password_of
+
+PER_NAMESPACE: Final = 250
+CLIENTS: Final = 3
+LOOKUPS_S: Final = 25.0
+_AT_ONCE: Final = 32
+_LINE = re.compile(r"^(\S+ \S+) +\w+ +(\S+): (.*)$")
+_OPENED = re.compile(r"session 2: \w+ -> connected")
+_REOWNED = re.compile(r"session 2: kept (\d+) of (\d+) bundles.*most (\d+) acquisitions")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reowned:
+    """What the log says: seconds from the new session, and acquisitions at once."""
+
+    took_s: float
+    peak_in_flight: int
+
+
+async def measure_expiry(
+    server: str,
+    *,
+    store: ZooKeeperStore,
+    http: HttpClient,
+    daemons: Sequence[DaemonProcess],
+    bundles: int,
+    say: Say,
+) -> dict[str, Any]:
+    """``bundles``, ``reowned_s``, ``ownership_changes`` and ``peak_in_flight``.
+
+    ``server`` is where the session is ended: ``host:port`` of one of them.
+    """
+    rings = await _namespaces(http, daemons[0], bundles)
+    wanted = [bundle for ring in rings for bundle in ring.bundles]
+    topics = [topic for ring in rings for topic in _a_topic_in_each(ring)]
+    victim = daemons[0]
+    await _take_all(http, daemons, victim, wanted)
+    say(f"{victim.broker_id} owns {len(wanted)} bundles")
+    async with TaskScope("clients") as scope:
+        clients = Clients(http, daemons, topics)
+        for number in range(CLIENTS):
+            scope.start(clients.look_up_for_ever(number), f"client {number}")
+        await eventually(lambda: clients.answers[200] > len(topics) / 10, deadline_s=120.0)
+        before = dict(clients.answers)
+        changes = -await _changes(store, rings)
+        owner = await store.get(paths.ownership(wanted[0]))
+        assert owner is not None
+        session_id = owner.stat.ephemeral_owner
+        await expire_session(server, session_id, password_of(session_id))
+        reowned = await eventually(lambda: _reowned(victim, len(wanted)), deadline_s=60.0)
+        await asyncio.sleep(3.0)  # whatever others would take when the grace is over
+        during = Counter(clients.answers)
+        during.subtract(before)
+    say(f"re-owned in {reowned.took_s:.3f} s; lookups answered meanwhile: {dict(during)}")
+    held = await store.get_many([paths.ownership(bundle) for bundle in wanted])
+    strangers = sum(
+        node is None
+        or node.stat.ephemeral_owner == session_id
+        or NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id != victim.broker_id
+        for node in held
+    )
+    # Each node went once and came once: whatever else happened was a change of owner and back.
+    changes += await _changes(store, rings) - 2 * len(wanted)
+    return {
+        "bundles": len(wanted),
+        "reowned_s": round(reowned.took_s, 3),
+        "ownership_changes": max(strangers, changes),
+        "peak_in_flight": reowned.peak_in_flight,
+    }
+
+
+async def _changes(store: ZooKeeperStore, rings: Sequence[Ring]) -> int:
+    """How often an owner node came or went, counted by the servers."""
+    parents = await store.get_many([paths.ownership_of(ring.namespace) for ring in rings])
+    return sum(0 if node is None else node.stat.cversion for node in parents)
+
+
+async def _namespaces(http: HttpClient, daemon: DaemonProcess, bundles: int) -> list[Ring]:
+    rings = []
+    for number, start in enumerate(range(0, bundles, PER_NAMESPACE)):
+        size = min(PER_NAMESPACE, bundles - start)
+        namespace = Namespace("public", f"n{number}")
+        reply = await http.request(
+            "PUT",
+            f"{daemon.url}/admin/v2/namespaces/{namespace}",
+            json={"bundles": {"numBundles": size}},
+        )
+        assert reply.status == 204, reply.body
+        rings.append(Ring.even(namespace, size))
+    return rings
+
+
+def _a_topic_in_each(ring: Ring) -> list[Topic]:
+    """One topic for each bundle, found by trying names."""
+    found: dict[Bundle, Topic] = {}
+    for number in count():
+        topic = Topic("persistent", ring.namespace, f"t{number}")
+        found.setdefault(ring.bundle_of(topic), topic)
+        if len(found) == len(ring.bundles):
+            return list(found.values())
+    raise AssertionError
+
+
+async def _take_all(
+    http: HttpClient,
+    daemons: Sequence[DaemonProcess],
+    victim: DaemonProcess,
+    wanted: Sequence[Bundle],
+) -> None:
+    """The leader's order to take a bundle, given in its name."""
+
+    async def led() -> tuple[DaemonProcess, int] | None:
+        return await leader_of(http, daemons)
+
+    _, epoch = await eventually(led, what="a leader")
+    waiting = iter(wanted)
+
+    async def take() -> None:
+        for bundle in waiting:
+            reply = await http.request(
+                "POST",
+                f"{victim.url}/control/v1/take",
+                json={"epoch": epoch, "bundle": str(bundle)},
+            )
+            assert reply.status == 200, reply.body
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(_AT_ONCE):
+            group.create_task(take(), name=f"take {number}")
+
+
+class Clients:
+    """Look one bundle after another up, at one broker after another; ``answers`` by status."""
+
+    def __init__(
+        self, http: HttpClient, daemons: Sequence[DaemonProcess], topics: Sequence[Topic]
+    ) -> None:
+        self._http = http
+        self._daemons = daemons
+        self._topics = topics
+        self.answers: Counter[int] = Counter()
+
+    async def look_up_for_ever(self, number: int) -> None:
+        """Every client begins elsewhere, and asks so many times a second."""
+        loop = asyncio.get_running_loop()
+        due_s, at = loop.time(), number * len(self._topics) // CLIENTS
+        while True:
+            topic = self._topics[at % len(self._topics)]
+            daemon = self._daemons[at % len(self._daemons)]
+            path = f"{topic.domain}/{topic.namespace}/{topic.local}"
+            try:
+                reply = await self._http.request("GET", f"{daemon.url}/lookup/v2/topic/{path}")
+                self.answers[reply.status] += 1
+            except HttpError:
+                self.answers[0] += 1
+            at, due_s = at + 1, due_s + 1 / LOOKUPS_S
+            await asyncio.sleep(max(0.0, due_s - loop.time()))
+
+
+def _reowned(daemon: DaemonProcess, bundles: int) -> Reowned | None:
+    """By the log of the daemon, whose times are those of the events themselves."""
+    opened: datetime | None = None
+    for line in daemon.files.log.read_text(encoding="utf-8").splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        at = datetime.fromisoformat(match[1])
+        if _OPENED.search(match[3]):
+            opened = at
+        if opened is not None and (found := _REOWNED.search(match[3])):
+            assert int(found[2]) == bundles, line
+            return Reowned((at - opened).total_seconds(), int(found[3]))
+    return None

@@ -1,0 +1,116 @@
+"""Servers are killed; how long are the sessions of their clients without a connection?"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.embedded.roles import Role
+from broker_ctl.embedded.server import Server
+from broker_ctl.store.interface import SessionEvent
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.benchmarks.session.figures import p50_p99, quantile
+from tests.support.waiting import eventually
+
+CLIENTS: Final = 24
+_POLL_S: Final = 0.005
+_QUIET_S: Final = 1.0
+
+
+class Client:
+    """A session, and when it was last lost and found."""
+
+    def __init__(self, hosts: str) -> None:
+        self.store = ZooKeeperStore(StoreOptions(hosts=hosts, session_timeout_s=10.0))
+        self.suspended_s: float | None = None
+        self.reconnected_s: float | None = None
+        self.expired = 0
+        self.store.listen(self._told)
+
+    def _told(self, event: SessionEvent) -> None:
+        now_s = time.monotonic()
+        match event:
+            case SessionEvent.SUSPENDED:
+                self.suspended_s, self.reconnected_s = now_s, None
+            case SessionEvent.RECONNECTED:
+                self.reconnected_s = now_s
+            case SessionEvent.EXPIRED:
+                self.expired += 1
+            case _:
+                pass
+
+    def forget(self) -> None:
+        """Before the next kill."""
+        self.suspended_s = self.reconnected_s = None
+
+
+async def measure_reconnects(
+    ensemble: Ensemble, kills: int, say: Callable[[str], None]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Figures of killed followers, and of killed leaders."""
+    clients = [Client(ensemble.connect_string) for _ in range(CLIENTS)]
+    try:
+        for client in clients:
+            await client.store.start()
+        for client in clients:
+            await client.store.wait_connected()
+        followers: list[float] = []
+        for number in range(kills):
+            victim = (await ensemble.followers())[number % 2]
+            outages = await _kill(ensemble, victim, clients)
+            followers += [client_s for client_s, _ in outages]
+        say(f"{len(followers)} sessions lost a follower")
+        leaders: list[tuple[float, float]] = []
+        for _ in range(kills):
+            leaders += await _kill(ensemble, await ensemble.leader(), clients)
+        say(f"{len(leaders)} sessions lost the leader")
+        assert not any(client.expired for client in clients)
+    finally:
+        for client in clients:
+            await client.store.close()
+    after = quantile([after_s for _, after_s in leaders], 0.99)
+    return p50_p99(followers), {
+        **p50_p99([outage_s for outage_s, _ in leaders]),
+        "after_new_leader_p99": round(after * 1000, 1),
+    }
+
+
+async def _kill(
+    ensemble: Ensemble, victim: Server, clients: list[Client]
+) -> list[tuple[float, float]]:
+    """Of each session that lost its connection: seconds since the kill, and since a new leader."""
+    await asyncio.sleep(_QUIET_S)
+    for client in clients:
+        client.forget()
+    is_leader = await victim.role() is Role.LEADER
+    killed_s = time.monotonic()
+    await victim.kill()
+    led_s = await _led_s(ensemble, victim) if is_leader else killed_s
+
+    def are_back() -> bool:
+        return all(
+            client.store.is_connected
+            and (client.suspended_s is None) == (client.reconnected_s is None)
+            for client in clients
+        )
+
+    # Followers hear of a dead leader a moment later, and close their clients' connections then.
+    await asyncio.sleep(_QUIET_S)
+    await eventually(are_back, deadline_s=30.0, what="all sessions are back", poll_s=_POLL_S)
+    await victim.restart()
+    await eventually(ensemble.leader, what="a leader")
+    return [
+        (client.reconnected_s - killed_s, max(0.0, client.reconnected_s - led_s))
+        for client in clients
+        if client.reconnected_s is not None
+    ]
+
+
+async def _led_s(ensemble: Ensemble, dead: Server) -> float:
+    """When another server first says that it leads."""
+    while True:
+        for server in ensemble.servers:
+            if server is not dead and await server.role() is Role.LEADER:
+                return time.monotonic()
+        await asyncio.sleep(_POLL_S)
