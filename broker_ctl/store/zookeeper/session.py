@@ -83,6 +83,7 @@ class Session:
         self._password = options.password or _NO_PASSWORD
         self._timeout_s = 0.0  # as negotiated
         self._line = RequestLine(options.max_in_flight, options.on_sent)
+        self.next_place = self._line.next_place
         self._listeners: list[SessionListener] = []
         # Every connection sets what is in it before anything else; on the connection that stands
         # when a root comes in, whoever adds it does.
@@ -139,10 +140,6 @@ class Session:
             self._line.check_open()
             await self._connected.wait()
         self._line.check_open()
-
-    def next_place(self) -> int:
-        """See `RequestLine.next_place`."""
-        return self._line.next_place()
 
     def call(self, call: wire.Call[T], timeout_s: float, place: int | None = None) -> Awaitable[T]:
         """Send one request, over this or the next connection; see `RequestLine.call`."""

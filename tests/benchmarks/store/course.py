@@ -1,0 +1,51 @@
+"""The whole course: an ensemble, warmed up, and on it one part after the other."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from broker_ctl.embedded.config import Purpose
+from broker_ctl.embedded.ensemble import Ensemble
+from tests.benchmarks.store import latency, storm, throughput
+from tests.benchmarks.store.processes import tell
+from tests.benchmarks.store.throughput import ThroughputRounds, summary
+from tests.benchmarks.store.tree import direct_store
+
+SERVERS: Final = 3
+_MB_OF_UNIT: Final = {"m": 1, "g": 1024}
+# The servers compile what is asked of them often: before that, figures are of the compiler.
+_WARMING: Final = throughput.Extent(count=10_000, warm_count=500, outstanding=2_000, rounds=3)
+
+
+def heap_mb_of(text: str) -> int:
+    """``1g`` or ``512m``, as Java writes it."""
+    return int(text[:-1]) * _MB_OF_UNIT[text[-1].lower()]
+
+
+async def run(parts: Sequence[str], heap_mb: int, *, is_quick: bool) -> dict[str, Any]:
+    """The object of the benchmark, with the ``parts`` that were asked for."""
+    found: dict[str, Any] = {"is_quick": True} if is_quick else {}
+    with tempfile.TemporaryDirectory(prefix="broker-ctl-metadata-store-") as name:
+        # The same servers for all clients.
+        purpose = Purpose.QUICK_START if is_quick else Purpose.SUSTAINED_LOAD
+        async with Ensemble.of(
+            Path(name), servers=SERVERS, heap_mb=heap_mb, purpose=purpose
+        ) as ensemble:
+            followers = await ensemble.followers()
+            # Most clients of an ensemble of three talk to a follower.
+            ports = [server.client_port for server in (*followers, await ensemble.leader())]
+            async with direct_store(ensemble.connect_string) as store:
+                if not is_quick:
+                    tell("warming up")
+                    await ThroughputRounds(store, ports, _WARMING).run()
+                if "throughput" in parts:
+                    extent = throughput.QUICK if is_quick else throughput.Extent()
+                    found |= summary(await ThroughputRounds(store, ports, extent).run())
+                if "latency" in parts:
+                    quantiles = await latency.measure(store, ports[0], is_quick=is_quick)
+                    found["latency_ms"] = quantiles
+                if "storm" in parts:
+                    storm_extent = storm.QUICK if is_quick else storm.Extent()
+                    found["storm"] = await storm.measure(store, ports, storm_extent)
+    return found

@@ -1,0 +1,264 @@
+"""A broker's death: its topics are loaded elsewhere, with cold caches, many at a time.
+
+Beside the loads the same store answers gets that have nothing to do with them, and writes a
+heartbeat over its control lane; a timer watches the loop. Three ways take turns: the store; the
+store without its bounds on what is in flight and on what is handled in one turn of the loop, for
+what the bounds cost; and the store as Pulsar had it before PIP-453.
+"""
+
+import asyncio
+import gc
+import itertools
+import random
+import statistics
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.embedded.ports import LOOPBACK
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.store.batching import settling
+from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.store import BatchedStore
+from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.store.figures import quantile_ms
+from tests.benchmarks.store.old_model import MAX_FRAME_BYTES, OldStore
+from tests.benchmarks.store.pacing import arrivals, ask_open_loop, every, now_s, pace
+from tests.benchmarks.store.processes import (
+    answer,
+    measured_apart,
+    run_on_uvloop,
+    task_of_this_process,
+    tell,
+)
+from tests.benchmarks.store.topics import Loader, Store, Topics
+from tests.benchmarks.store.tree import counted, keys, lay, remove, value
+from tests.benchmarks.store.waits import Waits, WatchedStore
+
+WAYS: Final = ("bounded", "unbounded", "old_model")
+_ROOT: Final = "/foreground"
+_NODES: Final = 1000
+_HEARTBEAT: Final = f"{_ROOT}/heartbeat"
+_FOREGROUND_RATE: Final = 100
+_HEARTBEAT_RATE: Final = 50
+_LAG_PERIOD_S: Final = 0.01
+_NO_BOUND: Final = 1 << 30
+_MEASURES: Final = (
+    "queue_wait_p99_ms",
+    "foreground_get_p99_ms",
+    "control_p99_ms",
+    "loop_lag_p99_ms",
+    "topics_s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """One death, as one way goes through it.
+
+    Attributes:
+        way: see `WAYS`.
+        host: the server that the broker talks to.
+        topics: how many are loaded.
+        at_once: loads in flight.
+    """
+
+    way: str
+    host: str
+    topics: int
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much: topics, loads in flight, rounds of all three ways, topics to warm up with."""
+
+    topics: int = 20_000
+    at_once: int = 500
+    rounds: int = 3
+    warm_topics: int = 4_000
+
+
+QUICK: Final = Extent(topics=200, at_once=50, rounds=1, warm_topics=50)
+
+
+async def measure(store: ZooKeeperStore, ports: Sequence[int], extent: Extent) -> dict[str, Any]:
+    """The object of the benchmark: medians over the rounds."""
+    topics, paths = Topics(extent.topics), keys(_ROOT, _NODES)
+    tell(f"storm: laying {extent.topics} topics")
+    for top in (_ROOT, _HEARTBEAT, *topics.tops):
+        await store.create(top)
+    await lay(store, ((path, value(i)) for i, path in enumerate(paths)))
+    await lay(store, topics.nodes())
+    await lay(store, topics.cursors())
+    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    for way in WAYS:
+        await _one(store, Storm(way, f"{LOOPBACK}:{ports[0]}", extent.warm_topics, extent.at_once))
+    for number in range(extent.rounds):
+        port = ports[number % len(ports)]
+        for place in range(len(WAYS)):
+            way = WAYS[(number + place) % len(WAYS)]
+            one = await _one(store, Storm(way, f"{LOOPBACK}:{port}", extent.topics, extent.at_once))
+            found[way].append(one)
+            tell(f"storm round {number + 1}: {way} {one}")
+    await remove(store, [*topics.all_paths(), *reversed(topics.tops)])
+    await remove(store, [_HEARTBEAT, *paths, _ROOT])
+    return _summary(extent, found)
+
+
+async def _one(store: ZooKeeperStore, task: Storm) -> dict[str, Any]:
+    """One death, in a process of its own; afterwards nothing is left of it but versions."""
+    top, port = "managed-ledgers", int(task.host.rpartition(":")[2])
+    before = await counted(port, top)
+    found = await measured_apart(__name__, asdict(task))
+    done = await counted(port, top) - before
+    # Of the eight operations two read policies and one the number of partitions.
+    if (done.reads, done.writes) != (3 * task.topics, 2 * task.topics):
+        raise RuntimeError(f"{task}: the server has counted {done}")
+    await remove(store, Topics(task.topics).made_by_loading())
+    return found
+
+
+def _summary(extent: Extent, found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    ours, unbounded, old = (
+        {name: round(statistics.median(one[name] for one in found[way]), 3) for name in _MEASURES}
+        for way in WAYS
+    )
+    return {
+        "topics": extent.topics,
+        **ours,
+        "topics_s_unbounded": unbounded["topics_s"],
+        "unbounded": unbounded,
+        "old_model": old,
+    }
+
+
+# In the process that measures.
+
+
+@asynccontextmanager
+async def _broker(task: Storm, waits: Waits) -> AsyncIterator[tuple[Store, Store]]:
+    """The store of a broker, and what its heartbeats go through."""
+    is_old = task.way == "old_model"
+    rules = _rules(is_bounded=task.way == "bounded")
+    frame_bytes = MAX_FRAME_BYTES if is_old else rules.max_frame_bytes
+    under = WatchedStore(task.host, waits, frame_bytes)
+    await under.start()
+    await under.wait_connected()
+    try:
+        if is_old:
+            old = OldStore(under)
+            old.start()
+            yield old, old
+            await old.close()
+        else:
+            store = BatchedStore(under, rules, SystemClock(), StoreInstruments())
+            yield store, store.control
+            await store.close()
+    finally:
+        await under.close()
+
+
+def _rules(*, is_bounded: bool) -> BatchRules:
+    if is_bounded:
+        return BatchRules()
+    # No rule of the store, as nobody should set it: how many callers are told in one turn.
+    vars(settling)["_MOST"] = _NO_BOUND
+    return BatchRules(max_in_flight=_NO_BOUND)
+
+
+class _Beside:
+    """What else the broker does while it loads topics."""
+
+    def __init__(self, store: Store, control: Store, waits: Waits) -> None:
+        self._store = store
+        self._control = control
+        self._waits = waits
+        self._draws = random.Random(453)
+        self._version: int | None = None
+        self._is_over = False
+        self.gets_s: list[float] = []
+        self.heartbeats_s: list[float] = []
+        self.lags_s: list[float] = []
+
+    async def run(self) -> None:
+        """Go on until `end`."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._foreground(), name="foreground")
+            group.create_task(self._heartbeats(), name="heartbeats")
+            group.create_task(self._watch_loop(), name="loop lag")
+
+    def end(self) -> None:
+        """What falls due from now on is asked no more."""
+        self._is_over = True
+
+    def _until_end(self, dues_s: Iterator[float]) -> Iterator[float]:
+        return itertools.takewhile(lambda _: not self._is_over, dues_s)
+
+    async def _foreground(self) -> None:
+        dues_s = self._until_end(arrivals(_FOREGROUND_RATE, self._draws))
+        self.gets_s = await ask_open_loop(dues_s, self._get)
+
+    async def _get(self) -> None:
+        index = self._draws.randrange(_NODES)
+        path = keys(_ROOT, _NODES)[index]
+        self._waits.asked(path)
+        node = await self._store.get(path)
+        if node is None or node.data != value(index):
+            raise RuntimeError(f"{path}: {node}")
+
+    async def _heartbeats(self) -> None:
+        dues_s = self._until_end(every(1 / _HEARTBEAT_RATE))
+        self.heartbeats_s = await ask_open_loop(dues_s, self._beat)
+
+    async def _beat(self) -> None:
+        stat = await self._control.set(_HEARTBEAT, b"alive")
+        if self._version is not None and stat.version <= self._version:
+            raise RuntimeError(f"heartbeat {stat.version} after {self._version}")
+        self._version = stat.version
+
+    async def _watch_loop(self) -> None:
+        dues_s = self._until_end(every(_LAG_PERIOD_S))
+        await pace(dues_s, lambda due_s: self.lags_s.append(now_s() - due_s))
+
+
+async def _died(task: Storm) -> dict[str, Any]:
+    waits = Waits()
+    async with _broker(task, waits) as (store, control):
+        beside, loader = _Beside(store, control, waits), Loader(store, waits)
+        coming = iter(range(task.topics))
+
+        async def some() -> None:
+            for topic in coming:
+                await loader.load(topic)
+
+        gc.collect()
+        gc.freeze()
+        async with asyncio.TaskGroup() as around:
+            around.create_task(beside.run(), name="beside the storm")
+            began_s = now_s()
+            async with asyncio.TaskGroup() as loads:
+                for number in range(task.at_once):
+                    loads.create_task(some(), name=f"loads {number}")
+            took_s = now_s() - began_s
+            beside.end()
+    if waits.unsent:
+        raise RuntimeError(f"{waits.unsent} operations were never seen to leave")
+    return {
+        "queue_wait_p99_ms": quantile_ms(waits.waited_s, 0.99),
+        "foreground_get_p99_ms": quantile_ms(beside.gets_s, 0.99),
+        "control_p99_ms": quantile_ms(beside.heartbeats_s, 0.99),
+        "loop_lag_p99_ms": quantile_ms(beside.lags_s, 0.99),
+        "topics_s": round(task.topics / took_s, 1),
+    }
+
+
+def main() -> None:
+    """Go through one death in this process."""
+    answer(run_on_uvloop(_died(Storm(**task_of_this_process()))))
+
+
+if __name__ == "__main__":
+    main()
