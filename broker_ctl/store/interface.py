@@ -29,12 +29,12 @@ class CreateMode(Enum):
     @property
     def is_ephemeral(self) -> bool:
         """Whether the node ends with the session."""
-        return self in {CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL}
+        return self is CreateMode.EPHEMERAL or self is CreateMode.EPHEMERAL_SEQUENTIAL
 
     @property
     def is_sequential(self) -> bool:
         """Whether the server appends a number to the name."""
-        return self in {CreateMode.SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL}
+        return self is CreateMode.SEQUENTIAL or self is CreateMode.EPHEMERAL_SEQUENTIAL
 
 
 class Stat(NamedTuple):
@@ -295,6 +295,8 @@ class MetadataStore(Protocol):
 
 class BulkStore(MetadataStore, Protocol):
     """A store that takes many requests at once, each of which stands for itself.
+
+    Their paths have been judged by whoever gathered them (`path_rules.validate`).
 
     ``deadline_s`` is of the running loop's clock.
     """

@@ -82,6 +82,8 @@ class Reads:
             self._answered(batch, answers)
 
     def _answered(self, batch: list[ReadEntry], answers: Answers) -> None:
+        # The next batch goes before anybody hears of this one: what they do takes a while.
+        self.lane.answered()
         self._early[id(batch)] = answers
         while self._sent and (found := self._early.pop(id(self._sent[0]), None)) is not None:
             entries = self._sent.popleft()
@@ -90,7 +92,6 @@ class Reads:
             else:
                 self._learn(entries, found)
             self._settling.put(list(zip(entries, found, strict=True)))
-        self.lane.answered()
 
     @staticmethod
     def _learn(batch: list[ReadEntry], answers: Sequence[Answer]) -> None:

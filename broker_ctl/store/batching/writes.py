@@ -42,17 +42,21 @@ class _Round:
     """One batch and all the parts of it that are sent again.
 
     Attributes:
+        entries: how many the whole batch has.
         session_id: in whose name it is sent.
         deadline_s: all of it has ended by then.
         room: so many parts may be on their way at once.
+        is_over: the lane may send another in its place.
     """
 
-    __slots__ = ("deadline_s", "room", "session_id")
+    __slots__ = ("deadline_s", "entries", "is_over", "room", "session_id")
 
-    def __init__(self, session_id: int, deadline_s: float, most: int) -> None:
+    def __init__(self, entries: int, session_id: int, deadline_s: float, most: int) -> None:
+        self.entries = entries
         self.session_id = session_id
         self.deadline_s = deadline_s
         self.room = asyncio.Semaphore(most)
+        self.is_over = False
 
 
 class Writes:
@@ -105,7 +109,7 @@ class Writes:
     def _start(self, batch: list[WriteEntry]) -> None:
         parts = self._parts
         most = parts.rules.max_in_flight
-        terms = _Round(parts.store.session_id, parts.deadline_s(batch), most)
+        terms = _Round(len(batch), parts.store.session_id, parts.deadline_s(batch), most)
         with parts.meter.sending(batch) if parts.meter else nullcontext():
             parts.tasks.start(self._write(batch, terms), "writes")
 
@@ -115,6 +119,11 @@ class Writes:
         finally:
             # Whatever ended it: nobody waits for ever.
             self._fail(batch, Ambiguous("the write was given up", terms.session_id))
+            self._make_room(terms)
+
+    def _make_room(self, terms: _Round) -> None:
+        if not terms.is_over:
+            terms.is_over = True
             self.lane.answered()
 
     async def _send(self, batch: Sequence[WriteEntry], terms: _Round) -> None:
@@ -130,6 +139,9 @@ class Writes:
         except StoreError as error:
             self._fail(batch, error)
         else:
+            if len(batch) == terms.entries:
+                # The next batch goes before anybody hears of this one: what they do takes a while.
+                self._make_room(terms)
             self._succeed(batch, outcomes[len(checks) :])
 
     def _check_session(self, terms: _Round) -> None:

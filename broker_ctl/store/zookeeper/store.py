@@ -182,6 +182,8 @@ class ZooKeeperStore:
 
     async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
         """See `MetadataStore.get_many`."""
+        for path in paths:
+            validate(path)
         found: list[Versioned | None] = []
         while len(found) < len(paths):
             part = paths[len(found) : len(found) + self._requests.most_reads]
@@ -209,8 +211,6 @@ class ZooKeeperStore:
 
     async def read_many(self, reads: Sequence[Read], deadline_s: float) -> list[Answer]:
         """See `BulkStore.read_many`."""
-        for read in reads:
-            validate(read.path)
         return await self._requests.read_many(reads, deadline_s)
 
     async def sync(self, path: str) -> None:
@@ -288,7 +288,6 @@ class ZooKeeperStore:
         self, operations: Sequence[Operation], deadline_s: float
     ) -> tuple[Outcome, ...]:
         """See `BulkStore.write_many`."""
-        _check(operations)
         return await self._requests.write_many(operations, deadline_s)
 
     # Inside.

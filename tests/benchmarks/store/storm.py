@@ -165,7 +165,7 @@ def _rules(*, is_bounded: bool) -> BatchRules:
     if is_bounded:
         return BatchRules()
     # No rule of the store, as nobody should set it: how many callers are told in one turn.
-    vars(settling)["_MOST"] = _NO_BOUND
+    vars(settling)["MOST_A_TURN"] = _NO_BOUND
     return BatchRules(max_in_flight=_NO_BOUND)
 
 

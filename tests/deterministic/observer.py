@@ -1,0 +1,245 @@
+"""Sees every transaction and every act, and checks what must never be false (DESIGN 4).
+
+It knows the servers' history and the shared storage, and nothing of what daemons think.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
+from broker_ctl.dataplane.act_log import Act
+from broker_ctl.errors import CorruptRecord, InvalidName
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Create, Operation, Result, SetData, Versioned
+from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.records.policies import LocalPolicies
+
+_SEAT = paths.LOADBALANCE_SEAT
+_NS_PER_S = 1_000_000_000
+_MOST = 8
+
+
+@dataclass(slots=True)
+class Reign:
+    """One owner node, from its creation until it went."""
+
+    bundle: Bundle
+    broker_id: str
+    session_id: int
+    token: int
+    begin_s: float
+    end_s: float | None = None
+    is_expired: bool = False
+
+
+class Observer:
+    """What was seen, and what was wrong with it.
+
+    Attributes:
+        forced: sessions that were ended behind their owner's back: no lease can tell.
+        known: by broker, the token of the owner that it last named in answer to a lookup.
+    """
+
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
+        self.violations: list[str] = []
+        self.forced: set[int] = set()
+        self.standing: dict[Bundle, Reign] = {}
+        self.reigns: dict[int, list[Reign]] = {}
+        self.known: dict[str, dict[Bundle, int]] = {}
+        self.served_s: dict[int, float] = {}
+        self.acts = 0
+        self.refused = 0
+        self.ownership_changes = 0
+        self._highest: dict[int, tuple[int, str]] = {}
+        self._rings: dict[Namespace, Ring] = {}
+        self._expired: list[Reign] = []
+        self._epoch = 0
+        self._epoch_session = 0
+        self._newest_token = 0
+
+    def forget(self, broker_id: str) -> None:
+        """From here on the broker reads again whom it knew."""
+        self.known.pop(broker_id, None)
+
+    def complain(self, said: str, now_s: float) -> None:
+        if len(self.violations) < _MOST:
+            self.violations.append(f"{said} (at {now_s:.3f})")
+
+    # Acts: I1, I2.
+
+    def record(self, act: Act) -> None:
+        """As `ActLog`: the shared storage, which refuses old tokens."""
+        now_s = act.t_ns / _NS_PER_S
+        own = [reign for reign in self.standing.values() if reign.broker_id == act.broker]
+        under = self.reigns.get(act.token, ())
+        for position in act.hashes:
+            self.acts += 1
+            if not any(r.broker_id == act.broker and position in r.bundle.range for r in under):
+                said = f"I2: {act.broker} acted for {position:08x} under {act.token}, not its own"
+                self.complain(said, now_s)
+            is_forced = any(r.session_id in self.forced for r in under)
+            if not is_forced and not any(position in reign.bundle.range for reign in own):
+                self.complain(
+                    f"I1a: {act.broker} acted for {position:08x} without owning it", now_s
+                )
+            self._accept(act, position, now_s)
+
+    def _accept(self, act: Act, position: int, now_s: float) -> None:
+        token, broker_id = self._highest.get(position, (0, act.broker))
+        if act.token < token:
+            self.refused += 1
+            return
+        if act.token == token and act.broker != broker_id:
+            self.complain(f"I1b: {act.broker} and {broker_id} share token {token}", now_s)
+        self._highest[position] = (act.token, act.broker)
+        self.served_s[position] = now_s
+
+    def close(self) -> None:
+        """As `ActLog`."""
+
+    # Transactions: I2, I3, I5, I7, I8.
+
+    def see(
+        self,
+        operations: Sequence[Operation],
+        results: Sequence[Result],
+        session_id: int,
+        ensemble: "ObservedEnsemble",
+        *,
+        is_expiry: bool,
+    ) -> None:
+        """A transaction was committed."""
+        now_s, tree = ensemble.loop.time(), ensemble.tree
+        deleted = [op.path for op in operations if not isinstance(op, Create | SetData)]
+        for path in deleted:
+            if tree.find(path) is None:
+                self._end(path, now_s, is_expiry=is_expiry)
+        is_ownership = False
+        for operation, result in zip(operations, results, strict=True):
+            if isinstance(operation, Create) and isinstance(result, Versioned):
+                is_ownership |= self._created(result, session_id, now_s)
+                self._note_ring(result.path, result.data, result.stat.version, now_s)
+                self._judge_move(result.path, session_id, now_s)
+            elif isinstance(operation, SetData):
+                node = tree.find(operation.path)
+                version = 0 if node is None else node.stat.version
+                is_ownership |= self._note_ring(operation.path, operation.data, version, now_s)
+                self._judge_epoch(operation.path, version, tree.find(_SEAT.node_path), now_s)
+                self._judge_move(operation.path, session_id, now_s)
+        if is_ownership:
+            for said in self._partition():
+                self.complain(said, now_s)
+
+    def _created(self, node: Versioned, session_id: int, now_s: float) -> bool:
+        bundle = paths.owned_bundle(node.path)
+        if bundle is None:
+            return False
+        if not node.stat.is_ephemeral:
+            self.complain(f"I8: the owner node of {bundle} is persistent", now_s)
+        broker_id = NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
+        reign = Reign(bundle, broker_id, session_id, node.stat.czxid, now_s)
+        if reign.token < self._newest_token:
+            self.complain(f"I2: token {reign.token} of {bundle} is not the highest", now_s)
+        self._newest_token = reign.token
+        self._judge_takeover(reign, now_s)
+        self.standing[bundle] = reign
+        self.reigns.setdefault(reign.token, []).append(reign)
+        return True
+
+    def _end(self, path: str, now_s: float, *, is_expiry: bool) -> None:
+        bundle = paths.owned_bundle(path)
+        reign = None if bundle is None else self.standing.pop(bundle, None)
+        if reign is not None:
+            reign.end_s, reign.is_expired = now_s, is_expiry
+            if is_expiry:
+                self._expired.append(reign)
+
+    def _judge_takeover(self, reign: Reign, now_s: float) -> None:
+        """I7: who had named the old owner waits for the grace, or for that broker."""
+        self._expired = [r for r in self._expired if now_s - (r.end_s or 0.0) < self._grace_s]
+        over = [before for before in self._expired if before.bundle == reign.bundle]
+        # Whoever comes next comes after this one.
+        self._expired = [before for before in self._expired if before.bundle != reign.bundle]
+        for before in over:
+            if before.broker_id == reign.broker_id:
+                continue
+            self.ownership_changes += 1
+            if self.known.get(reign.broker_id, {}).get(reign.bundle) == before.token:
+                self.complain(
+                    f"I7: {reign.broker_id} took {reign.bundle} within the grace, although it knew"
+                    f" that {before.broker_id} had it",
+                    now_s,
+                )
+
+    def _note_ring(self, path: str, data: bytes, version: int, now_s: float) -> bool:
+        namespace = paths.local_policies_namespace(path)
+        if namespace is None:
+            return False
+        try:
+            self._rings[namespace] = LocalPolicies.decode(path, data).ring(namespace, version)
+        except (CorruptRecord, InvalidName) as error:
+            self.complain(f"I5: no ring: {error}", now_s)
+        return True
+
+    def _partition(self) -> Iterator[str]:
+        """I5: owners lie in the ring, so that no two of them overlap."""
+        for reign in self.standing.values():
+            ring = self._rings.get(reign.bundle.namespace)
+            if ring is None or reign.bundle not in ring:
+                yield f"I5: {reign.bundle} has an owner and is no bundle"
+
+    def _judge_move(self, path: str, session_id: int, now_s: float) -> None:
+        """I3: only who has the newest epoch writes a move; one without a successor has it."""
+        if paths.name_below(paths.MOVES, path) is not None and session_id != self._epoch_session:
+            self.complain("I3: a move was ordered by a leader that is deposed", now_s)
+
+    def _judge_epoch(self, path: str, version: int, seat: Versioned | None, now_s: float) -> None:
+        if path != _SEAT.epoch_path:
+            return
+        if version <= self._epoch:
+            self.complain(f"I3: epoch {version} after {self._epoch}", now_s)
+        if seat is None:
+            self.complain(f"I3: epoch {version} came without a holder", now_s)
+            return
+        self._epoch, self._epoch_session = version, seat.stat.ephemeral_owner
+
+
+class ObservedEnsemble(MemoryEnsemble):
+    """A `MemoryEnsemble` that tells an observer of each transaction."""
+
+    def __init__(
+        self,
+        rules: EnsembleRules,
+        draws: random.Random,
+        loop: asyncio.AbstractEventLoop,
+        observer: Observer,
+    ) -> None:
+        super().__init__(rules, draws, loop)
+        self._observer = observer
+        self._is_ending = False
+        self.trace = 0
+
+    def write_as_admin(self, operations: Sequence[Operation]) -> None:
+        """Somebody who is no broker writes."""
+        self._commit(operations, 0)
+
+    def end(self, session_id: int) -> None:
+        self._is_ending = True
+        try:
+            super().end(session_id)
+        finally:
+            self._is_ending = False
+
+    def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
+        results = super()._commit(operations, session_id)
+        told = (self.tree.zxid, session_id, tuple(operation.path for operation in operations))
+        self.trace = crc32(repr((told, self.loop.time())).encode(), self.trace)
+        self._observer.see(operations, results, session_id, self, is_expiry=self._is_ending)
+        return results

@@ -1,0 +1,131 @@
+"""Bugs that this suite must find: each replaces one real function, and is taken out again."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+
+import pytest
+
+from broker_ctl.coordination import locks
+from broker_ctl.coordination.heartbeats import Heartbeats
+from broker_ctl.coordination.leadership import Leadership
+from broker_ctl.coordination.locks import Lock, LockBusy, Locks
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.lock import Claim, claim_of
+from broker_ctl.managers.orders import OwnOrders
+from broker_ctl.managers.owners import Owners
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Check, Operation
+from broker_ctl.store.zookeeper import resolve
+
+Planted = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def _ephemeral_owner_is_not_compared() -> Iterator[None]:
+    """A node that bears this broker's id is taken for its own, whatever session made it."""
+    acquire = Locks.acquire
+
+    async def adopt_any(
+        self: Locks,
+        path: str,
+        data: bytes,
+        on_lost: Callable[[Lock], None],
+        guards: Sequence[Operation] = (),
+    ) -> Lock:
+        try:
+            return await acquire(self, path, data, on_lost, guards)
+        except LockBusy as busy:
+            if busy.claim is not Claim.MY_EARLIER_SESSION:
+                raise
+            lock = self._held[path] = Lock(path, busy.node.stat, on_lost)
+            return lock
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Locks, "acquire", adopt_any)
+        yield
+
+
+@contextmanager
+def _pongs_prove_life() -> Iterator[None]:
+    """A heartbeat is anything that a server answers."""
+
+    async def ping(self: Heartbeats) -> None:
+        await self._store.exists(self._path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Heartbeats, "_commit", ping)
+        yield
+
+
+@contextmanager
+def _lost_writes_are_sent_again() -> Iterator[None]:
+    """Whoever hears no answer asks again, without looking."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resolve, "judge", lambda *_: resolve.Verdict.NOT_APPLIED)
+        yield
+
+
+@contextmanager
+def _epochs_are_not_checked() -> Iterator[None]:
+    """A deposed leader writes, and is obeyed."""
+    nothing = Check("/")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Leadership, "guard", nothing)
+        patch.setattr(OwnOrders, "_epoch_check", lambda *_: nothing)
+        yield
+
+
+@contextmanager
+def _nodes_of_others_are_stolen() -> Iterator[None]:
+    """Whoever stands in the way is taken for dead."""
+
+    def mine(**node: Any) -> Claim:
+        claim = claim_of(**node)
+        return Claim.MINE if claim is Claim.OTHERS else claim
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(locks, "claim_of", mine)
+        yield
+
+
+@contextmanager
+def _the_ring_is_not_checked() -> Iterator[None]:
+    """A bundle is taken by the ring as it was when somebody last looked."""
+    acquire = Locks.acquire
+
+    async def unchecked(
+        self: Locks,
+        path: str,
+        data: bytes,
+        on_lost: Callable[[Lock], None],
+        guards: Sequence[Operation] = (),
+    ) -> Lock:
+        kept = [op for op in guards if paths.local_policies_namespace(op.path) is None]
+        return await acquire(self, path, data, on_lost, kept)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Locks, "acquire", unchecked)
+        yield
+
+
+@contextmanager
+def _the_grace_is_forgotten() -> Iterator[None]:
+    """A bundle whose owner's session expired is anyone's at once."""
+
+    async def anyone(self: Owners, bundle: Bundle, broker_id: str) -> None: ...
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Owners, "check_reclaim", anyone)
+        yield
+
+
+BUGS: Final[Mapping[str, Planted]] = {
+    "skip-ephemeral-owner": _ephemeral_owner_is_not_compared,
+    "trust-pongs": _pongs_prove_life,
+    "resend-blindly": _lost_writes_are_sent_again,
+    "drop-epoch-check": _epochs_are_not_checked,
+    "steal-nodes": _nodes_of_others_are_stolen,
+    "skip-ring-check": _the_ring_is_not_checked,
+    "forget-reclaim-grace": _the_grace_is_forgotten,
+}

@@ -1,0 +1,131 @@
+"""Many schedules, on all cores, and what came of them."""
+
+import gc
+import logging
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, Final
+
+from tests.deterministic.planted import BUGS
+from tests.deterministic.schedule import STEPS, Outcome, Schedule
+from tests.deterministic.wire import Coverage
+
+_CHUNK: Final = 8
+_BAR: Final = 40
+# I9 is of the partition controller.
+_CHECKED: Final = ("I1a", "I1b", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I10", "I11")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of all schedules together."""
+
+    outcomes: Sequence[Outcome]
+    coverage: Mapping[str, int]
+    seconds: float
+
+    @property
+    def violations(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "seed": outcome.seed,
+                "trace": f"{outcome.trace:08x}",
+                "what": list(outcome.violations),
+            }
+            for outcome in self.outcomes
+            if outcome.violations
+        ]
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        faults: Counter[str] = Counter()
+        answers: Counter[str] = Counter()
+        for outcome in self.outcomes:
+            faults.update(outcome.faults)
+            answers.update(outcome.outcomes)
+        recoveries = sorted(o.recovery_s for o in self.outcomes if not o.violations)
+        count = len(self.outcomes)
+        return {
+            "schedules": count,
+            "steps": count * STEPS,
+            "seconds": round(self.seconds, 1),
+            "schedules_per_s": round(count / self.seconds, 2),
+            "checked": list(_CHECKED),
+            "violations": self.violations,
+            "coverage": dict(self.coverage),
+            "coverage_min": min(self.coverage.values()),
+            "faults": dict(sorted(faults.items())),
+            "answers": dict(sorted(answers.items())),
+            "acts": sum(outcome.acts for outcome in self.outcomes),
+            "refused_acts": sum(outcome.refused for outcome in self.outcomes),
+            "recovery_s": {"max": recoveries[-1] if recoveries else None},
+            "trace": f"{sum(outcome.trace for outcome in self.outcomes) & 0xFFFFFFFF:08x}",
+        }
+
+
+def run(seed: int, schedules: int, jobs: int, *, bug: str = "", is_bar: bool = True) -> Result:
+    """``schedules`` of them, from ``seed`` on; with ``bug`` planted until it is caught."""
+    began_s = time.perf_counter()
+    chunks = [
+        (first, min(_CHUNK, seed + schedules - first), bug)
+        for first in range(seed, seed + schedules, _CHUNK)
+    ]
+    outcomes: list[Outcome] = []
+    coverage: Counter[str] = Counter()
+    for found, row in _each(chunks, jobs):
+        outcomes += found
+        coverage.update(row)
+        if is_bar:
+            _draw_bar(outcomes, schedules)
+        if bug and any(outcome.violations for outcome in found):
+            break  # it is caught
+    if is_bar:
+        sys.stderr.write("\n")
+    return Result(outcomes, coverage, time.perf_counter() - began_s)
+
+
+Done = tuple[list[Outcome], dict[str, int]]
+
+
+def _each(chunks: Sequence[tuple[int, int, str]], jobs: int) -> Iterator[Done]:
+    if jobs == 1 or len(chunks) == 1:
+        yield from map(_some, chunks)
+        return
+    with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
+        try:
+            yield from pool.map(_some, chunks)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _some(chunk: tuple[int, int, str]) -> Done:
+    first, count, bug = chunk
+    hush()
+    coverage = Coverage()
+    with BUGS[bug]() if bug else nullcontext():
+        outcomes = [Schedule(seed, coverage).run() for seed in range(first, first + count)]
+    # What a schedule leaves waiting goes here, and not in the middle of another one.
+    gc.collect()
+    return outcomes, coverage.to_row()
+
+
+def hush() -> None:
+    """A schedule ends in the middle of things: what it leaves is no news."""
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore", RuntimeWarning)
+    sys.unraisablehook = lambda _: None
+
+
+def _draw_bar(outcomes: Sequence[Outcome], schedules: int) -> None:
+    share = len(outcomes) / schedules
+    bad = sum(bool(outcome.violations) for outcome in outcomes)
+    bar = "#" * round(_BAR * share)
+    sys.stderr.write(f"\r[{bar:<{_BAR}}] {len(outcomes)}/{schedules}, {bad} violated")
+    sys.stderr.flush()

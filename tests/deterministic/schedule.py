@@ -1,0 +1,172 @@
+"""One schedule: a seeded order of wishes and faults, and then the time to recover."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+from tests.deterministic.clients import Clients
+from tests.deterministic.cluster import Cluster
+from tests.deterministic.daemon_process import GRACE_S, TICK_S, TIMEOUT_S
+from tests.deterministic.faults import Faults
+from tests.deterministic.settled import Settled, unanswered
+from tests.deterministic.topics import topics
+from tests.deterministic.wire import Coverage
+
+STEPS: Final = 200
+# I6: session timeout + tick + reclaim grace + 2 s.
+RECOVERY_S: Final = TIMEOUT_S + TICK_S + GRACE_S + 2.0
+_PAUSE_S: Final = 0.12
+_START_S: Final = 20.0
+_LAST_FAULTS_S: Final = 10.0
+
+Step = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a schedule. ``trace`` is equal for equal runs."""
+
+    seed: int
+    steps: int
+    violations: tuple[str, ...]
+    trace: int
+    faults: Mapping[str, int]
+    outcomes: Mapping[str, int]
+    acts: int
+    refused: int
+    recovery_s: float
+
+
+def _silent(_: str) -> None:
+    return
+
+
+class Schedule:
+    """Draws what happens next."""
+
+    def __init__(
+        self, seed: int, coverage: Coverage, tell: Callable[[str], None] = _silent
+    ) -> None:
+        self._seed = seed
+        self._cluster = Cluster(seed, coverage, tell)
+        self._clients = Clients(self._cluster)
+        self._faults = Faults(self._cluster)
+        self._recovery_s = 0.0
+
+    def run(self) -> Outcome:
+        """All of it."""
+        cluster = self._cluster
+        try:
+            cluster.run(self._run())
+        except RuntimeError as error:
+            cluster.observer.complain(f"I10: {error}", cluster.turns.now_s)
+        observer = cluster.observer
+        for loop in (*cluster.loops, *(daemon.loop for daemon in cluster.daemons)):
+            for failure in loop.failures:
+                observer.complain(f"failed: {failure}", cluster.turns.now_s)
+        trace = crc32(repr((cluster.turns.count, observer.acts)).encode(), cluster.ensemble.trace)
+        return Outcome(
+            self._seed,
+            STEPS,
+            tuple(observer.violations),
+            trace,
+            self._faults.counts,
+            self._clients.outcomes,
+            observer.acts,
+            observer.refused,
+            self._recovery_s,
+        )
+
+    async def _run(self) -> None:
+        cluster = self._cluster
+        for daemon in cluster.daemons:
+            await daemon.process.start()
+            daemon.start()
+        async with asyncio.timeout(_START_S):
+            await self._clients.create_namespace()
+        async with asyncio.TaskGroup() as pending:
+            await self._take_steps(pending)
+        await self._recover()
+        await self._end()
+
+    async def _take_steps(self, pending: asyncio.TaskGroup) -> None:
+        verbs, weights = zip(*self._verbs().items(), strict=True)
+        draws, observer = self._cluster.draws, self._cluster.observer
+        for number in range(STEPS):
+            (verb,) = draws.choices(verbs, weights)
+            pending.create_task(verb(), name=f"step {number}")
+            await asyncio.sleep(draws.expovariate(1 / _PAUSE_S))
+            for said in unanswered(self._cluster):
+                observer.complain(said, self._cluster.turns.now_s)
+            if observer.violations:
+                return
+
+    def _verbs(self) -> dict[Step, float]:
+        clients, faults = self._clients, self._faults
+        return {
+            clients.look_up_any: 60,
+            clients.write_any: 25,
+            clients.unload_any: 8,
+            clients.move_any: 10,
+            clients.split_any: 4,
+            clients.turn_load: 4,
+            faults.cut_request: 16,
+            faults.make_too_large: 2,
+            faults.delay: 2,
+            faults.cut: 4,
+            faults.expire_one: 2,
+            faults.expire_all: 0.4,
+            faults.change_leader: 1,
+            faults.cut_follower: 3,
+            faults.pause: 3,
+            faults.depose: 2,
+            faults.split_under_foot: 2,
+            faults.kill: 1.5,
+            faults.stop_daemon: 3,
+            faults.start_daemons: 4,
+            faults.step_wall_clock: 1,
+            faults.lose_calls: 3,
+            faults.replace_process: 1,
+        }
+
+    async def _recover(self) -> None:
+        """I6: within the bound all is served again, and what daemons know is what there is."""
+        cluster = self._cluster
+        if cluster.observer.violations:
+            return
+        cluster.say("* the last fault")
+        await self._faults.heal()
+        began_s, settled = cluster.turns.now_s, Settled(cluster)
+        while wrong := list(settled.judge()):
+            if cluster.turns.now_s - began_s > RECOVERY_S:
+                for said in wrong:
+                    cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
+                return
+            async with asyncio.TaskGroup() as asking:
+                for topic in topics():
+                    if (daemon := self._clients.pick()) is not None:
+                        work = self._clients.look_up(topic, daemon)
+                        asking.create_task(self._clients.ask(f"lookup at {daemon.broker_id}", work))
+            await asyncio.sleep(0.2)
+        self._recovery_s = cluster.turns.now_s - began_s
+
+    async def _end(self) -> None:
+        """Everybody stops; nothing is left of them (I8)."""
+        cluster = self._cluster
+        if cluster.observer.violations:
+            return
+        for daemon in cluster.daemons:
+            daemon.stop()
+        if not await cluster.until(
+            lambda: not any(daemon.is_running for daemon in cluster.daemons), _LAST_FAULTS_S
+        ):
+            cluster.observer.complain("I10: a daemon does not stop", cluster.turns.now_s)
+        await cluster.until(lambda: not cluster.ensemble.session_ids, TIMEOUT_S + 2 * TICK_S)
+        for session_id in sorted(cluster.ensemble.session_ids):
+            cluster.observer.complain(f"I8: session {session_id} lives", cluster.turns.now_s)
+        for bundle in sorted(cluster.observer.standing):
+            cluster.observer.complain(f"I8: {bundle} has an owner", cluster.turns.now_s)
+        for daemon in cluster.daemons:
+            await daemon.process.kill()

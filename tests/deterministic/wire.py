@@ -1,0 +1,95 @@
+"""What lies between one daemon and the rest of the world, and what goes wrong on it."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from broker_ctl.store.interface import Create
+from broker_ctl.store.memory.link import Kind, Mishap, Point, Request
+
+# Whose cut points are counted.
+COVERED = (
+    Kind.CREATE,
+    Kind.CREATE_EPHEMERAL,
+    Kind.CREATE_SEQUENTIAL,
+    Kind.SET,
+    Kind.DELETE,
+    Kind.MULTI,
+    Kind.ADD_WATCH,
+    Kind.CLOSE_SESSION,
+)
+_LONGEST_S = 0.002
+
+
+class Coverage:
+    """How often each request was cut at each point."""
+
+    def __init__(self) -> None:
+        self.cuts: Counter[tuple[Kind, Point]] = Counter()
+
+    def to_row(self) -> dict[str, int]:
+        return {f"{kind} {point}": self.cuts[kind, point] for kind in COVERED for point in Point}
+
+
+class Wire:
+    """The network of one store.
+
+    Attributes:
+        slow_s: how long each message takes besides.
+        requests: every write that was executed, for whoever judges what was answered.
+    """
+
+    def __init__(self, draws: random.Random, coverage: Coverage) -> None:
+        self._draws = draws
+        self._coverage = coverage
+        self._cut: tuple[Kind, Point] | None = None
+        self._is_next_too_large = False
+        self._ambushes: dict[str, Callable[[], None]] = {}
+        self.slow_s = 0.0
+        self.requests: dict[Request, None] = {}
+
+    async def transit(self) -> None:
+        await asyncio.sleep(self._draws.random() * _LONGEST_S + self.slow_s)
+
+    def cut_at(self, kind: Kind, point: Point) -> None:
+        """The next request of the kind meets the end of its connection there."""
+        self._cut = (kind, point)
+
+    def ambush(self, root: str, act: Callable[[], None]) -> None:
+        """Do something right before the next node below ``root`` is created."""
+        self._ambushes[root] = act
+
+    def make_too_large(self) -> None:
+        """The next reply to several reads is."""
+        self._is_next_too_large = True
+
+    def calm(self) -> None:
+        """Nothing goes wrong any more."""
+        self._cut, self._is_next_too_large, self.slow_s = None, False, 0.0
+        self._ambushes.clear()
+
+    def mishap(self, request: Request, point: Point) -> Mishap | None:
+        """See `broker_ctl.store.memory.link.Mishaps`."""
+        if point is Point.BEFORE:
+            self._spring(request)
+        elif request.operations:
+            self.requests[request] = None
+        if self._cut == (request.kind, point):
+            self._cut = None
+            self._coverage.cuts[request.kind, point] += 1
+            return Mishap.CUT
+        if request.kind is Kind.READ_MANY and point is Point.AFTER and self._is_next_too_large:
+            self._is_next_too_large = False
+            return Mishap.TOO_LARGE
+        return None
+
+    def _spring(self, request: Request) -> None:
+        if not self._ambushes:
+            return
+        for root in list(self._ambushes):
+            if any(
+                isinstance(operation, Create) and operation.path.startswith(f"{root}/")
+                for operation in request.operations
+            ):
+                self._ambushes.pop(root)()
