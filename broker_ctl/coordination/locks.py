@@ -36,6 +36,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
+from broker_ctl.store.watching import set_watch
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class Locks:
 
     async def start(self) -> None:
         """Watch the root."""
-        self._stop_watching = await self._store.watch(self._root, self._notified)
+        self._stop_watching = await set_watch(self._store, self._root, self._notified)
 
     async def close(self) -> None:
         """Stop verifying; the nodes stay with the session."""

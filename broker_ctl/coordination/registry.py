@@ -32,6 +32,7 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.records.ours import Registration
+from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +42,11 @@ _MAX_DEPARTED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A live broker-ctl process, and the czxid of its registration."""
+    """A live broker-ctl process; czxid and session are those of its registration."""
 
     registration: Registration
     czxid: int
+    session_id: int
 
     @property
     def urls(self) -> BrokerUrls:
@@ -53,34 +55,39 @@ class Peer:
 
 
 def _decode(node: Versioned) -> Peer:
-    return Peer(Registration.decode(node.path, node.data), node.stat.czxid)
+    registration = Registration.decode(node.path, node.data)
+    return Peer(registration, node.stat.czxid, node.stat.ephemeral_owner)
 
 
 class _Departures:
-    """When registrations were seen to go."""
+    """When registrations were seen to go, and of which session they were; 0: none was read."""
 
-    def __init__(self) -> None:
-        self._zxids: OrderedDict[str, int] = OrderedDict()
+    def __init__(self, registrations: WatchedTree[Peer]) -> None:
+        self._registrations = registrations
+        self._gone: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def notified(self, notification: Notification) -> None:
         """Something changed among the registrations."""
         broker_id = paths.name_below(paths.REGISTRATIONS, notification.path)
         if broker_id is None or notification.change is not Change.DELETED:
             return
-        self._zxids[broker_id] = notification.zxid
-        self._zxids.move_to_end(broker_id)
-        if len(self._zxids) > _MAX_DEPARTED:
-            self._zxids.popitem(last=False)
+        # The copy still has it: it is read again only after the event.
+        peer = self._registrations.values.get(broker_id)
+        self._gone[broker_id] = notification.zxid, 0 if peer is None else peer.session_id
+        self._gone.move_to_end(broker_id)
+        if len(self._gone) > _MAX_DEPARTED:
+            self._gone.popitem(last=False)
 
     def at(self, zxid: int) -> str | None:
         """Whose registration went in the transaction ``zxid``."""
         if zxid <= 0:
             return None  # servers before 3.9 do not tell
-        return next((name for name, gone in reversed(self._zxids.items()) if gone == zxid), None)
+        return next((name for name, (at, _) in reversed(self._gone.items()) if at == zxid), None)
 
-    def is_later(self, broker_id: str, zxid: int) -> bool:
-        """Whether it was seen to go after ``zxid``."""
-        return 0 < zxid < self._zxids.get(broker_id, 0)
+    def is_later(self, broker_id: str, session_id: int, zxid: int) -> bool:
+        """Whether the registration of that session was seen to go after ``zxid``."""
+        gone_at, gone_session = self._gone.get(broker_id, (0, 0))
+        return gone_session == session_id and 0 < zxid < gone_at
 
 
 class Registry:
@@ -95,13 +102,13 @@ class Registry:
         self._predecessors = Predecessors(store, own.urls.broker_id, self._path, tick_s)
         self._session_id = 0
         self._missed = asyncio.Event()
-        self._departures = _Departures()
+        self._departures = _Departures(self._tree)
         self._stop_watching: Callable[[], None] | None = None
 
     async def start(self) -> None:
         """Begin to follow the registrations."""
         told = self._departures.notified
-        self._stop_watching = await self._store.watch(paths.REGISTRATIONS, told)
+        self._stop_watching = await set_watch(self._store, paths.REGISTRATIONS, told)
         await self._tree.start()
 
     async def close(self) -> None:
@@ -145,17 +152,19 @@ class Registry:
         """Return once the registrations have been read."""
         await self._tree.wait_synced()
 
-    async def was_standing_at(self, broker_id: str, zxid: int) -> bool:
-        """Whether the broker's registration stood when the transaction ``zxid`` was applied.
+    async def was_standing_at(self, broker_id: str, session_id: int, zxid: int) -> bool:
+        """Whether the session's registration stood when the transaction ``zxid`` was applied.
 
         An expiry takes the registration away in the transaction that takes the owner nodes; a
         release leaves it standing (I7), be it for a moment: who drains goes after its bundles.
-        A younger registration is one of a later session.
+        A registration of another session proves nothing, older or younger: a daemon that could
+        not give everything up leaves its session to expire, and its successor is long registered
+        when that takes the owner nodes.
         """
-        if self._departures.is_later(broker_id, zxid):
+        if self._departures.is_later(broker_id, session_id, zxid):
             return True
         stat = await self._store.exists(paths.registration(broker_id))
-        return stat is not None and (zxid <= 0 or stat.czxid < zxid)
+        return stat is not None and stat.ephemeral_owner == session_id
 
     async def departed_at(self, zxid: int) -> str | None:
         """The broker whose session ended in the transaction ``zxid``; None where none did.

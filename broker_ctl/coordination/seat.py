@@ -32,6 +32,7 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.paths import Seat
 from broker_ctl.store.records.ours import LeadEpoch
 from broker_ctl.store.records.ownership import LeaderBroker
+from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class SeatNode:
 
     async def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Hear that it may have changed; returns what stops it."""
-        return await self._store.watch(self._seat.node_path, lambda _: on_change())
+        return await set_watch(self._store, self._seat.node_path, lambda _: on_change())
 
     async def read(self, *, is_synced: bool = False) -> Versioned | None:
         """The node as it stands; ``is_synced``: behind all that was committed so far."""

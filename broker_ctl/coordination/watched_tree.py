@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
 from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent, Versioned
 from broker_ctl.store.paths import name_below
+from broker_ctl.store.watching import set_watch
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class WatchedTree(Generic[T]):
         """Watch, then read: nothing that changes in between is missed."""
         self._stops = [
             self._store.listen(self._session_changed),
-            await self._store.watch(self._root, self._changed),
+            await set_watch(self._store, self._root, self._changed),
         ]
         self._wake.set()
         self._tasks.start(self._keep_up(), "keep up")

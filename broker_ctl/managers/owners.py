@@ -27,6 +27,7 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +45,16 @@ class OwnerRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Vanished:
-    """An owner node that went; ``owner`` is None where this broker had not looked at it."""
+    """An owner node that went; ``record`` is None where this broker had not looked at it."""
 
-    owner: str | None
+    record: OwnerRecord | None
     zxid: int
     at_s: float
+
+    @property
+    def owner(self) -> str | None:
+        """Whose it was."""
+        return None if self.record is None else self.record.urls.broker_id
 
 
 def _decode(node: Versioned) -> OwnerRecord:
@@ -83,7 +89,7 @@ class Owners:
         # Before the cache: who owned a node is still in there when its deletion is told.
         self._stops = [
             self._store.listen(self._session_changed),
-            await self._store.watch(paths.OWNERSHIP, self._notified),
+            await set_watch(self._store, paths.OWNERSHIP, self._notified),
         ]
         await self.cache.start()
 
@@ -135,10 +141,13 @@ class Owners:
 
     async def _expired_owner(self, vanished: _Vanished) -> str | None:
         """Whose session took the node along; None where it was released."""
-        if vanished.owner is None:
+        if (record := vanished.record) is None:
             return await self._registry.departed_at(vanished.zxid)
-        is_release = await self._registry.was_standing_at(vanished.owner, vanished.zxid)
-        return None if is_release else vanished.owner
+        broker_id = record.urls.broker_id
+        is_release = await self._registry.was_standing_at(
+            broker_id, record.session_id, vanished.zxid
+        )
+        return None if is_release else broker_id
 
     def _session_changed(self, event: SessionEvent) -> None:
         """What others lost in an outage of this broker's own was not told, and is not replayed.
@@ -161,8 +170,7 @@ class Owners:
             self._vanished.pop(path, None)
         elif notification.change is Change.DELETED:
             now_s, record = self._clock.now_s(), self.cache.peek(path)
-            owner = None if record is None else record.urls.broker_id
-            self._vanished[path] = _Vanished(owner, notification.zxid, now_s)
+            self._vanished[path] = _Vanished(record, notification.zxid, now_s)
             self._vanished.move_to_end(path)
             self._prune(now_s)
 

@@ -180,16 +180,25 @@ async def test_an_expiry_takes_the_registration_in_the_same_transaction() -> Non
     async with members("a:1", "b:1") as (a, b):
         await a.registry.register(b"")
         owned = await a.store.create("/owned", mode=CreateMode.EPHEMERAL)
-        assert await b.registry.was_standing_at("a:1", owned.stat.czxid)
+        first = owned.stat.ephemeral_owner
+        assert await b.registry.was_standing_at("a:1", first, owned.stat.czxid)
         a.party.expire()
         expired_at = a.party.ensemble.tree.zxid
         await eventually(lambda: b.seen == set())
-        assert not await b.registry.was_standing_at("a:1", expired_at)
+        assert not await b.registry.was_standing_at("a:1", first, expired_at)
         # Back again: the younger registration was not there when it happened.
         await a.party.watcher.wait_authority()
         await a.registry.register(b"")
-        assert not await b.registry.was_standing_at("a:1", expired_at)
-        assert await b.registry.was_standing_at("a:1", a.party.ensemble.tree.zxid + 1)
+        assert not await b.registry.was_standing_at("a:1", first, expired_at)
+        now_at = a.party.ensemble.tree.zxid + 1
+        assert await b.registry.was_standing_at("a:1", a.store.session_id, now_at)
+        # What the first session may still have left behind, the second one has not released.
+        assert not await b.registry.was_standing_at("a:1", first, now_at)
+        await eventually(lambda: b.seen == {"a:1"})
+        await a.registry.unregister()
+        await eventually(lambda: b.seen == set())
+        assert await b.registry.was_standing_at("a:1", a.store.session_id, expired_at)
+        assert not await b.registry.was_standing_at("a:1", first, expired_at)
 
 
 @in_virtual_time
@@ -201,17 +210,18 @@ async def test_a_release_before_going_is_told_from_an_expiry_after_it_has_gone()
         released_at = a.party.ensemble.tree.zxid
         await a.registry.unregister()
         await eventually(lambda: b.seen == set())
-        assert await b.registry.was_standing_at("a:1", released_at)
-        assert not await b.registry.was_standing_at("a:1", a.party.ensemble.tree.zxid + 1)
+        mine, after = a.store.session_id, a.party.ensemble.tree.zxid + 1
+        assert await b.registry.was_standing_at("a:1", mine, released_at)
+        assert not await b.registry.was_standing_at("a:1", mine, after)
 
 
 @in_virtual_time
 async def test_without_a_zxid_who_stands_now_counts_as_having_stood() -> None:
     async with members("a:1", "b:1") as (a, b):
         await a.registry.register(b"")
-        assert await b.registry.was_standing_at("a:1", -1)
+        assert await b.registry.was_standing_at("a:1", a.store.session_id, -1)
         await a.registry.unregister()
-        assert not await b.registry.was_standing_at("a:1", -1)
+        assert not await b.registry.was_standing_at("a:1", a.store.session_id, -1)
 
 
 # Others.

@@ -15,7 +15,9 @@ _PAUSES: Final = (0.3, 0.9, 1.1, 2.0)
 _CUTS: Final = (0.05, 0.3, 0.9, 1.3, 1.8)
 _FOLLOWER_CUTS: Final = (0.3, 0.9, 1.5, 1.5)
 _RIVAL_S: Final = 1.0
-_STOP_S: Final = 20.0
+# A stop has a deadline for each stage and none for the whole: announcing, resigning, draining,
+# unregistering and deleting have 5 s each, the drain 2 s more, closing 2 s. A pause comes on top.
+_STOP_S: Final = 29.0 + TIMEOUT_S * max(_PAUSES)
 
 
 class Faults:
@@ -71,7 +73,8 @@ class Faults:
         daemon.loop.call_soon(store.disconnect)
         await asyncio.sleep(for_s)
         if daemon.store is store and not daemon.link.is_severed:
-            store.reconnect()
+            # Of a daemon that is stopped, behind the cut: else that would come last, and stay.
+            daemon.loop.call_soon(store.reconnect)
         self._cut.discard(daemon)
 
     def _expire(self, daemon: DaemonProcess) -> None:
@@ -213,7 +216,7 @@ class Faults:
             if daemon.is_stopped:
                 daemon.loop.continue_process()
             if daemon.store is not None and not daemon.link.is_severed:
-                daemon.store.reconnect()
+                daemon.loop.call_soon(daemon.store.reconnect)
         for server in cluster.ensemble.servers:
             if not server.is_linked:
                 cluster.ensemble.link(server)

@@ -136,7 +136,7 @@ def test_what_a_daemon_did_is_in_its_numbers(found: Mapping[str, Metric]) -> Non
     assert total("pulsar_metadata_store_put_bytes_total") > 0
     assert total("pulsar_metadata_store_ops_latency_ms", "_count") > 0
     assert total("broker_ctl_store_round_trip_ms", "_sum") > 0
-    for batched in ("queue_wait_time_ms", "batch_size"):
+    for batched in ("queue_wait_time_ms", "batch_execute_time_ms", "batch_size"):
         assert total(f"pulsar_batch_metadata_store_{batched}", "_count") > 0, batched
     reads = total("caffeine_cache_hit_total") + total("caffeine_cache_miss_total")
     assert total("caffeine_cache_requests_total") == reads > 0

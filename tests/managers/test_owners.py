@@ -1,7 +1,7 @@
 """Owner nodes of all brokers, and who owned a bundle until just now."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,14 +9,14 @@ import pytest
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.errors import BundleReclaimable, CorruptRecord
+from broker_ctl.errors import BundleReclaimable, CorruptRecord, StoreClosed, StoreError
 from broker_ctl.managers.owners import Owners
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from tests.support.sessions import TICK_S, Party, parties
+from tests.support.sessions import LONGEST_S, TICK_S, Party, parties
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -95,6 +95,74 @@ async def test_a_release_reserves_nothing() -> None:
         await registered.unregister()
         await asyncio.sleep(0.1)
         await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_a_successor_that_is_registered_already_makes_no_release_of_an_expiry() -> None:
+    # A daemon that could not give a bundle up unregisters and leaves its session to expire.
+    async with scene() as (owner, registered, owners, _):
+        await owners.owner_of(BUNDLE)
+        await registered.unregister()
+        successor = Party(owner.ensemble, 2)
+        await successor.start()
+        again = Registry(successor.store, Registration("o", 0, 0, OWNER), TICK_S)
+        await again.register(b"")
+        owner.expire()
+        await asyncio.sleep(0.1)
+        with pytest.raises(BundleReclaimable, match="owner:1"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
+        # Nor does that one's end, which comes later.
+        await again.unregister()
+        await asyncio.sleep(0.1)
+        with pytest.raises(BundleReclaimable, match="owner:1"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
+        await successor.close()
+
+
+@in_virtual_time
+async def test_a_start_outlasts_servers_that_do_not_answer() -> None:
+    async with parties(1, operation_timeout_s=5.0) as (party,):
+        owners = owners_at(party)
+        # The first attempts are sent and not answered, the next ones are not even sent.
+        party.longest_s = 1000.0
+        async with asyncio.TaskGroup() as starting:
+            start = starting.create_task(owners.start())
+            await asyncio.sleep(12.0)
+            party.store.disconnect()
+            party.longest_s = LONGEST_S
+            await asyncio.sleep(60.0)
+            assert not start.done()
+            party.store.reconnect()
+        assert await owners.owner_of(BUNDLE) is None
+        await create_node(party)
+        assert await owners.owner_of(BUNDLE) is not None
+        await owners.close()
+
+
+@in_virtual_time
+async def test_a_start_ends_when_the_store_is_closed() -> None:
+    async with parties(1, operation_timeout_s=5.0) as (party,):
+        owners = owners_at(party)
+        party.store.disconnect()
+        async with asyncio.TaskGroup() as starting:
+            start = starting.create_task(refused(owners.start()))
+            await asyncio.sleep(12.0)
+            await party.store.close()
+        assert isinstance(start.result(), StoreClosed)
+        await owners.close()
+
+
+def owners_at(party: Party) -> Owners:
+    registry = Registry(party.store, Registration("m", 0, 0, OWNER), TICK_S)
+    return Owners(party.store, registry, party.clock, GRACE_S, CacheRules())
+
+
+async def refused(work: Awaitable[None]) -> StoreError | None:
+    try:
+        await work
+    except StoreError as error:
+        return error
+    return None
 
 
 @in_virtual_time

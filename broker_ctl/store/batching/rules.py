@@ -13,8 +13,8 @@ class BatchRules:
         max_delay_s: longest wait for a batch, while the bound on what is in flight allows it.
         max_operations, max_bytes: a batch that is as large as this goes, and is cut here.
         max_frame_bytes: jute.maxbuffer, which no request and no reply may reach.
-        max_in_flight: batches of a lane without a reply. A server commits a batch of writes in
-            some 10 ms, and 128 KB hold forty payloads of 3 kB: a storm would wait for fewer.
+        max_in_flight: batches of a lane without a reply. What is on the connection is ahead of a
+            heartbeat, so there are few; with two or three of them a storm waits for the bound.
         max_waiting: requests of a lane that wait; one more is refused.
         operation_timeout_s: every request ends by then.
     """
@@ -24,6 +24,6 @@ class BatchRules:
     max_operations: int = 1000
     max_bytes: int = 128 * 1024
     max_frame_bytes: int = 0xFFFFF
-    max_in_flight: int = 16
+    max_in_flight: int = 8
     max_waiting: int = 100_000
     operation_timeout_s: float = 30.0

@@ -34,6 +34,7 @@ from broker_ctl.store.caches.entries import Entries, Entry
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Change, MetadataStore, Notification, SessionEvent
 from broker_ctl.store.path_rules import ROOT, is_at_or_below
+from broker_ctl.store.watching import set_watch
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class WatchedCache(ABC, Generic[T]):
         """Begin to watch; until then everybody reads."""
         self._stops.append(self._store.listen(self._session_changed))
         for root in self._roots:
-            self._stops.append(await self._store.watch(root, self._notified))
+            self._stops.append(await set_watch(self._store, root, self._notified))
         # The connection may be gone again. What is being read was asked for before the watches
         # stood.
         self._forget_all()
