@@ -1,7 +1,8 @@
 """When requests leave, and with whom.
 
-    adaptive      at once while nothing of the lane is in flight; else on a reply, when the oldest
-                  has waited for the longest delay, or when a batch is full
+    adaptive      at once while nothing of the lane is in flight; else on a reply, its own or one
+                  of the other lane, when the oldest has waited for the longest delay, or when a
+                  batch is full
     fixed delay   on the delay or when a batch is full only, as Pulsar does
 
 In both, only while fewer batches are in flight than the bound allows: what waits here can still be
@@ -12,7 +13,7 @@ Source: PIP-453; reference: metadata-store 1.4, 1.5.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from broker_ctl.store.batching.entries import Entry
 from broker_ctl.store.batching.rules import BatchRules
@@ -40,6 +41,7 @@ class Lane(Generic[E]):
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False  # whoever waits would have gone, had the bound let it
+        self.neighbour: Lane[Any] | None = None  # on the same connection
         self.in_flight = 0
 
     def __len__(self) -> int:
@@ -71,6 +73,13 @@ class Lane(Generic[E]):
         """A batch has its reply."""
         self.in_flight -= 1
         if self._rules.is_adaptive or self._is_due:
+            self._flush()
+        if self.neighbour is not None:
+            self.neighbour.join()
+
+    def join(self) -> None:
+        """The connection has answered somebody else: as good a moment as a reply of its own."""
+        if self._rules.is_adaptive and self._queue:
             self._flush()
 
     def passed_over(self, entry: E) -> None:

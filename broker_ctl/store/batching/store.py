@@ -70,6 +70,8 @@ class BatchedStore:
         )
         self._reads = Reads(parts, self._leave)
         self._writes = Writes(parts, self._leave)
+        self._reads.lane.neighbour = self._writes.lane
+        self._writes.lane.neighbour = self._reads.lane
         store.listen(self._heard)
 
     @property

@@ -88,6 +88,25 @@ async def test_while_one_is_on_its_way_the_next_leaves_on_its_reply() -> None:
 
 
 @in_virtual_time
+async def test_or_on_a_reply_to_its_neighbour() -> None:
+    track, other = Track(ADAPTIVE), Track(ADAPTIVE)
+    other.lane.neighbour = track.lane
+    track.put("a")
+    other.put("x")
+    await asyncio.sleep(0)
+    track.put("b", "c")
+    await asyncio.sleep(0.001)
+    assert track.batches() == ["a"]
+    other.lane.answered()
+    assert track.batches() == ["a", "bc"]
+    # Where nothing waits it is no reason to send.
+    other.put("y")
+    await asyncio.sleep(0)
+    other.lane.answered()
+    assert track.batches() == ["a", "bc"]
+
+
+@in_virtual_time
 async def test_or_when_the_oldest_has_waited_long_enough() -> None:
     track = Track(ADAPTIVE)
     track.put("a")
