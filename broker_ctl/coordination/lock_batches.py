@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.coordination.locks import Lock, Locks, make_parent
+from broker_ctl.coordination.lock import Lock
+from broker_ctl.coordination.locks import Locks, make_parent
 from broker_ctl.errors import MultiFailed, NodeExists, NoNode
 from broker_ctl.store.interface import Check, Create, CreateMode, MetadataStore, Versioned
 from broker_ctl.store.path_rules import parent_of

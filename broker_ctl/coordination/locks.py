@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from broker_ctl.coordination.doubts import Doubts
+from broker_ctl.coordination.lock import Lock
 from broker_ctl.coordination.outwait import outwait
-from broker_ctl.core.lock import Action, Claim, Event, Identity, State, claim_of, step
+from broker_ctl.core.lock import Action, Claim, Event, State, claim_of, step
 from broker_ctl.core.session import Action as SessionAction
 from broker_ctl.errors import (
     Ambiguous,
@@ -33,57 +35,17 @@ from broker_ctl.store.interface import (
     MetadataStore,
     Notification,
     Operation,
-    Stat,
     Versioned,
 )
 from broker_ctl.store.watching import set_watch
-from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
-_VERIFY_BATCH: Final = 128
-_VERIFY_WINDOW_S: Final = 0.3
-_RETRY_S: Final = 0.25
 _OF_SESSION: Final = {
     SessionAction.CONNECTION_LOST: Event.SUSPENDED,
     SessionAction.END: Event.SESSION_ENDED,
     SessionAction.VERIFY: Event.RECONNECTED,
 }
-
-
-class Lock:
-    """One generation of a right. ``state`` tells whether it still stands."""
-
-    __slots__ = ("identity", "on_lost", "path", "state", "version")
-
-    def __init__(
-        self,
-        path: str,
-        stat: Stat,
-        on_lost: "Callable[[Lock], None]",
-    ) -> None:
-        self.path = path
-        self.identity = Identity(stat.czxid, stat.ephemeral_owner)
-        self.version = stat.version
-        self.on_lost = on_lost
-        self.state = State.HELD
-
-    @property
-    def token(self) -> int:
-        """The fencing token: it grows with each owner that follows."""
-        return self.identity.czxid
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether this generation is over, one way or the other."""
-        return self.state in {State.LOST, State.RELEASED}
-
-    def is_held_by(self, node: Versioned | None) -> bool:
-        """Whether ``node`` is the one that this right rests on."""
-        return (
-            node is not None
-            and Identity(node.stat.czxid, node.stat.ephemeral_owner) == self.identity
-        )
 
 
 class LockBusy(Exception):
@@ -116,12 +78,10 @@ class Locks:
         self._root = root
         self._broker_id = broker_id
         self._broker_of = broker_of
-        self._draws = draws
         self._held: dict[str, Lock] = {}
         self._waiting: dict[str, set[asyncio.Event]] = {}
-        self._tasks = TaskScope(f"locks below {root}")
+        self._doubts = Doubts(store, root, draws, judge=self._judge, on_verified=on_verified)
         self._stop_watching: Callable[[], None] | None = None
-        self._on_verified = on_verified
         self.lost: Counter[Event] = Counter()
 
     async def start(self) -> None:
@@ -134,7 +94,7 @@ class Locks:
             self._stop_watching()
             self._stop_watching = None
         self._held.clear()
-        await self._tasks.close()
+        await self._doubts.close()
 
     # Acquire and release.
 
@@ -272,38 +232,11 @@ class Locks:
             if Action.TELL_LOST in actions:
                 log.warning("lost %s (%s)", lock.path, event)
                 lock.on_lost(lock)
-        if doubtful:
-            self._tasks.start(self._verify(doubtful), f"verify {len(doubtful)} locks")
+        self._doubts.add(doubtful)
 
-    async def _verify(self, locks: list[Lock]) -> None:
-        """Read the nodes again in batches, after a short pause: brokers reconnect in herds."""
-        since_s = asyncio.get_running_loop().time()
-        if len(locks) > _VERIFY_BATCH:
-            await asyncio.sleep(self._draws.uniform(0, _VERIFY_WINDOW_S))
-        for start in range(0, len(locks), _VERIFY_BATCH):
-            await self._verify_batch(locks[start : start + _VERIFY_BATCH], since_s)
-
-    async def _verify_batch(self, locks: list[Lock], since_s: float) -> None:
-        """Until the store answers, or nobody waits for the answer any more.
-
-        Also what counts as held again is read: that may rest on an answer older than the doubt.
-        """
-        while doubtful := [lock for lock in locks if not lock.has_ended]:
-            try:
-                await self._store.sync(self._root)
-                nodes = await self._store.get_many([lock.path for lock in doubtful])
-            except StoreError as error:
-                log.info("verifying %d locks: %s", len(doubtful), error)
-                if all(lock.state is State.SUSPECT for lock in doubtful):
-                    return  # the next reconnect verifies everything anew
-                await asyncio.sleep(_RETRY_S)
-                continue
-            for lock, node in zip(doubtful, nodes, strict=True):
-                found = Event.GONE if node is None else Event.OTHER
-                self._feed(Event.MINE if lock.is_held_by(node) else found, lock)
-            if self._on_verified is not None:
-                self._on_verified(asyncio.get_running_loop().time() - since_s)
-            return
+    def _judge(self, lock: Lock, node: Versioned | None) -> None:
+        found = Event.GONE if node is None else Event.OTHER
+        self._feed(Event.MINE if lock.is_held_by(node) else found, lock)
 
     # Inside.
 

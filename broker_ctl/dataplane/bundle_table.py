@@ -88,7 +88,7 @@ class BundleTable:
         """
         self._tokens.check(bundle, token)
         entry = self.get(bundle)
-        self._tokens.admit(bundle, token)
+        self._tokens.remember(bundle, token)
         # The open topics are the same; an unload that was under way has ended.
         renewed = self._loaded[bundle] = LoadedBundle(bundle, token, set(entry.open))
         index = bisect_left(self._lows[bundle.namespace], bundle.range.low)
@@ -109,7 +109,7 @@ class BundleTable:
             return  # done by an earlier call whose answer was lost
         still_open = self.get(parent).open
         for child, token in children.items():
-            self._tokens.admit(child, token)
+            self._tokens.remember(child, token)
             self._replace(child, token, still_open)
 
     def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
@@ -125,7 +125,7 @@ class BundleTable:
         if self._is_loaded(parent, token):
             return  # done by an earlier call whose answer was lost
         left, right = (self.get(child) for child in children)
-        self._tokens.admit(parent, token)
+        self._tokens.remember(parent, token)
         self._replace(parent, token, left.open | right.open)
 
     def drop(self, bundle: Bundle) -> None:

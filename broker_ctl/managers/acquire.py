@@ -5,7 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker_ctl.coordination.locks import Lock, LockBusy, Locks
+from broker_ctl.coordination.lock import Lock
+from broker_ctl.coordination.locks import LockBusy, Locks
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.lock import Claim
@@ -92,6 +93,7 @@ class Acquirer:
         held = OwnedBundle(bundle)
         self._holdings.hold(held)
         try:
+            await self._owners.catch_up(bundle)
             await self._owners.check_reclaim(bundle, self._broker_id)
             lock = held.lock = await self.lock(bundle, guards, epoch)
         except BaseException:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from broker_ctl.coordination.locks import Lock
+from broker_ctl.coordination.lock import Lock
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState, advance

@@ -112,6 +112,17 @@ class Owners:
         """After an own write to the node."""
         self.cache.forget(paths.ownership(bundle))
 
+    async def catch_up(self, bundle: Bundle) -> None:
+        """Hear of all that was committed until now.
+
+        The server of this broker may be behind: whoever sent a client or an order here may know
+        already that the owner's node is gone, and its transaction would find nothing in its way.
+        News reach us before the answer does.
+        """
+        path = paths.ownership(bundle)
+        if path not in self._vanished:
+            await self._store.sync(path)
+
     async def check_reclaim(self, bundle: Bundle, broker_id: str) -> None:
         """Before taking a bundle that nobody owns.
 

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Self
 
 from broker_ctl.coordination.deletions import Deletions
-from broker_ctl.coordination.locks import Lock, Locks
+from broker_ctl.coordination.lock import Lock
+from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.session import Grant, SessionWatcher
 from broker_ctl.core.broker import BrokerUrls
@@ -180,7 +181,8 @@ class Ownership:
         """Who may serve the bundle; None: nobody, and it may be acquired.
 
         Raises:
-            BundleMoving, BundleReclaimable: ask again.
+            BundleMoving, BundleReclaimable: ask again. Said here, so that a client that looks a
+                bundle up again and again in the grace of its owner costs the leader nothing.
             AuthorityLost: it is ours, but we may not say so now.
             CorruptRecord: a node stands there that nobody can read.
         """
@@ -207,6 +209,7 @@ class Ownership:
         if moving is not None:
             move = moving.move
             raise BundleMoving(f"{bundle}: {move.bundle} is on its way to {move.to_broker}")
+        await self._parts.owners.check_reclaim(bundle, self.broker_id)
         return None
 
     # Acts.

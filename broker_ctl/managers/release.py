@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker_ctl.coordination.deletions import Deletions
-from broker_ctl.coordination.locks import Lock, Locks
+from broker_ctl.coordination.lock import Lock
+from broker_ctl.coordination.locks import Locks
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane, Unloaded

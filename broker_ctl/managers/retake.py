@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from broker_ctl.coordination.lock import Lock
 from broker_ctl.coordination.lock_batches import Wish, acquire_together
-from broker_ctl.coordination.locks import Lock, Locks
+from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.outwait import stale_limit_s
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.ownership import BundleState

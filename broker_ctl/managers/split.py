@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from broker_ctl.coordination.locks import Lock, Locks
+from broker_ctl.coordination.lock import Lock
+from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.hashing import ring_hash

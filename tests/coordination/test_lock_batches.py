@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from broker_ctl.coordination.lock import Lock
 from broker_ctl.coordination.lock_batches import Wish, acquire_together
-from broker_ctl.coordination.locks import Lock, Locks
+from broker_ctl.coordination.locks import Locks
 from broker_ctl.errors import SessionExpired
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from tests.support.sessions import Party, parties

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.coordination.locks import Lock, LockBusy, Locks
+from broker_ctl.coordination.lock import Lock
+from broker_ctl.coordination.locks import LockBusy, Locks
 from broker_ctl.core.lock import Claim, Event, State
 from broker_ctl.core.session import Action
 from broker_ctl.errors import BadVersion, MultiFailed, OperationTimeout, SessionExpired
@@ -347,6 +348,27 @@ async def test_hundreds_of_rights_are_verified_in_batches() -> None:
         held = [await one.acquire(f"/namespace/t/ns/{number}") for number in range(300)]
         one.party.blink()
         await eventually(lambda: {state(lock) for lock in held} == {State.HELD})
+
+
+@in_virtual_time
+async def test_thousands_of_doubts_one_by_one_are_a_few_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with holders(2) as (one, two):
+        held = [await one.acquire(f"/namespace/t/ns/{number}") for number in range(300)]
+        syncs = 0
+        sync = one.store.sync
+
+        async def counted(path: str) -> None:
+            nonlocal syncs
+            syncs += 1
+            await sync(path)
+
+        monkeypatch.setattr(one.store, "sync", counted)
+        # As the end of a session does, with one notification for each node.
+        await two.store.multi([Delete(lock.path, 0) for lock in held])
+        await eventually(lambda: one.lost == held)
+        assert syncs < 10
 
 
 # Release.

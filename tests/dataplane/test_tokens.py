@@ -45,12 +45,12 @@ def test_raising_never_lowers_and_stays_small(
 ) -> None:
     ring = RingTokens()
     for span, token in calls:
-        ring = ring.raised(span, token)
+        ring.raise_to(span, token)
     at = next(
         t for s, t in reversed(list(zip(ring.starts, ring.tokens, strict=True))) if s <= position
     )
     assert at == max((token for span, token in calls if position in span), default=0)
-    assert list(ring.starts) == sorted(set(ring.starts))
+    assert ring.starts == sorted(set(ring.starts))
     assert all(a != b for a, b in zip(ring.tokens, ring.tokens[1:], strict=False))
     assert len(ring) <= len(POINTS)
 

@@ -9,7 +9,8 @@ import pytest
 from broker_ctl.coordination import locks
 from broker_ctl.coordination.heartbeats import Heartbeats
 from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.coordination.locks import Lock, LockBusy, Locks
+from broker_ctl.coordination.lock import Lock
+from broker_ctl.coordination.locks import LockBusy, Locks
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.lock import Claim, claim_of
 from broker_ctl.managers.orders import OwnOrders

@@ -1,8 +1,10 @@
 """Owner nodes of all brokers, and who owned a bundle until just now."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from broker_ctl.managers.owners import Owners
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from tests.support.sessions import LONGEST_S, TICK_S, Party, parties
@@ -27,9 +30,11 @@ OWNER = BrokerUrls("owner:1", "http://owner:1")
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[tuple[Party, Registry, Owners, Party]]:
+async def scene(
+    ensemble: MemoryEnsemble | None = None,
+) -> AsyncIterator[tuple[Party, Registry, Owners, Party]]:
     """A registered owner of a bundle, and another broker that looks at it."""
-    async with parties(2) as (owner, looker):
+    async with parties(2, ensemble=ensemble) as (owner, looker):
         registered = Registry(owner.store, Registration("n", 0, 0, OWNER), TICK_S)
         await registered.register(b"")
         await create_node(owner)
@@ -78,6 +83,31 @@ async def test_an_expiry_reserves_it_for_the_grace_and_no_longer() -> None:
         await owners.check_reclaim(BUNDLE, "owner:1")
         await asyncio.sleep(GRACE_S)
         await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+class InTurn(random.Random):
+    """Every client meets the next server."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._number = -1
+
+    def choice(self, seq: Any) -> Any:
+        self._number += 1
+        return seq[self._number % len(seq)]
+
+
+@in_virtual_time
+async def test_who_is_at_a_server_that_is_behind_catches_up_before_it_takes_anything() -> None:
+    rules = EnsembleRules(servers=2, lag=lambda: 0.5)
+    async with scene(MemoryEnsemble(rules, InTurn())) as (owner, _, owners, _):
+        await asyncio.sleep(1.0)
+        owner.expire()
+        # It is done, and nobody has told this broker.
+        await owners.check_reclaim(BUNDLE, "looker:1")
+        await owners.catch_up(BUNDLE)
+        with pytest.raises(BundleReclaimable, match="owner:1"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
 
 
 @in_virtual_time

@@ -1,7 +1,7 @@
 """Splitting: at one zxid the children stand in the parent's place."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import pytest
@@ -318,11 +318,21 @@ async def test_a_committed_split_that_is_not_heard_of_yet_is_no_free_bundle(
 
 
 @in_virtual_time
-async def test_if_the_session_ends_after_the_commit_the_children_are_taken_again() -> None:
+async def test_if_the_session_ends_after_the_commit_the_children_are_taken_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         parent = built.bundles[0]
         token = await broker.ownership.acquire(parent)
+        held_back = asyncio.Event()
+        split = broker.dataplane.split
+
+        async def late(parent: Bundle, children: Mapping[Bundle, int]) -> None:
+            await held_back.wait()
+            await split(parent, children)
+
+        monkeypatch.setattr(broker.dataplane, "split", late)
         splitting = asyncio.get_running_loop().create_task(halve(broker, parent), name="split")
         await eventually(
             lambda: (
@@ -336,6 +346,7 @@ async def test_if_the_session_ends_after_the_commit_the_children_are_taken_again
         broker.expire()
         with pytest.raises(AuthorityLost):
             await splitting
+        held_back.set()
         await built.settled()
         assert set(broker.owned()) == set((await built.ring())[:2])
         await asyncio.sleep(1.0)

@@ -92,10 +92,14 @@ class Party:
 
 @asynccontextmanager
 async def parties(
-    count: int = 1, *, mode: AuthorityMode = AuthorityMode.LEASE, operation_timeout_s: float = 30.0
+    count: int = 1,
+    *,
+    mode: AuthorityMode = AuthorityMode.LEASE,
+    operation_timeout_s: float = 30.0,
+    ensemble: MemoryEnsemble | None = None,
 ) -> AsyncIterator[list[Party]]:
     """Started parties on one ensemble."""
-    ensemble = MemoryEnsemble()
+    ensemble = ensemble or MemoryEnsemble()
     started = [
         Party(ensemble, number, mode=mode, operation_timeout_s=operation_timeout_s)
         for number in range(count)
