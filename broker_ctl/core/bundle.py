@@ -4,7 +4,7 @@ Reference: pulsar-load-management 1.3.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Self
 
@@ -60,6 +60,14 @@ class Bundle:
 
     namespace: Namespace
     range: BundleRange
+    # Whatever is known of a cluster is found by its bundles: they are hashed without end.
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.namespace, self.range)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @classmethod
     def parse(cls, key: str) -> Self:

@@ -148,8 +148,7 @@ class Change(Enum):
     CHILDREN_CHANGED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(NamedTuple):
     """A watch fired. It is a hint to read again; ``zxid`` is -1 where the server is too old."""
 
     change: Change

@@ -3,7 +3,7 @@
 import random
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiozk import protocol
@@ -227,9 +227,11 @@ class ZooKeeperStore:
 
     async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
         """See `MetadataStore.watch`."""
+        outside = len(self._chroot)
 
         def told(notification: Notification) -> None:
-            listener(replace(notification, path=notification.path[len(self._chroot) :] or "/"))
+            change, path, zxid = notification
+            listener(Notification(change, path[outside:] or "/", zxid))
 
         validate(root)
         stop = self._session.watches.add(wire.full(root, self._chroot), told)

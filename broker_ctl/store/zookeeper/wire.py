@@ -49,6 +49,7 @@ _MULTI_HEADER = struct.Struct("!i?i")
 _READ_HEAD = struct.Struct("!i5xi")
 _EVENT = struct.Struct("!ii")
 _NAMES = Vector.of(UString)
+_CHANGES: Final = {change.value: change for change in Change}
 _WRITES: Final = {Create: "create", SetData: "set", Delete: "delete", Check: "check"}
 
 _RECURSIVE: Final = 1
@@ -158,11 +159,11 @@ def handshake(data: bytes) -> Handshake:
 def event(data: bytes, header: ReplyHeader) -> Notification | None:
     """Decode a watch event; None for session states, which the socket tells better."""
     kind, _state = _EVENT.unpack_from(data, REPLY_HEADER_BYTES)
-    path, _ = UString.parse(data, REPLY_HEADER_BYTES + _EVENT.size)
-    try:
-        return Notification(Change(kind), path, header.zxid)
-    except ValueError:
+    change = _CHANGES.get(kind)
+    if change is None:
         return None
+    path, _ = _text(data, REPLY_HEADER_BYTES + _EVENT.size)
+    return Notification(change, path, header.zxid)
 
 
 def ping() -> Request:
@@ -202,8 +203,15 @@ def _buffer(data: bytes, offset: int) -> tuple[bytes, int]:
     return data[start:end], end
 
 
+def _text(data: bytes, offset: int) -> tuple[str, int]:
+    text, end = _buffer(data, offset)
+    if end > len(data):
+        raise struct.error("a text is cut short")
+    return text.decode(), end
+
+
 def _created(sent: bytes, root: str, data: bytes, offset: int) -> tuple[Versioned, int]:
-    path, offset = UString.parse(data, offset)
+    path, offset = _text(data, offset)
     return Versioned(path[len(root) :], sent, _stat(data, offset)), offset + _STAT.size
 
 
