@@ -7,7 +7,7 @@ of each, and a read for each of them would keep the servers from everything else
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -49,12 +49,14 @@ class Doubts:
         self._is_verifying = False
         self._tasks = TaskScope(f"locks below {root}")
 
-    def add(self, locks: Iterable[Lock]) -> None:
+    def add(self, locks: Sequence[Lock]) -> None:
         """Read their nodes soon; also if that is being done, since its answer may be older."""
+        if not locks:
+            return
         now_s = asyncio.get_running_loop().time()
         for lock in locks:
             self._since_s.setdefault(lock, now_s)
-        if self._since_s and not self._is_verifying:
+        if not self._is_verifying:
             self._is_verifying = True
             self._tasks.start(self._verify(), "verify")
 

@@ -1,16 +1,19 @@
 """Is the broker process still there, and still the same (I11)?
 
-A new instance has forgotten everything: all that is owned is loaded again. A silent one may serve
-on without us: this broker takes no lookups, waits until the authority that was granted has run
-out, and only then gives the bundles up.
+A new instance has forgotten everything: what is owned and not loaded is loaded again, at every
+look, since an act may have been going on with a bundle when the first one was taken. A silent one
+may serve on without us: this broker takes no lookups, waits until the authority that was granted
+has run out, and only then gives the bundles up.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.lock import Lock
+from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import DataPlaneError, DataPlaneUnreachable
@@ -65,6 +68,7 @@ class DataPlaneWatch:
         heard_s = self._clock.now_s()
         while True:
             await asyncio.sleep(self._timeout_s / _ASKS)
+            owned = self._owned()
             try:
                 loaded = await self._dataplane.loaded()
             except DataPlaneError as error:
@@ -77,14 +81,21 @@ class DataPlaneWatch:
                 self.restarts += 1
                 log.warning("the data plane was started anew: loading everything again")
                 instance_id = self._dataplane.instance_id
-                await self._load_again(set(loaded))
+            await self._load_again({b: lock for b, lock in owned.items() if b not in loaded})
 
-    async def _load_again(self, loaded: set[object]) -> None:
-        for held in list(self._ownership.owned().values()):
-            # While others load, a bundle may have been released or split.
-            if held.state is not BundleState.OWNED or held.bundle in loaded:
+    def _owned(self) -> dict[Bundle, Lock | None]:
+        """What the data plane has confirmed, and under which right."""
+        held = self._ownership.owned()
+        return {b: one.lock for b, one in held.items() if one.state is BundleState.OWNED}
+
+    async def _load_again(self, missing: Mapping[Bundle, Lock | None]) -> None:
+        for bundle, lock in missing.items():
+            held = self._ownership.owned().get(bundle)
+            # Since it was asked, and while others load, it may have been released, split or
+            # acquired anew.
+            if held is None or held.state is not BundleState.OWNED or held.lock is not lock:
                 continue
             try:
-                await self._dataplane.load(held.bundle, held.token)
+                await self._dataplane.load(bundle, held.token)
             except DataPlaneError as error:
-                log.warning("loading %s again: %s", held.bundle, error)
+                log.warning("loading %s again: %s", bundle, error)
