@@ -6,6 +6,7 @@ back within the grace and has its bundles for itself until then (I7).
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from broker_ctl.core.bundle import Bundle
@@ -33,17 +34,48 @@ class Orphans:
         self._executor = leading.executor
         self._steadiness = steadiness
         self._wake = asyncio.Event()
+        self._present: set[str] = set()
+        self._gone_s: dict[str, float] = {}
 
     async def run(self) -> None:
         """Look whenever a broker comes or goes, and now and then."""
-        stop_listening = self._parts.registry.listen(self._wake.set)
+        self._present = set(self._parts.registry.peers)
+        stop_listening = self._parts.registry.listen(self._heard)
         try:
             while True:
                 await self._steadiness.wait_steady()
+                await self._wait_graces()
                 await self._place_all()
                 await self._wait_news(_LONGEST_S)
         finally:
             stop_listening()
+
+    def _heard(self) -> None:
+        """Who went, and when."""
+        now_s, present = self._parts.clock.now_s(), set(self._parts.registry.peers)
+        self._gone_s |= dict.fromkeys(self._present - present, now_s)
+        oldest_s = now_s - self._parts.rules().forget_s
+        self._gone_s = {
+            broker_id: gone_s
+            for broker_id, gone_s in self._gone_s.items()
+            if broker_id not in present and gone_s > oldest_s
+        }
+        self._present = present
+        self._wake.set()
+
+    async def _wait_graces(self) -> None:
+        """Until the first of those who went can not come back for its bundles any more.
+
+        A view costs most while ten thousand bundles are without an owner, and the servers and this
+        broker have better things to do then: they are being taken again.
+        """
+        if left_s := self._grace_left_s(self._gone_s.values()):
+            await asyncio.sleep(min(left_s))  # meanwhile some may be back, and others gone
+
+    def _grace_left_s(self, gone_s: Iterable[float]) -> list[float]:
+        """Of each that is not over."""
+        ends_s = self._parts.rules().reclaim_grace_s - self._parts.clock.now_s()
+        return [left_s for one_s in gone_s if (left_s := one_s + ends_s) > 0]
 
     async def _wait_news(self, limit_s: float) -> bool:
         """Whether a broker came or went within the limit."""
@@ -73,6 +105,7 @@ class Orphans:
             is_progress = len(after) < len(before)
             pause_s = _SHORTEST_S if is_progress else min(pause_s * 2, _LONGEST_S)
             if await self._wait_news(pause_s if grace_left_s is None else grace_left_s):
+                await self._wait_graces()
                 pause_s = _SHORTEST_S
 
     async def _orphans(self) -> list[BundleView]:
@@ -111,19 +144,20 @@ class Orphans:
         return grace_left_s
 
     def _by_grace(self, orphans: list[BundleView]) -> tuple[list[Bundle], float | None]:
-        grace_s, now_s = self._parts.rules().reclaim_grace_s, self._parts.clock.now_s()
         ripe: list[Bundle] = []
-        left_s: list[float] = []
+        waiting_s: list[float] = []
         for seen in orphans:
-            free_since_s = self._memory.of(seen.bundle).free_since_s
-            if free_since_s is None:
+            remembered = self._memory.of(seen.bundle)
+            if remembered.free_since_s is None:
                 continue  # taken since the view
-            remaining_s = free_since_s + grace_s - now_s
-            if remaining_s > 0:
-                left_s.append(remaining_s)
+            # It was free from when its owner went, not from when that was seen.
+            gone_s = self._gone_s.get(remembered.owner or "", remembered.free_since_s)
+            left_s = self._grace_left_s([min(gone_s, remembered.free_since_s)])
+            if left_s:
+                waiting_s += left_s
             else:
                 ripe.append(seen.bundle)
-        return ripe, min(left_s, default=None)
+        return ripe, min(waiting_s, default=None)
 
 
 def _had_traffic(seen: BundleView) -> bool:

@@ -33,10 +33,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LocalPoliciesRecord:
-    """What a local-policies node holds, with its data version."""
+    """What a local-policies node holds; the ring is built once, and not for each lookup."""
 
     policies: LocalPolicies
-    version: int
+    ring: Ring
+
+    @property
+    def version(self) -> int:
+        """The node's data version."""
+        return self.ring.version
 
     def with_ring(self, ring: Ring) -> LocalPolicies:
         """The same policies on another ring; what is not ours is handed on."""
@@ -44,7 +49,10 @@ class LocalPoliciesRecord:
 
 
 def _decode(node: Versioned) -> LocalPoliciesRecord:
-    return LocalPoliciesRecord(LocalPolicies.decode(node.path, node.data), node.stat.version)
+    namespace = paths.local_policies_namespace(node.path)
+    assert namespace is not None
+    policies = LocalPolicies.decode(node.path, node.data)
+    return LocalPoliciesRecord(policies, policies.ring(namespace, node.stat.version))
 
 
 class Namespaces:
@@ -80,8 +88,7 @@ class Namespaces:
         Raises:
             NamespaceMissing: neither local policies nor policies exist.
         """
-        record = await self.local_policies(namespace)
-        return record.policies.ring(namespace, record.version)
+        return (await self.local_policies(namespace)).ring
 
     async def rings(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, Ring]:
         """The rings of those that have local policies, read past the cache in one go."""
@@ -92,11 +99,9 @@ class Namespaces:
             if node is None:
                 continue
             try:
-                record = _decode(node)
+                found[namespace] = _decode(node).ring
             except CorruptRecord as error:
                 log.warning("skipped a ring: %s", error)
-                continue
-            found[namespace] = record.policies.ring(namespace, record.version)
         return found
 
     async def local_policies(self, namespace: Namespace) -> LocalPoliciesRecord:
