@@ -267,14 +267,21 @@ class Registry:
             raise
 
     async def announce_drain(self) -> None:
-        """Say in the registration that nothing may be sent here any more."""
+        """Say in the registration that nothing may be sent here any more; until it is said."""
         self._own = replace(self._own, is_draining=True)
-        if not self.is_registered:
-            return  # there is nobody to tell, and a node that stands there is another's
-        try:
-            await self._store.set(self._path, self._payload())
-        except NoNode:
-            log.info("not registered any more: nobody to tell of the drain")
+        # While it is not registered there is nobody to tell, and a node there is another's.
+        while self.is_registered:
+            try:
+                await self._store.set(self._path, self._payload())
+            except NoNode:
+                log.info("not registered any more: nobody to tell of the drain")
+            except StoreError as error:
+                if not error.can_retry and not isinstance(error, Ambiguous):
+                    raise
+                log.info("announcing the drain: %s; again", error)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            return
 
     async def unregister(self) -> None:
         """Take both nodes away; others see at once that this broker has gone."""

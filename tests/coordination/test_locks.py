@@ -220,6 +220,20 @@ async def test_a_node_that_outlives_the_limit_is_not_waited_for_any_longer() -> 
 
 
 @in_virtual_time
+async def test_new_leaders_of_the_servers_prolong_the_wait_three_times() -> None:
+    # Each gives every session a full timeout again.
+    async with holders(2) as (one, two):
+        await two.acquire()
+        node, ensemble, loop = await one.node(), one.party.ensemble, asyncio.get_running_loop()
+        began_s = loop.time()
+        for number in range(1, 6):
+            loop.call_later(1.5 * number, ensemble.change_leader, 0.1)
+        assert not await one.locks.wait_deleted(node, 2.0)
+        # It is looked at every quarter of a second.
+        assert loop.time() - began_s == pytest.approx(3 * 1.5 + 2.0, abs=0.5)
+
+
+@in_virtual_time
 async def test_two_may_wait_for_the_same_node() -> None:
     async with holders(2) as (one, two):
         lock = await two.acquire()

@@ -158,6 +158,20 @@ async def test_who_drains_says_so_and_keeps_the_rest_of_its_registration() -> No
 
 
 @in_virtual_time
+async def test_a_drain_is_announced_again_until_the_servers_have_heard_it() -> None:
+    async with members("a:1", "b:1", operation_timeout_s=1.0) as (a, b):
+        await a.registry.register(b"")
+        a.store.disconnect()
+        async with TaskScope("test") as tasks:
+            announcing = tasks.start(a.registry.announce_drain(), "drain")
+            await asyncio.sleep(3.0)
+            assert not announcing.done()
+            a.store.reconnect()
+            await announcing
+        await eventually(lambda: (p := b.registry.peer("a:1")) and p.registration.is_draining)
+
+
+@in_virtual_time
 async def test_who_is_not_registered_writes_into_nobody_s_nodes() -> None:
     async with members("a:1", "a:1") as (a, twin):
         await twin.registry.register(b"twin's")
