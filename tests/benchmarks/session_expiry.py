@@ -13,7 +13,8 @@ leader_kill_reconnect_ms    the same for the leader and all clients; after_new_l
                             from when another server says that it leads
 leader_failover_s           from SIGKILL of the elected daemon until another one leads: the
                             session of the dead one has to expire first
-serial_baseline_s           the same bundles taken one by one, each renewed before the next
+serial_baseline_s           as many bundles taken one by one, each renewed before the next, among
+                            the same brokers and clients
 """
 
 import argparse

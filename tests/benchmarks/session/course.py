@@ -13,13 +13,13 @@ from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.benchmarks.session.expiry import measure_expiry
+from tests.benchmarks.session.expiry import measure_expiry, scene
 from tests.benchmarks.session.failover import measure_failover
 from tests.benchmarks.session.reconnects import measure_reconnects
 from tests.benchmarks.session.serial import measure_serial
 
 BROKERS: Final = 3
-CHROOTS: Final = ("/brokers", "/serial", "/failover")
+CHROOTS: Final = ("/brokers", "/failover")
 SESSION_MS: Final = 6000
 # A load report names every bundle; Pulsar's start scripts set as much.
 JUTE_BYTES: Final = 10 << 20
@@ -59,16 +59,12 @@ async def run(bundles: int, kills: int, failovers: int) -> dict[str, Any]:
         ) as daemons:
             await daemons.wait_ready(http)
             store = await _opened(stack, hosts, "/brokers")
-            expiry = await measure_expiry(
-                hosts.partition(",")[0],
-                store=store,
-                http=http,
-                daemons=daemons.all,
-                bundles=bundles,
-                say=say,
-            )
-        serial_s = await measure_serial(hosts, bundles, JUTE_BYTES)
-        say(f"one by one: {serial_s:.2f} s")
+            async with scene(http, daemons.all, bundles, say) as built:
+                expiry = await measure_expiry(
+                    hosts.partition(",")[0], store=store, built=built, say=say
+                )
+                serial_s = await measure_serial(hosts, "/brokers", bundles, JUTE_BYTES)
+                say(f"one by one: {serial_s:.2f} s")
         followers, leaders = await measure_reconnects(ensemble, kills, say)
         settings = {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}/failover"}
         failover = await measure_failover(directory / "failover", settings, http, failovers, say)

@@ -3,7 +3,8 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -43,44 +44,57 @@ class Reowned:
     peak_in_flight: int
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What one of the brokers owns, and who looks it up throughout."""
+
+    victim: DaemonProcess
+    rings: Sequence[Ring]
+    clients: "Clients"
+
+    @property
+    def bundles(self) -> list[Bundle]:
+        return [bundle for ring in self.rings for bundle in ring.bundles]
+
+
+@asynccontextmanager
+async def scene(
+    http: HttpClient, daemons: Sequence[DaemonProcess], bundles: int, say: Say
+) -> AsyncIterator[Scene]:
+    """All bundles at the first broker, and clients that look them up."""
+    rings = await _namespaces(http, daemons[0], bundles)
+    topics = [topic for ring in rings for topic in _a_topic_in_each(ring)]
+    clients = Clients(http, daemons, topics)
+    built = Scene(daemons[0], rings, clients)
+    await _take_all(http, daemons, built.victim, built.bundles)
+    say(f"{built.victim.broker_id} owns {len(built.bundles)} bundles")
+    async with TaskScope("clients") as scope:
+        for number in range(CLIENTS):
+            scope.start(clients.look_up_for_ever(number), f"client {number}")
+        await eventually(lambda: clients.answers[200] > len(topics) / 10, deadline_s=120.0)
+        yield built
+
+
 async def measure_expiry(
-    server: str,
-    *,
-    store: ZooKeeperStore,
-    http: HttpClient,
-    daemons: Sequence[DaemonProcess],
-    bundles: int,
-    say: Say,
+    server: str, *, store: ZooKeeperStore, built: Scene, say: Say
 ) -> dict[str, Any]:
     """``bundles``, ``reowned_s``, ``ownership_changes`` and ``peak_in_flight``.
 
     ``server`` is where the session is ended: ``host:port`` of one of them.
     """
-    rings = await _namespaces(http, daemons[0], bundles)
-    wanted = [bundle for ring in rings for bundle in ring.bundles]
-    topics = [topic for ring in rings for topic in _a_topic_in_each(ring)]
-    victim = daemons[0]
-    await _take_all(http, daemons, victim, wanted)
-    say(f"{victim.broker_id} owns {len(wanted)} bundles")
-    async with TaskScope("clients") as scope:
-        clients = Clients(http, daemons, topics)
-        for number in range(CLIENTS):
-            scope.start(clients.look_up_for_ever(number), f"client {number}")
-        await eventually(lambda: clients.answers[200] > len(topics) / 10, deadline_s=120.0)
-        before = dict(clients.answers)
-        changes = -await _changes(store, rings)
-        owner = await store.get(paths.ownership(wanted[0]))
-        assert owner is not None
-        session_id = owner.stat.ephemeral_owner
-        await expire_session(server, session_id, password_of(session_id))
-        # The log tells when it was: to read it is much work, which should not be done meanwhile.
-        await asyncio.sleep(_OUT_OF_THE_WAY_S)
-        reowned = await eventually(
-            lambda: _reowned(victim, len(wanted)), deadline_s=60.0, poll_s=1.0
-        )
-        await asyncio.sleep(3.0)  # whatever others would take when the grace is over
-        during = Counter(clients.answers)
-        during.subtract(before)
+    wanted, victim = built.bundles, built.victim
+    before = dict(built.clients.answers)
+    changes = -await _changes(store, built.rings)
+    owner = await store.get(paths.ownership(wanted[0]))
+    assert owner is not None
+    session_id = owner.stat.ephemeral_owner
+    await expire_session(server, session_id, password_of(session_id))
+    # The log tells when it was: to read it is much work, which should not be done meanwhile.
+    await asyncio.sleep(_OUT_OF_THE_WAY_S)
+    reowned = await eventually(lambda: _reowned(victim, len(wanted)), deadline_s=60.0, poll_s=1.0)
+    await asyncio.sleep(3.0)  # whatever others would take when the grace is over
+    during = Counter(built.clients.answers)
+    during.subtract(before)
     say(f"re-owned in {reowned.took_s:.3f} s; lookups answered meanwhile: {dict(during)}")
     held = await store.get_many([paths.ownership(bundle) for bundle in wanted])
     strangers = sum(
@@ -90,7 +104,7 @@ async def measure_expiry(
         for node in held
     )
     # Each node went once and came once: whatever else happened was a change of owner and back.
-    changes += await _changes(store, rings) - 2 * len(wanted)
+    changes += await _changes(store, built.rings) - 2 * len(wanted)
     return {
         "bundles": len(wanted),
         "reowned_s": round(reowned.took_s, 3),

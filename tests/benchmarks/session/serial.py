@@ -1,4 +1,7 @@
-"""The peer: the same bundles taken again one by one, as a loop over them would."""
+"""The peer: as many bundles taken one by one, as a loop over them would.
+
+In the same surroundings: the same brokers follow what is taken, and the same clients look up.
+"""
 
 import random
 import time
@@ -18,12 +21,12 @@ from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
 PER_NAMESPACE: Final = 250
-BROKER_ID: Final = "127.0.0.1:8080"
+BROKER_ID: Final = "127.0.0.1:1"
 
 
-async def measure_serial(hosts: str, bundles: int, jute_bytes: int) -> float:
-    """Seconds from the new session until the last of them is renewed."""
-    options = StoreOptions(hosts=hosts, chroot="/serial", max_frame_bytes=jute_bytes)
+async def measure_serial(hosts: str, chroot: str, bundles: int, jute_bytes: int) -> float:
+    """Seconds from the first until the last of them is renewed."""
+    options = StoreOptions(hosts=hosts, chroot=chroot, max_frame_bytes=jute_bytes)
     store = ZooKeeperStore(options)
     draws = random.Random(1)
     urls = BrokerUrls(BROKER_ID, f"http://{BROKER_ID}", native_url="pulsar://127.0.0.1:6650")
@@ -38,7 +41,7 @@ async def measure_serial(hosts: str, bundles: int, jute_bytes: int) -> float:
     try:
         await store.wait_connected()
         rings = [
-            Ring.even(Namespace("public", f"n{number}"), min(PER_NAMESPACE, bundles - start))
+            Ring.even(Namespace("public", f"serial{number}"), min(PER_NAMESPACE, bundles - start))
             for number, start in enumerate(range(0, bundles, PER_NAMESPACE))
         ]
         for ring in rings:
