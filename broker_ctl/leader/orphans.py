@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 _PER_ROUND: Final = 256
 _SHORTEST_S: Final = 0.1
 _LONGEST_S: Final = 10.0
+# No loop can sleep for less, and none must go round and round instead.
+_INSTANT_S: Final = 0.001
 
 
 class Orphans:
@@ -75,7 +77,7 @@ class Orphans:
     def _grace_left_s(self, gone_s: Iterable[float]) -> list[float]:
         """Of each that is not over."""
         ends_s = self._parts.rules().reclaim_grace_s - self._parts.clock.now_s()
-        return [left_s for one_s in gone_s if (left_s := one_s + ends_s) > 0]
+        return [left_s for one_s in gone_s if (left_s := one_s + ends_s) > _INSTANT_S]
 
     async def _wait_news(self, limit_s: float) -> bool:
         """Whether a broker came or went within the limit."""
