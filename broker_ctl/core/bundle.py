@@ -86,6 +86,16 @@ class Bundle:
         """Whether some topic could lie in both."""
         return self.namespace == other.namespace and self.range.overlaps(other.range)
 
+    def joined(self, right: "Bundle") -> "Bundle":
+        """The bundle that replaces this one and the next when they are merged.
+
+        Raises:
+            InvalidName: ``right`` does not begin where this one ends.
+        """
+        if self.namespace != right.namespace or self.range.high != right.range.low:
+            raise InvalidName(f"{right} does not begin where {self} ends")
+        return Bundle(self.namespace, BundleRange(self.range.low, right.range.high))
+
     def cut(self, boundaries: tuple[int, ...]) -> tuple["Bundle", ...]:
         """The children that replace this bundle when it is split at ``boundaries``.
 

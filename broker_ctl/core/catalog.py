@@ -16,13 +16,21 @@ class Catalog(Generic[_T]):
     kind: str
     entries: Mapping[str, _T]
 
+    def short(self, name: str) -> str:
+        """A name without its package."""
+        return name.rpartition(".")[2]
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a strategy."""
+        return self.short(name) in self.entries
+
     def find(self, name: str) -> _T:
         """The strategy by short name or by Pulsar's class name.
 
         Raises:
             SettingsError: no such strategy; the message lists what there is.
         """
-        short_name = name.rpartition(".")[2]
+        short_name = self.short(name)
         if short_name not in self.entries:
             choices = ", ".join(sorted(self.entries))
             raise SettingsError(f"unknown {self.kind} {name!r}, allowed: {choices}")

@@ -47,6 +47,16 @@ def improves(source: Footprint, destination: Footprint, moved: Footprint) -> boo
     return gone > 0 and destination_before + gone < before
 
 
+def is_harmless(source: Footprint, destination: Footprint, moved: Footprint) -> bool:
+    """Whether nobody has more, after the move, than the busier of the pair had before.
+
+    Enough for a move that is wanted for another reason than load; also what carries no load at all
+    may move so, but never uphill.
+    """
+    before, destination_before, gone = _measure(source, destination, moved)
+    return destination_before + gone <= before
+
+
 def _measure(
     source: Footprint, destination: Footprint, moved: Footprint
 ) -> tuple[float, float, float]:

@@ -6,14 +6,26 @@ here a plan is refused that would be wrong even if everything went well.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
-from broker_ctl.core.imbalance import improves
+from broker_ctl.core.decisions import (
+    Assign,
+    Decision,
+    Merge,
+    Reason,
+    Skip,
+    Split,
+    Transfer,
+    Unload,
+)
+from broker_ctl.core.imbalance import improves, is_harmless
 from broker_ctl.core.names import Namespace
+from broker_ctl.core.steps import Steps, batched, finished
 from broker_ctl.core.view import ClusterView
 from broker_ctl.errors import InvariantBroken
+
+_AT_ONCE: Final = 500
 
 
 def check(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> None:
@@ -22,20 +34,35 @@ def check(before: ClusterView, decisions: Sequence[Decision], after: ClusterView
     Raises:
         InvariantBroken: the message lists every sentence that is not true.
     """
-    faults = list(broken(before, decisions, after))
+    finished(check_in_steps(before, decisions, after))
+
+
+def check_in_steps(
+    before: ClusterView, decisions: Sequence[Decision], after: ClusterView
+) -> Steps[None]:
+    """As `check`, a few bundles at a time."""
+    faults = yield from _faults(before, decisions, after)
     if faults:
         raise InvariantBroken("; ".join(faults))
 
 
-def broken(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> Iterator[str]:
+def broken(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> list[str]:
     """Every sentence that is not true."""
-    yield from _claims(before, decisions)
+    return finished(_faults(before, decisions, after))
+
+
+def _faults(
+    before: ClusterView, decisions: Sequence[Decision], after: ClusterView
+) -> Steps[list[str]]:
+    faults = list(_claims(before, decisions))
     for decision in decisions:
-        yield from _parties(before, decision)
+        faults += _parties(before, decision)
     touched = {bundle.namespace for decision in decisions for bundle in decision.bundles}
     for namespace in sorted(touched):
-        yield from _ring(before, after, namespace)
-    yield from _owners(after)
+        faults += _ring(before, after, namespace)
+        yield
+    faults += yield from _owners(after)
+    return faults
 
 
 def _claims(before: ClusterView, decisions: Iterable[Decision]) -> Iterator[str]:
@@ -65,7 +92,8 @@ def _parties(before: ClusterView, decision: Decision) -> Iterator[str]:
             if source == destination:
                 yield f"{bundle} would move from {source} to itself"
             pair = decision.source_before, decision.destination_before
-            if not improves(*pair, decision.footprint):
+            is_worth_it = is_harmless if decision.reason is Reason.COLD else improves
+            if not is_worth_it(*pair, decision.footprint):
                 yield f"{bundle} would only carry the load from {source} to {destination}"
         case Split(bundle, owner):
             yield from _movable(before, bundle, owner)
@@ -107,8 +135,8 @@ def _ring(before: ClusterView, after: ClusterView, namespace: Namespace) -> Iter
     if old is None or new is None:
         yield f"the ring of {namespace} is unknown"
         return
-    was = {bundle for bundle in before.bundles if bundle.namespace == namespace and bundle in old}
-    now = {bundle for bundle in after.bundles if bundle.namespace == namespace and bundle in new}
+    was = [bundle for bundle in old.bundles if bundle in before.bundles]
+    now = [bundle for bundle in new.bundles if bundle in after.bundles]
     if _hashes(was) != _hashes(now):
         yield f"the bundles of {namespace} would hold {_hashes(now)} hashes, not {_hashes(was)}"
 
@@ -117,13 +145,28 @@ def _hashes(bundles: Iterable[Bundle]) -> int:
     return sum(bundle.range.high - bundle.range.low for bundle in bundles)
 
 
-def _owners(after: ClusterView) -> Iterator[str]:
-    """No bundle has two owners, and none is counted where it is not."""
-    counted = Counter(bundle for broker in after.brokers.values() for bundle in broker.owned)
-    for bundle, count in sorted(counted.items()):
-        if count > 1:
-            yield f"{bundle} would have {count} owners"
+def _owners(after: ClusterView) -> Steps[list[str]]:
+    """No bundle has two owners, and none is counted where it is not.
+
+    Only faults are sorted: to sort all bundles of a large cluster takes seconds.
+    """
+    seen: set[Bundle] = set()
+    again: Counter[Bundle] = Counter()
+    strange: list[tuple[str, Bundle]] = []
     for broker in after.brokers.values():
-        for bundle in sorted(broker.owned):
-            if bundle not in after.bundles or after.carrier(bundle) != broker.broker_id:
-                yield f"{bundle} would be counted at {broker.broker_id}, which does not own it"
+        for some in batched(broker.owned, _AT_ONCE):
+            again.update(bundle for bundle in some if bundle in seen)
+            seen.update(some)
+            strange += [
+                (broker.broker_id, bundle)
+                for bundle in some
+                if bundle not in after.bundles or after.carrier(bundle) != broker.broker_id
+            ]
+            yield
+    return [
+        *(f"{bundle} would have {count + 1} owners" for bundle, count in sorted(again.items())),
+        *(
+            f"{bundle} would be counted at {broker_id}, which does not own it"
+            for broker_id, bundle in sorted(strange)
+        ),
+    ]

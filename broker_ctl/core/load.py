@@ -1,9 +1,10 @@
 """Usage, bundle and broker load, short and long averages.
 
-Reference: pulsar-load-management 3.1, 3.6, 3.8. Units: cpu in percent of one core, memory in MiB,
-bandwidth in Kbit/s, throughput in bytes/s, rates in msg/s, times in ms since 1970.
+Reference: pulsar-load-management 3.1, 3.5, 3.6, 3.8. Units: cpu in percent of one core, memory in
+MiB, bandwidth in Kbit/s, throughput in bytes/s, rates in msg/s, times in ms since 1970.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -35,6 +36,11 @@ class SystemUsage:
     direct_memory: ResourceUsage = ResourceUsage()
     bandwidth_in: ResourceUsage = ResourceUsage()
     bandwidth_out: ResourceUsage = ResourceUsage()
+
+    @property
+    def resources(self) -> tuple[ResourceUsage, ...]:
+        """All of them, always in this order."""
+        return self.cpu, self.memory, self.direct_memory, self.bandwidth_in, self.bandwidth_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +109,85 @@ class BundleStats:
         """Producers and consumers."""
         return self.producers + self.consumers
 
+    @classmethod
+    def total_of(cls, lines: Iterable[Self]) -> Self:
+        """Sum over many lines, without a value for each step on the way."""
+        rate_in = rate_out = bytes_in = bytes_out = 0.0
+        topics = producers = consumers = cache = 0
+        for line in lines:
+            rate_in += line.msg_rate_in
+            rate_out += line.msg_rate_out
+            bytes_in += line.msg_throughput_in
+            bytes_out += line.msg_throughput_out
+            topics += line.topics
+            producers += line.producers
+            consumers += line.consumers
+            cache += line.cache_size_bytes
+        return cls(rate_in, rate_out, bytes_in, bytes_out, topics, producers, consumers, cache)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceQuota:
+    """What a bundle is expected to need (Pulsar's ResourceQuota; reference 3.5).
+
+    Attributes:
+        bandwidth_in_bytes, bandwidth_out_bytes: bytes/s.
+        memory_mib: MiB.
+        is_dynamic: whether the leader may replace it by what it measured.
+    """
+
+    msg_rate_in: float = 40.0
+    msg_rate_out: float = 120.0
+    bandwidth_in_bytes: float = 100_000.0
+    bandwidth_out_bytes: float = 300_000.0
+    memory_mib: float = 80.0
+    is_dynamic: bool = True
+
+    @property
+    def msg_rate(self) -> float:
+        """Messages a second, in and out."""
+        return self.msg_rate_in + self.msg_rate_out
+
+
+# What Pulsar gives to a bundle that has no quota of its own, unless an operator wrote another.
+DEFAULT_QUOTA: Final = ResourceQuota()
+
+
+def sample_weight(elapsed_s: float | None, sample_s: float) -> float:
+    """How many samples a report counts for that came ``elapsed_s`` after the one before.
+
+    Pulsar counts reports, so that a broker that reports often is forgotten in seconds and a quiet
+    one in hours (reference 3.10). With ``sample_s`` above 0 a report counts for its time. None: it
+    is the first one.
+    """
+    return 1 if sample_s <= 0 or elapsed_s is None else max(0.0, elapsed_s) / sample_s
+
 
 @dataclass(frozen=True, slots=True)
 class TimeAverage:
-    """Running mean over at most ``max_samples`` (Pulsar's TimeAverageMessageData)."""
+    """Running mean over at most ``max_samples`` (Pulsar's TimeAverageMessageData).
+
+    ``samples`` has a fraction only where reports are weighed by their time.
+    """
 
     max_samples: int
-    samples: int = 0
+    samples: float = 0
     msg_rate_in: float = 0.0
     msg_rate_out: float = 0.0
     msg_throughput_in: float = 0.0
     msg_throughput_out: float = 0.0
 
-    def fold(self, stats: BundleStats) -> "TimeAverage":
-        """Take one more sample: ``n = min(n + 1, max)``, ``v = ((n - 1) v + sample) / n``."""
-        n = min(self.samples + 1, self.max_samples)
-        keep, take = (n - 1) / n, 1 / n
+    def fold(self, stats: BundleStats, weight: float = 1) -> "TimeAverage":
+        """Take one more sample: ``n = min(n + 1, max)``, ``v = ((n - 1) v + sample) / n``.
+
+        A sample of weight w is worth w samples of the same value, whole or not: what is held for
+        some time averages alike, however often it was reported meanwhile. The very first sample
+        counts as one.
+        """
+        n = min(self.samples + weight, self.max_samples) if self.samples else 1
+        beyond = max(0.0, weight - (n - self.samples))
+        keep = self.samples / n * (1 - 1 / self.max_samples) ** beyond if self.samples else 0.0
+        take = 1 - keep
         return TimeAverage(
             self.max_samples,
             n,
@@ -126,6 +195,17 @@ class TimeAverage:
             self.msg_rate_out * keep + stats.msg_rate_out * take,
             self.msg_throughput_in * keep + stats.msg_throughput_in * take,
             self.msg_throughput_out * keep + stats.msg_throughput_out * take,
+        )
+
+    def part(self, ratio: float) -> "TimeAverage":
+        """A guess for a part of the hashes: no samples are behind it, so the first replaces it."""
+        return TimeAverage(
+            self.max_samples,
+            0,
+            self.msg_rate_in * ratio,
+            self.msg_rate_out * ratio,
+            self.msg_throughput_in * ratio,
+            self.msg_throughput_out * ratio,
         )
 
     @property
@@ -156,26 +236,56 @@ class BundleLoad:
             TimeAverage(LONG_SAMPLES, 0, rate, rate, bytes_s, bytes_s),
         )
 
-    def fold(self, stats: BundleStats) -> "BundleLoad":
-        """Take one more sample into both averages."""
-        return BundleLoad(self.short.fold(stats), self.long.fold(stats), stats.topics)
+    @classmethod
+    def of_quota(cls, quota: ResourceQuota) -> Self:
+        """A bundle that nobody has measured and that has a quota: it counts as ample history."""
+        values = (
+            quota.msg_rate_in,
+            quota.msg_rate_out,
+            quota.bandwidth_in_bytes,
+            quota.bandwidth_out_bytes,
+        )
+        return cls(
+            TimeAverage(SHORT_SAMPLES, SHORT_SAMPLES, *values),
+            TimeAverage(LONG_SAMPLES, LONG_SAMPLES, *values),
+        )
+
+    def fold(self, stats: BundleStats, weight: float = 1) -> "BundleLoad":
+        """Take one more sample into both averages; its weight is that of `sample_weight`."""
+        return BundleLoad(
+            self.short.fold(stats, weight), self.long.fold(stats, weight), stats.topics
+        )
+
+    def part(self, ratio: float) -> "BundleLoad":
+        """A guess for a part of the hashes, as if load were spread evenly over them."""
+        return BundleLoad(self.short.part(ratio), self.long.part(ratio), round(self.topics * ratio))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
     """What a broker says of itself at ``updated_ms`` (Pulsar's LocalBrokerData).
 
-    ``bundles`` is keyed by the bundle's text, ``tenant/ns/range``.
+    Attributes:
+        bundles: by the bundle's text, ``tenant/ns/range``.
+        unlisted: sum over the bundles that found no room in the report: the lightest ones.
+        unlisted_bundles: how many they are.
     """
 
     broker_id: str
     usage: SystemUsage = SystemUsage()
-    bundles: dict[str, BundleStats] = field(default_factory=dict)
+    bundles: Mapping[str, BundleStats] = field(default_factory=dict)
     updated_ms: int = 0
     started_ms: int = 0
     version: str = ""
+    unlisted: BundleStats = BundleStats()
+    unlisted_bundles: int = 0
 
     @property
     def total(self) -> BundleStats:
-        """Sum over the bundles."""
-        return sum(self.bundles.values(), BundleStats())
+        """Sum over the bundles, listed or not."""
+        return BundleStats.total_of((*self.bundles.values(), self.unlisted))
+
+    @property
+    def bundle_count(self) -> int:
+        """Bundles, listed or not."""
+        return len(self.bundles) + self.unlisted_bundles

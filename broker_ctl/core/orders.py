@@ -1,4 +1,4 @@
-"""What the leader orders other brokers to do (design: move, split).
+"""What the leader orders other brokers to do (design: move, split, merge).
 
 An order carries the lead epoch of whoever gives it and is obeyed only at the newest epoch seen;
 the transaction that it causes checks that epoch again (I3). All orders are idempotent: repeating
@@ -159,10 +159,31 @@ class Cut:
         }
 
 
-Order = Prepare | Release | Receive | Take | Cut
-_KINDS: Mapping[str, type[Prepare] | type[Release] | type[Receive] | type[Take] | type[Cut]] = {
-    kind.verb: kind for kind in (Prepare, Release, Receive, Take, Cut)
-}
+@dataclass(frozen=True, slots=True)
+class Join:
+    """To the owner of both: merge two neighbours, ``left`` is the lower one."""
+
+    verb: ClassVar[str] = "join"
+    epoch: int
+    left: Bundle
+    right: Bundle
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """Read the plain form."""
+        left, right = Bundle.parse(_text(row, "left")), Bundle.parse(_text(row, "right"))
+        return cls(_integer(row, "epoch"), left, right)
+
+    def to_row(self) -> dict[str, Any]:
+        """The plain form."""
+        return {"epoch": self.epoch, "left": str(self.left), "right": str(self.right)}
+
+
+Order = Prepare | Release | Receive | Take | Cut | Join
+_KINDS: Mapping[
+    str,
+    type[Prepare] | type[Release] | type[Receive] | type[Take] | type[Cut] | type[Join],
+] = {kind.verb: kind for kind in (Prepare, Release, Receive, Take, Cut, Join)}
 
 
 def parse_order(verb: str, row: Mapping[str, Any]) -> Order:

@@ -12,12 +12,17 @@ owned       splitting   an order, an operator
 splitting   deleted     the children stand in its place
 splitting   owned       nothing to split, or the ring had changed; a child: it is served
 splitting   releasing   its node was taken away, or the data plane does not serve the child
+owned       merging     an order, an operator
+merging     deleted     one bundle stands in the place of two
+merging     owned       the ring had changed; the bundle that two became: it is served
+merging     releasing   its node was taken away, or the data plane does not serve it
 owned       reclaiming  the session ended; its authority is withdrawn, its topics are kept
 releasing   reclaiming  the same
 splitting   reclaiming  the same
+merging     reclaiming  the same
 reclaiming  owned       taken again in the new session, under a new token
 reclaiming  free        somebody else got it, or it is no bundle any more
-reclaiming  deleted     it was split, and the session ended before the answer came
+reclaiming  deleted     it was split or merged, and the session ended before the answer came
 """
 
 from collections.abc import Mapping
@@ -35,6 +40,7 @@ class BundleState(StrEnum):
     OWNED = "owned"
     RELEASING = "releasing"
     SPLITTING = "splitting"
+    MERGING = "merging"
     RECLAIMING = "reclaiming"
     DELETED = "deleted"
 
@@ -44,9 +50,10 @@ _S = BundleState
 NEXT: Final[Mapping[BundleState, frozenset[BundleState]]] = {
     _S.FREE: frozenset({_S.ASSIGNING}),
     _S.ASSIGNING: frozenset({_S.OWNED, _S.FREE, _S.RELEASING}),
-    _S.OWNED: frozenset({_S.RELEASING, _S.SPLITTING, _S.RECLAIMING}),
+    _S.OWNED: frozenset({_S.RELEASING, _S.SPLITTING, _S.MERGING, _S.RECLAIMING}),
     _S.RELEASING: frozenset({_S.FREE, _S.OWNED, _S.RECLAIMING}),
     _S.SPLITTING: frozenset({_S.DELETED, _S.OWNED, _S.RELEASING, _S.RECLAIMING}),
+    _S.MERGING: frozenset({_S.DELETED, _S.OWNED, _S.RELEASING, _S.RECLAIMING}),
     _S.RECLAIMING: frozenset({_S.OWNED, _S.FREE, _S.DELETED}),
     _S.DELETED: frozenset(),
 }

@@ -10,7 +10,7 @@ whatever order the proposals come.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from broker_ctl.core.budgets import Ledger
 from broker_ctl.core.bundle import Bundle
@@ -25,13 +25,16 @@ from broker_ctl.core.decisions import (
     Transfer,
     Unload,
 )
-from broker_ctl.core.imbalance import Imbalance, imbalance, improves
-from broker_ctl.core.invariants import check
-from broker_ctl.core.placement.pipeline import place
+from broker_ctl.core.imbalance import Imbalance, imbalance, improves, is_harmless
+from broker_ctl.core.invariants import check_in_steps
+from broker_ctl.core.placement.elsewhere import elsewhere
+from broker_ctl.core.placement.pipeline import admitted, place
 from broker_ctl.core.placement.policy import PlacementPolicy
 from broker_ctl.core.rules import Budgets, PlacementRules
+from broker_ctl.core.steps import Steps, finished
 from broker_ctl.core.view import ClusterView
 
+_SKIPS_A_STEP: Final = 50
 _ORDER = (Skip, Assign, Split, Merge, Transfer, Unload)
 
 
@@ -92,6 +95,22 @@ def plan(
         InvariantBroken: the outcome would break a safety sentence: a fault of a policy, and nothing
             of the plan may be carried out.
     """
+    return finished(
+        plan_in_steps(
+            view, proposals, placement=placement, placement_rules=placement_rules, budgets=budgets
+        )
+    )
+
+
+def plan_in_steps(
+    view: ClusterView,
+    proposals: Iterable[Decision],
+    *,
+    placement: PlacementPolicy,
+    placement_rules: PlacementRules,
+    budgets: Budgets,
+) -> Steps[Plan]:
+    """As `plan`, a few proposals at a time: what is done copies much of a large view."""
     now, ledger = view, Ledger.of(view, budgets)
     decisions: list[Action] = []
     skipped: list[Skip] = []
@@ -104,13 +123,16 @@ def plan(
             outcome = _received(now, outcome, placement_rules)
         if isinstance(outcome, Skip):
             skipped.append(outcome)
+            if len(skipped) % _SKIPS_A_STEP == 0:
+                yield
             continue
         decisions.append(outcome)
         claimed.update(dict.fromkeys(outcome.bundles, outcome))
         now = now.after(outcome)
         if isinstance(outcome, Transfer):
             ledger = ledger.after(outcome)
-    check(view, decisions, now)
+        yield
+    yield from check_in_steps(view, decisions, now)
     return Plan(view.epoch, tuple(decisions), tuple(skipped), imbalance(view), imbalance(now))
 
 
@@ -159,9 +181,12 @@ def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) 
 
 
 def _received(now: ClusterView, assign: Assign, rules: PlacementRules) -> Assign | Skip:
-    if assign.destination in now.receivers(rules.report_ttl_s):
+    able = now.receivers(rules.report_ttl_s)
+    allowed = admitted(now, assign.bundle, able, rules).only(assign.destination)
+    if allowed.staying:
         return assign
-    return Skip(str(assign.bundle), Reason.NO_BROKER, f"{assign.destination} cannot receive")
+    text = allowed.told(f"{assign.destination} cannot receive")
+    return Skip(str(assign.bundle), allowed.reason, text)
 
 
 def _routed(
@@ -176,19 +201,25 @@ def _routed(
     refusal = ledger.refusal(now, bundle, source)
     if refusal:
         return Skip(str(bundle), *refusal)
-    able = now.receivers(rules.report_ttl_s, source)
+    others = elsewhere(now, bundle, source, rules)
     if isinstance(proposal, Transfer):
-        able = tuple(broker_id for broker_id in able if broker_id == proposal.destination)
+        others = others.only(proposal.destination)
+    able = others.staying
     if not able:
-        return Skip(str(bundle), Reason.NO_BROKER, f"nobody can receive it from {source}")
+        text = f"nobody can receive it from {source}"
+        return Skip(str(bundle), others.reason, others.told(text))
     roomy = [broker_id for broker_id in able if ledger.has_room(broker_id)]
     if not roomy:
         limit = ledger.budgets.max_moves_per_broker
         text = f"each of {len(able)} receivers takes part in {limit} moves, the most allowed"
         return Skip(str(bundle), Reason.BUDGET_BROKER, text)
     moved, giver = now.bundles[bundle].footprint, now.brokers[source].expected
+    # Next to a cold neighbour it is in place, with as little load as it may have.
+    is_worth_it = is_harmless if proposal.reason is Reason.COLD else improves
     better = [
-        broker_id for broker_id in roomy if improves(giver, now.brokers[broker_id].expected, moved)
+        broker_id
+        for broker_id in roomy
+        if is_worth_it(giver, now.brokers[broker_id].expected, moved)
     ]
     if not better:
         text = f"it would only carry the load of {source} elsewhere"

@@ -4,10 +4,17 @@ Defaults are Pulsar's where Pulsar has them (reference: pulsar-load-management 9
 `broker.conf` key that stands beside each field.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from broker_ctl.core.names import Namespace
+from broker_ctl.core.shedding.rules import (
+    AvgRules,
+    DifferenceRules,
+    OverloadRules,
+    TransferRules,
+    UniformRules,
+)
 
 MIB: Final = 1024 * 1024
 
@@ -31,6 +38,7 @@ class SheddingRules:
             (loadBalancerSheddingGracePeriodMinutes).
         excluded_namespaces: never shed (loadBalancerSheddingExcludedNamespaces).
         report_ttl_s: an older report says nothing (loadBalancerBrokerLoadDataTTLInSeconds).
+        overload, difference, uniform, avg, transfer: what single strategies need besides.
     """
 
     threshold_points: float = 10.0
@@ -42,6 +50,11 @@ class SheddingRules:
     grace_s: float = 30 * 60.0
     excluded_namespaces: frozenset[Namespace] = frozenset()
     report_ttl_s: float = 30 * 60.0
+    overload: OverloadRules = field(default_factory=OverloadRules)
+    difference: DifferenceRules = field(default_factory=DifferenceRules)
+    uniform: UniformRules = field(default_factory=UniformRules)
+    avg: AvgRules = field(default_factory=AvgRules)
+    transfer: TransferRules = field(default_factory=TransferRules)
 
     @property
     def threshold_ratio(self) -> float:
@@ -66,6 +79,13 @@ class SplitRules:
         max_per_cycle: loadBalancerMaxNumberOfBundlesToSplitPerCycle.
         cool_down_s: quiet time of a bundle after the split that made it. Pulsar has none and splits
             again on stale reports; one round of statistics is 60 s there.
+        hit_count: consecutive rounds above a limit that are let pass before a bundle is split
+            (loadBalancerNamespaceBundleSplitConditionHitCountThreshold). Pulsar's modular load
+            manager lets none pass, its extensible one 3.
+        flow_difference_ratio: how far above a limit a bundle must be for
+            ``flow_or_qps_equally_divide`` to cut it (flowOrQpsDifferenceThresholdPercentage).
+        is_unloading: what comes of a split may move to other brokers at once
+            (loadBalancerAutoUnloadSplitBundlesEnabled).
     """
 
     algorithm: str = "range_equally_divide"
@@ -77,6 +97,37 @@ class SplitRules:
     min_topics: int = 2
     max_per_cycle: int = 10
     cool_down_s: float = 60.0
+    hit_count: int = 0
+    flow_difference_ratio: float = 0.1
+    is_unloading: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRules:
+    """When two neighbours have so little that one bundle can hold both. Pulsar never merges.
+
+    Attributes:
+        limits: what is too much for one bundle; shares are shares of these.
+        cold_ratio: share of every limit below which a bundle is cold
+            (loadBalancerBundleMergeLoadPercentage).
+        merged_ratio: share of every limit below which both together must be, or the next rise
+            would split them again.
+        hit_count: consecutive cold rounds that are let pass before two are merged
+            (loadBalancerBundleMergeConditionHitCountThreshold).
+        min_bundles: a namespace keeps at least so many
+            (loadBalancerNamespaceMinimumBundles).
+        max_per_cycle: loadBalancerMaxNumberOfBundlesToMergePerCycle.
+        cool_down_s: quiet time of a bundle after the split or merge that made it
+            (loadBalancerBundleMergeCoolDownMinutes).
+    """
+
+    limits: SplitRules = SplitRules()
+    cold_ratio: float = 0.1
+    merged_ratio: float = 0.5
+    hit_count: int = 30
+    min_bundles: int = 4
+    max_per_cycle: int = 2
+    cool_down_s: float = 60 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +138,26 @@ class PlacementRules:
         overloaded_ratio: usage above which a broker is the last choice
             (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
         max_topics: topics above which a broker is passed over (loadBalancerBrokerMaxTopics).
+        usage_difference_ratio: how far below the mean usage a broker must be for
+            `LeastResourceUsageWithWeight` to prefer it
+            (loadBalancerAverageResourceUsageDifferenceThresholdPercentage, there in percent).
+        is_spread_evenly: only brokers with the fewest bundles of the namespace receive
+            (loadBalancerDistributeBundlesEvenlyEnabled).
+        has_failure_domains: anti-affinity looks at failure domains before it looks at brokers
+            (failureDomainsEnabled).
+        prefers_later_versions: only brokers of the latest version receive (preferLaterVersions).
+        excluded_namespaces: placed in turn, whatever the load, since nothing is shed of them
+            (loadBalancerSheddingExcludedNamespaces).
         report_ttl_s: as in `SheddingRules`.
     """
 
     overloaded_ratio: float = 0.85
     max_topics: int = 50_000
+    usage_difference_ratio: float = 0.1
+    is_spread_evenly: bool = False
+    has_failure_domains: bool = False
+    prefers_later_versions: bool = False
+    excluded_namespaces: frozenset[Namespace] = frozenset()
     report_ttl_s: float = 30 * 60.0
 
 

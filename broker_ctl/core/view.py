@@ -4,11 +4,13 @@ It is taken once a cycle (`core/snapshot.py`). With the rules and its memory it 
 of a policy: the same view gives the same decisions in the daemon, in the simulator and in Spark.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.core.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
 from broker_ctl.core.footprint import NO_FOOTPRINT, Footprint
 from broker_ctl.core.load import BrokerLoad, BundleLoad, BundleStats, TimeAverage
@@ -29,6 +31,9 @@ class BrokerView:
         owned: what it owns once every move in flight has arrived.
         expected: what ``owned`` takes of it: the report, corrected for bundles that came or went
             since. Filled by `snapshot`, kept by `ClusterView.after`.
+        served: how many of ``owned`` are of each namespace; filled and kept likewise.
+        takes_persistent, takes_non_persistent: which kinds of topics it is there for.
+        session_id: session of its registration; a broker of another session is another life.
     """
 
     broker_id: str
@@ -38,6 +43,25 @@ class BrokerView:
     age_s: float = 0.0
     owned: frozenset[Bundle] = frozenset()
     expected: Footprint = NO_FOOTPRINT
+    served: Mapping[Namespace, int] = field(default_factory=dict)
+    takes_persistent: bool = True
+    takes_non_persistent: bool = True
+    session_id: int = 0
+
+    def holding(
+        self, *, gone: Iterable[Bundle] = (), come: Iterable[Bundle] = (), expected: Footprint
+    ) -> "BrokerView":
+        """The broker when some of its bundles have gone, and others have come."""
+        left, new = self.owned.intersection(gone), frozenset(come) - self.owned
+        served = Counter(self.served)
+        served.update(bundle.namespace for bundle in new)
+        served.subtract(bundle.namespace for bundle in left)
+        return replace(
+            self,
+            owned=self.owned - left | new,
+            expected=expected,
+            served={namespace: count for namespace, count in served.items() if count > 0},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +124,7 @@ class ClusterView:
         moves: moves in flight.
         splitting: bundles whose split is under way.
         settled: moves that ended within the last hour.
+        constraints: where bundles may live.
     """
 
     epoch: int
@@ -111,6 +136,7 @@ class ClusterView:
     moves: Mapping[Bundle, InFlight] = field(default_factory=dict)
     splitting: frozenset[Bundle] = frozenset()
     settled: tuple[Settled, ...] = ()
+    constraints: Constraints = NO_CONSTRAINTS
 
     def is_in_ring(self, bundle: Bundle) -> bool:
         """Whether the range still is a bundle of its namespace; reports may lag behind a split."""
@@ -171,13 +197,13 @@ class ClusterView:
         giver = self.carrier(bundle)
         if giver in brokers:
             broker = brokers[giver]
-            brokers[giver] = replace(
-                broker, owned=broker.owned - {bundle}, expected=broker.expected - seen.footprint
+            brokers[giver] = broker.holding(
+                gone=[bundle], expected=broker.expected - seen.footprint
             )
         if receiver in brokers:
             broker = brokers[receiver]
-            brokers[receiver] = replace(
-                broker, owned=broker.owned | {bundle}, expected=broker.expected + seen.footprint
+            brokers[receiver] = broker.holding(
+                come=[bundle], expected=broker.expected + seen.footprint
             )
         unloaded_s = seen.last_unloaded_s if seen.owner is None else self.taken_at_s
         moved = replace(seen, owner=receiver, last_unloaded_s=unloaded_s, current=None)
@@ -221,7 +247,7 @@ class ClusterView:
         owner = old[0].owner
         if owner in brokers:
             broker = brokers[owner]
-            brokers[owner] = replace(broker, owned=broker.owned - gone | come)
+            brokers[owner] = broker.holding(gone=gone, come=come, expected=broker.expected)
         bundles = {bundle: seen for bundle, seen in self.bundles.items() if bundle not in gone}
         bundles.update((seen.bundle, seen) for seen in new)
         rings = {**self.rings, ring.namespace: ring}

@@ -10,11 +10,13 @@ from broker_ctl.core.load import (
     BrokerLoad,
     BundleLoad,
     BundleStats,
+    ResourceQuota,
     ResourceUsage,
     SystemUsage,
     TimeAverage,
     UsageWeights,
     max_usage,
+    sample_weight,
 )
 
 rate = st.floats(1, 1e9)
@@ -89,3 +91,72 @@ def test_a_broker_is_the_sum_of_its_bundles() -> None:
     assert load.total == BundleStats(2, 4, 6, 8, 6, 12, 14, 16)
     assert (load.total.msg_rate, load.total.throughput, load.total.sessions) == (6, 14, 26)
     assert BrokerLoad("empty").total == BundleStats()
+
+
+def fold_all(reports: list[tuple[float, float]], sample_s: float) -> BundleLoad:
+    """Averages of (seconds, msg/s), each report weighed by the time since the one before."""
+    load, before_s = BundleLoad.unseen(), None
+    for at_s, msg_rate in reports:
+        weight = sample_weight(None if before_s is None else at_s - before_s, sample_s)
+        load, before_s = load.fold(BundleStats(msg_rate_in=msg_rate), weight), at_s
+    return load
+
+
+def test_regular_reports_average_alike_by_count_and_by_time() -> None:
+    reports = [(60.0 * n, float(n % 7)) for n in range(40)]
+    by_time, by_count = fold_all(reports, 60.0), fold_all(reports, 0.0)
+    assert by_time.short.samples == by_count.short.samples == 10
+    assert by_time.long.samples == by_count.long.samples == 40
+    assert by_time.short.msg_rate == pytest.approx(by_count.short.msg_rate)
+    assert by_time.long.msg_rate == pytest.approx(by_count.long.msg_rate)
+
+
+@given(
+    st.lists(rate, min_size=2, max_size=30),
+    st.data(),
+)
+def test_reports_in_between_change_no_average_by_time(
+    rates: list[float], data: st.DataObject
+) -> None:
+    regular = [(60.0 * n, value) for n, value in enumerate(rates)]
+    offsets = st.lists(st.floats(0.1, 59.9), max_size=4, unique=True)
+    irregular = regular[:1]
+    for at_s, value in regular[1:]:
+        early_s = sorted(data.draw(offsets))
+        irregular += [(at_s - 60.0 + offset_s, value) for offset_s in early_s] + [(at_s, value)]
+    once, often = fold_all(regular, 60.0), fold_all(irregular, 60.0)
+    assert often.short.msg_rate == pytest.approx(once.short.msg_rate, rel=1e-6)
+    assert often.long.msg_rate == pytest.approx(once.long.msg_rate, rel=1e-6)
+    assert often.long.samples == pytest.approx(once.long.samples)
+
+
+def test_by_count_a_broker_that_reports_often_is_forgotten_in_seconds() -> None:
+    # An hour of 100 msg/s and a minute of 0, told once, or every five seconds (reference 3.10).
+    hour = [(60.0 * n, 100.0) for n in range(60)]
+    told_often = hour + [(3540.0 + 5.0 * n, 0.0) for n in range(1, 13)]
+    told_once = [*hour, (3600.0, 0.0)]
+    assert fold_all(told_once, 0.0).short.msg_rate == pytest.approx(90.0)
+    assert fold_all(told_often, 0.0).short.msg_rate < 30.0
+    assert fold_all(told_once, 60.0).short.msg_rate == pytest.approx(90.0)
+    assert fold_all(told_often, 60.0).short.msg_rate == pytest.approx(90.0)
+
+
+def test_a_report_at_the_same_moment_weighs_nothing() -> None:
+    load = BundleLoad.unseen().fold(BundleStats(msg_rate_in=8.0))
+    assert load.fold(BundleStats(msg_rate_in=99.0), sample_weight(0.0, 60.0)).short == load.short
+
+
+def test_a_quota_counts_as_ample_history() -> None:
+    load = BundleLoad.of_quota(ResourceQuota(10.0, 20.0, 1000.0, 2000.0))
+    assert (load.short.samples, load.long.samples) == (SHORT_SAMPLES, LONG_SAMPLES)
+    assert (load.short.msg_rate, load.long.throughput) == (30.0, 3000.0)
+    assert load.fold(BundleStats()).short.msg_rate == pytest.approx(27.0)
+
+
+def test_bundles_without_room_in_a_report_count_in_its_total() -> None:
+    line = BundleStats(1, 2, 3, 4, 5, 6, 7, 8)
+    load = BrokerLoad(
+        "b1", bundles={"x": line}, unlisted=replace(line, topics=1), unlisted_bundles=3
+    )
+    assert load.total == BundleStats(2, 4, 6, 8, 6, 12, 14, 16)
+    assert load.bundle_count == 4

@@ -1,12 +1,20 @@
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_ctl.core.constraints import Constraints
+from broker_ctl.core.decisions import Assign, Reason, Split, Transfer
+from broker_ctl.core.footprint import NO_FOOTPRINT
+from broker_ctl.core.load import BundleLoad
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import MIB
-from broker_ctl.core.view import ClusterView, InFlight
-from tests.support.views import BUNDLES, RING, broker, cluster, stats
+from broker_ctl.core.snapshot import snapshot, snapshot_steps
+from broker_ctl.core.view import BundleView, ClusterView, InFlight
+from tests.support.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
 
 A, B, C = BUNDLES[:3]
 
@@ -130,3 +138,57 @@ def test_the_load_of_the_cluster_is_kept_wherever_bundles_went_since(
         now = [x for owner, x in zip(owned_by, mib, strict=True) if owner == broker_id]
         assert b.expected.usage_ratio == pytest.approx(sum(now) / 1000, abs=1e-9)
     assert cluster(reversed(reports), owners=dict(zip(BUNDLES, owned_by, strict=True))) == view
+
+
+def test_a_view_is_the_same_whether_it_is_taken_at_once_or_in_steps() -> None:
+    bundles = Ring.even(NAMESPACE, 1000).bundles
+    reports = [broker("b1", 0.5, dict.fromkeys(bundles[:600], stats(1))), broker("b2", 0.1)]
+    seen = [BundleView(bundle, "b1", BundleLoad.unseen()) for bundle in reversed(bundles)]
+    policies = Constraints(domain_of={"b1": "r1"})
+    at_once = snapshot(
+        epoch=1, taken_at_s=2.0, draw_seed=3, brokers=reports, bundles=seen, constraints=policies
+    )
+    steps = snapshot_steps(
+        epoch=1, taken_at_s=2.0, draw_seed=3, brokers=reports, bundles=seen, constraints=policies
+    )
+    taken: list[ClusterView] = []
+
+    def take() -> Iterator[None]:
+        taken.append((yield from steps))
+
+    assert len(list(take())) >= 8
+    assert taken == [at_once]
+    assert list(at_once.bundles) == list(bundles)
+    assert at_once.constraints is policies
+
+
+def test_measuring_leaves_all_other_facts_of_a_bundle_alone() -> None:
+    """It is built field by field: a new field has to be carried over."""
+    seen = BundleView(A, "b1", BundleLoad.unseen(), last_unloaded_s=1.0, last_split_s=2.0)
+    view = snapshot(
+        epoch=1, taken_at_s=2.0, draw_seed=3, brokers=[broker("b1", 0.1)], bundles=[seen]
+    )
+    assert replace(view.bundles[A], current=None, footprint=NO_FOOTPRINT) == seen
+    facts = {field.name for field in fields(BundleView)} - {"current", "footprint"}
+    assert facts == {"bundle", "owner", "load", "last_unloaded_s", "last_split_s"}
+
+
+def test_bundles_are_counted_by_namespace_wherever_they_go() -> None:
+    other = Ring.even(Namespace("t", "x"), 1).bundles[0]
+    reports = [broker("b1", 0.6, {A: stats(1), B: stats(1), other: stats(1)}), broker("b2", 0.1)]
+    view = cluster(reports, owners={C: None}, moves=[InFlight(B, "b1", "b2")])
+
+    def served(of: ClusterView, broker_id: str) -> Mapping[Namespace, int]:
+        return of.brokers[broker_id].served
+
+    assert served(view, "b1") == {NAMESPACE: 1, other.namespace: 1}
+    assert served(view, "b2") == {NAMESPACE: 1}
+    none = NO_FOOTPRINT
+    moved = view.after(Transfer(other, "b1", "b2", Reason.ADMIN, "", none, none, none))
+    assert served(moved, "b1") == {NAMESPACE: 1}
+    assert served(moved, "b2") == {NAMESPACE: 1, other.namespace: 1}
+    assigned = moved.after(Assign(C, "b1", Reason.UNOWNED, ""))
+    assert served(assigned, "b1") == {NAMESPACE: 2}
+    middle = (A.range.low + A.range.high) // 2
+    split = assigned.after(Split(A, "b1", "any", (middle,), Reason.TOPICS, ""))
+    assert served(split, "b1") == {NAMESPACE: 3}

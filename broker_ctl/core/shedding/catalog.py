@@ -3,10 +3,20 @@
 from typing import Any, Final
 
 from broker_ctl.core.catalog import Catalog
+from broker_ctl.core.shedding.avg import AvgShedder
+from broker_ctl.core.shedding.overload import OverloadShedder
 from broker_ctl.core.shedding.policy import SheddingPolicy
 from broker_ctl.core.shedding.threshold import ThresholdShedder
+from broker_ctl.core.shedding.transfer import TransferShedder
+from broker_ctl.core.shedding.uniform import UniformLoadShedder
 
 SHEDDING: Final[Catalog[SheddingPolicy[Any]]] = Catalog(
     "shedding strategy",
-    {"ThresholdShedder": ThresholdShedder()},
+    {
+        "OverloadShedder": OverloadShedder(),
+        "ThresholdShedder": ThresholdShedder(),
+        "UniformLoadShedder": UniformLoadShedder(),
+        "AvgShedder": AvgShedder(),
+        "TransferShedder": TransferShedder(),
+    },
 )

@@ -1,6 +1,7 @@
 """What every shedding strategy is: two functions and a memory that is a plain value."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from broker_ctl.core.decisions import Decision
@@ -14,6 +15,32 @@ class Memory(Protocol):
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values, for a row of history."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoMemory:
+    """Of a strategy that decides on the view alone."""
+
+    def to_row(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+class Memoryless:
+    """The half of a strategy that has nothing to remember."""
+
+    def recall(self, row: Mapping[str, Any] | None) -> NoMemory:  # noqa: ARG002  # nothing is kept
+        """An empty one."""
+        return NoMemory()
+
+    def observe(
+        self,
+        memory: NoMemory,
+        view: ClusterView,  # noqa: ARG002  # nothing is kept
+        rules: SheddingRules,  # noqa: ARG002  # nothing is kept
+    ) -> NoMemory:
+        """Nothing is learnt."""
+        return memory
 
 
 MemoryT = TypeVar("MemoryT", bound=Memory)

@@ -1,14 +1,17 @@
 """Which bundles of one broker may go, and which of them do.
 
-Reference: pulsar-load-management 5 (common part) and 5.1.
+Reference: pulsar-load-management 5 (common part), 5.1 and 5.3.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from broker_ctl.core.decisions import Reason, Skip, Unload
-from broker_ctl.core.footprint import Footprint, throughput_text
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Reason, Skip, Transfer, Unload
+from broker_ctl.core.footprint import Footprint
 from broker_ctl.core.imbalance import improves
 from broker_ctl.core.rules import SheddingRules
+from broker_ctl.core.shedding.measure import Amount, Measure
 from broker_ctl.core.view import BrokerView, BundleView, ClusterView
 
 
@@ -26,50 +29,117 @@ def heaviest(
     A bundle that would only carry the overload to the coolest broker is passed over, so that the
     lighter ones get their turn. One `Skip` where nothing may go.
     """
-    owned = sorted(source.owned)
-    movable = [bundle for bundle in owned if not bundle.namespace.is_pinned]
-    if not movable:
-        text = f"all of its {len(owned)} bundles are pinned" if owned else "it owns no bundle"
-        return (Skip(source.broker_id, Reason.PINNED, f"{text}; {detail}"),)
-    if len(movable) == 1:
-        text = f"{movable[0]} is all that it could give up; {detail}"
-        return (Skip(source.broker_id, Reason.SOLE_BUNDLE, text),)
-    coolest = _coolest(view, source, rules)
-    if coolest is None:
-        return (Skip(source.broker_id, Reason.NO_BROKER, f"nobody can receive; {detail}"),)
-    obstacles = {
-        bundle: _obstacle(view, source, coolest, view.bundles[bundle], rules) for bundle in movable
-    }
-    free = [view.bundles[bundle] for bundle, obstacle in obstacles.items() if obstacle is None]
-    if not free:
-        return (_nothing_free(source, Counter(o for o in obstacles.values() if o), detail),)
-    free.sort(key=lambda seen: (-seen.footprint.throughput_bytes, seen.bundle))
+    amount = Amount(Measure.THROUGHPUT, target_bytes)
+    coolest = coolest_receiver(view, source, rules)
+    free, skipped = movable(view, source, coolest, rules, amount=amount, detail=detail)
     chosen: list[Unload] = []
     taken_bytes = 0.0
     for seen in free:
         if taken_bytes >= target_bytes and chosen:
             break
         taken_bytes += seen.footprint.throughput_bytes
-        text = f"{detail}; {throughput_text(target_bytes)} should go"
+        text = f"{detail}; {amount.text} should go"
         chosen.append(Unload(seen.bundle, source.broker_id, reason, text))
-    return tuple(chosen)
+    return (*chosen, *skipped)
 
 
-def _coolest(view: ClusterView, source: BrokerView, rules: SheddingRules) -> Footprint | None:
+def fitting(free: Iterable[BundleView], amount: Amount) -> list[BundleView]:
+    """Those that fit into what should go, one after another as they come; none overshoots."""
+    chosen: list[BundleView] = []
+    left = amount.value
+    for seen in free:
+        traffic = amount.measure.of_bundle(seen)
+        if 0 < traffic <= left:
+            chosen.append(seen)
+            left -= traffic
+    return chosen
+
+
+def nothing_fits(
+    source: BrokerView, free: Sequence[BundleView], amount: Amount, detail: str
+) -> Skip:
+    """Why nothing of what may go does go; ``free`` has at least one."""
+    busy = [seen for seen in free if amount.measure.of_bundle(seen) > 0]
+    if not busy:
+        text = f"none of {len(free)} bundles that may go has traffic; {detail}"
+        return Skip(source.broker_id, Reason.LOW_THROUGHPUT, text)
+    least = min(busy, key=lambda seen: (amount.measure.of_bundle(seen), seen.bundle))
+    size = amount.measure.text(amount.measure.of_bundle(least))
+    text = (
+        f"{least.bundle}, the lightest that may go, has {size}, more than the {amount.text} that "
+        f"should go; {detail}; {_advice(least)}"
+    )
+    is_hot = least.footprint.topics == 1
+    return Skip(source.broker_id, Reason.HOT_TOPIC if is_hot else Reason.TOO_LARGE, text)
+
+
+def coolest_receiver(
+    view: ClusterView, source: BrokerView, rules: SheddingRules
+) -> Footprint | None:
     """The least load among those that could receive; None where nobody could."""
     able = view.receivers(rules.report_ttl_s, source.broker_id)
     loads = [view.brokers[broker_id].expected for broker_id in able]
     return min(loads, key=lambda load: (load.usage_ratio, load.throughput_bytes), default=None)
 
 
-def _obstacle(
+def movable(
     view: ClusterView,
     source: BrokerView,
-    coolest: Footprint,
-    seen: BundleView,
+    receiver: Footprint | None,
     rules: SheddingRules,
-) -> Reason | None:
-    """The first reason why a bundle may not go."""
+    *,
+    amount: Amount,
+    detail: str,
+    among: Iterable[Bundle] | None = None,
+) -> tuple[list[BundleView], list[Skip]]:
+    """What may go to ``receiver``, heaviest first, and what is to be said of the rest.
+
+    Where nothing may go, the skips say why; a topic that is too much by itself is always told.
+    ``among`` are those of its bundles that count; without, all do.
+    """
+    owned = sorted(source.owned if among is None else among)
+    candidates = [bundle for bundle in owned if not bundle.namespace.is_pinned]
+    refusal = _refusal(view, source, candidates, receiver, detail)
+    if refusal or receiver is None:
+        return [], [refusal] if refusal else []
+    obstacles = {
+        bundle: standing_obstacle(view, seen := view.bundles[bundle], rules)
+        or _futility(source, receiver, seen, amount)
+        for bundle in candidates
+    }
+    free = [view.bundles[bundle] for bundle, obstacle in obstacles.items() if obstacle is None]
+    free.sort(key=lambda seen: (-amount.measure.of_bundle(seen), seen.bundle))
+    hot = [
+        view.bundles[bundle]
+        for bundle, obstacle in obstacles.items()
+        if obstacle is Reason.HOT_TOPIC
+    ]
+    skipped = [_hottest(hot, amount)] if hot else []
+    if not free:
+        skipped.insert(
+            0, _nothing_free(source, Counter(o for o in obstacles.values() if o), detail)
+        )
+    return free, skipped
+
+
+def proposed(
+    seen: BundleView, source: BrokerView, destination: BrokerView, reason: Reason, detail: str
+) -> Transfer:
+    """A move to a receiver that the strategy itself has chosen; the plan may still refuse it."""
+    return Transfer(
+        bundle=seen.bundle,
+        source=source.broker_id,
+        destination=destination.broker_id,
+        reason=reason,
+        detail=detail,
+        footprint=seen.footprint,
+        source_before=source.expected,
+        destination_before=destination.expected,
+    )
+
+
+def standing_obstacle(view: ClusterView, seen: BundleView, rules: SheddingRules) -> Reason | None:
+    """The first reason why a bundle that is not pinned may go nowhere at all."""
     bundle, unloaded_s = seen.bundle, seen.last_unloaded_s
     is_in_grace = unloaded_s is not None and view.taken_at_s - unloaded_s < rules.grace_s
     obstacles = (
@@ -78,9 +148,59 @@ def _obstacle(
         (not view.is_in_ring(bundle), Reason.GONE),
         (seen.current is None, Reason.NOT_MEASURED),
         (is_in_grace, Reason.IN_GRACE),
-        (not improves(source.expected, coolest, seen.footprint), Reason.NO_GAIN),
     )
     return next((reason for stands, reason in obstacles if stands), None)
+
+
+def _refusal(
+    view: ClusterView,
+    source: BrokerView,
+    candidates: list[Bundle],
+    receiver: Footprint | None,
+    detail: str,
+) -> Skip | None:
+    """Why there is nothing to choose from."""
+    broker_id, count = source.broker_id, len(source.owned)
+    if not count:
+        text = f"it owns no bundle: its load comes from something else; {detail}"
+        return Skip(broker_id, Reason.NO_BUNDLES, text)
+    if not candidates:
+        return Skip(broker_id, Reason.PINNED, f"all of its {count} bundles are pinned; {detail}")
+    if len(candidates) == 1:
+        sole = view.bundles[candidates[0]]
+        text = f"{sole.bundle} is all that it could give up; {detail}"
+        if sole.footprint.topics == 1:
+            text = f"{text}; {_advice(sole)}"
+        return Skip(broker_id, Reason.SOLE_BUNDLE, text)
+    if receiver is None:
+        return Skip(broker_id, Reason.NO_BROKER, f"nobody can receive; {detail}")
+    return None
+
+
+def _futility(
+    source: BrokerView, receiver: Footprint, seen: BundleView, amount: Amount
+) -> Reason | None:
+    """Why moving a bundle would help nobody: the receiver would be where the source is now."""
+    if improves(source.expected, receiver, seen.footprint):
+        return None
+    is_hot = seen.footprint.topics == 1 and amount.measure.of_bundle(seen) > amount.value
+    return Reason.HOT_TOPIC if is_hot else Reason.NO_GAIN
+
+
+def _hottest(hot: list[BundleView], amount: Amount) -> Skip:
+    seen = max(hot, key=lambda seen: (amount.measure.of_bundle(seen), seen.bundle))
+    size = amount.measure.text(amount.measure.of_bundle(seen))
+    text = (
+        f"its one topic has {size}, more than the {amount.text} that should go, and would overload "
+        f"whoever receives it; {_advice(seen)}"
+    )
+    return Skip(str(seen.bundle), Reason.HOT_TOPIC, text)
+
+
+def _advice(seen: BundleView) -> str:
+    if seen.footprint.topics == 1:
+        return "give its one topic more partitions"
+    return f"split it: it has {seen.footprint.topics} topics"
 
 
 def _nothing_free(source: BrokerView, obstacles: Counter[Reason], detail: str) -> Skip:

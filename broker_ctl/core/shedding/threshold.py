@@ -12,7 +12,7 @@ the lower boundary the latter does. Left out: the second update of the averages 
 boundary is looked at, a slip in Pulsar.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from broker_ctl.core.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.footprint import throughput_text
 from broker_ctl.core.rules import SheddingRules
+from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.selection import heaviest
 from broker_ctl.core.view import BrokerView, ClusterView
 
@@ -74,10 +75,10 @@ class ThresholdShedder:
         self, view: ClusterView, memory: ThresholdMemory, rules: SheddingRules
     ) -> tuple[Decision, ...]:
         """Unload what is above mean + threshold; else, if enabled, feed whoever is below it."""
-        levels, skipped = _judged(view, memory, rules)
-        if len(levels) < 2:
-            text = f"{len(levels)} of {len(view.brokers)} brokers can give and receive"
-            return (*skipped, Skip("cluster", Reason.TOO_FEW_BROKERS, text))
+        brokers, skipped = participants(view, rules)
+        if len(brokers) < 2:
+            return (*skipped, too_few(view, len(brokers)))
+        levels = _levels(brokers, memory)
         mean = fsum(level.history for level in levels) / len(levels)
         decisions = _overloaded(view, levels, mean, rules)
         if rules.is_lower_boundary_enabled and not any(isinstance(d, Unload) for d in decisions):
@@ -85,24 +86,13 @@ class ThresholdShedder:
         return (*skipped, *(decisions or (_balanced(levels, mean, rules),)))
 
 
-def _judged(
-    view: ClusterView, memory: ThresholdMemory, rules: SheddingRules
-) -> tuple[list[_Level], list[Skip]]:
-    """The brokers that count, highest level first; and why the others do not."""
-    levels: list[_Level] = []
-    skipped: list[Skip] = []
-    for broker_id, broker in sorted(view.brokers.items()):
-        if broker.is_draining:
-            text = "it hands everything over by itself"
-            skipped.append(Skip(broker_id, Reason.DRAINING, text))
-        elif broker.age_s > rules.report_ttl_s:
-            text = f"last heard of {broker.age_s:.0f} s ago"
-            skipped.append(Skip(broker_id, Reason.STALE_REPORT, text))
-        else:
-            usage = broker.expected.usage_ratio
-            levels.append(_Level(broker, memory.history.get(broker_id, usage)))
-    levels.sort(key=lambda level: (-level.as_source, level.broker.broker_id))
-    return levels, skipped
+def _levels(brokers: Iterable[BrokerView], memory: ThresholdMemory) -> list[_Level]:
+    """Highest first."""
+    levels = [
+        _Level(broker, memory.history.get(broker.broker_id, broker.expected.usage_ratio))
+        for broker in brokers
+    ]
+    return sorted(levels, key=lambda level: (-level.as_source, level.broker.broker_id))
 
 
 def _overloaded(

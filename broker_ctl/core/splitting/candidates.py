@@ -3,14 +3,19 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason, Skip, Split
 from broker_ctl.core.footprint import throughput_text
+from broker_ctl.core.hits import Hits
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.rules import SplitRules
 from broker_ctl.core.splitting.range_equally_divide import middle_of, range_equally_divide
+from broker_ctl.core.steps import Steps, batched, finished
 from broker_ctl.core.view import BundleView, ClusterView
+
+_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +31,57 @@ class _Excess:
     times: float
 
 
-def candidates(view: ClusterView, rules: SplitRules) -> tuple[Split | Skip, ...]:
+def observe(hits: Hits[Bundle], view: ClusterView, rules: SplitRules) -> Hits[Bundle]:
+    """One round later: in how many rounds in a row each bundle was above a limit."""
+    return finished(observe_in_steps(hits, view, rules))
+
+
+def observe_in_steps(
+    hits: Hits[Bundle], view: ClusterView, rules: SplitRules
+) -> Steps[Hits[Bundle]]:
+    """As `observe`, a few bundles at a time."""
+    above: list[Bundle] = []
+    unjudged: list[Bundle] = []
+    for some in batched(view.bundles.values(), _AT_ONCE):
+        above += [seen.bundle for seen in some if _is_above(seen, rules)]
+        unjudged += [seen.bundle for seen in some if seen.current is None]
+        yield
+    return hits.after(above, unjudged)
+
+
+def candidates(
+    view: ClusterView, rules: SplitRules, hits: Hits[Bundle] | None = None
+) -> tuple[Split | Skip, ...]:
+    """As `candidates_in_steps`, without a break."""
+    return finished(candidates_in_steps(view, rules, hits))
+
+
+def candidates_in_steps(
+    view: ClusterView, rules: SplitRules, hits: Hits[Bundle] | None = None
+) -> Steps[tuple[Split | Skip, ...]]:
     """A `Split` for what is above a limit, a `Skip` for what is and cannot be split; worst first.
+
+    ``hits`` are as `observe` left them this round; only where rounds are let pass they matter.
 
     Topics and sessions are judged on the owner's report, rate and bandwidth on the short-term
     average: Pulsar's modular load manager takes the long-term one, which notices a bundle that
     turned hot only after some hundred samples. A bundle that its owner has not reported is not
     judged: what is known of it is from before a move or a split.
     """
-    found = [excess for seen in view.bundles.values() if (excess := _excess(seen, rules))]
+    found: list[_Excess] = []
+    for some in batched(view.bundles.values(), _AT_ONCE):
+        found += [excess for seen in some if (excess := _excess(seen, rules))]
+        yield
     found.sort(key=lambda excess: (-excess.times, excess.bundle))
     pending = Counter(bundle.namespace for bundle in view.splitting)
     chosen = 0
     decisions: list[Split | Skip] = []
     for excess in found:
-        obstacle = _unfit(view, rules, excess) or _limit(view, rules, excess, pending, chosen)
+        obstacle = (
+            _unfit(view, rules, excess)
+            or _waiting(rules, excess.bundle, hits)
+            or _limit(view, rules, excess, pending, chosen)
+        )
         if obstacle:
             reason, detail = obstacle
             decisions.append(Skip(str(excess.bundle), reason, f"{detail}; it has {excess.detail}"))
@@ -51,9 +92,23 @@ def candidates(view: ClusterView, rules: SplitRules) -> tuple[Split | Skip, ...]
     return tuple(decisions)
 
 
+def _is_above(seen: BundleView, rules: SplitRules) -> bool:
+    """Whether anything is above its limit; nearly always nothing is, so it costs little."""
+    current = seen.current
+    if current is None or seen.owner is None:
+        return False
+    average = seen.load.short
+    return (
+        0 < rules.max_topics < current.topics
+        or 0 < rules.max_sessions < current.sessions
+        or 0 < rules.max_msg_rate < average.msg_rate
+        or 0 < rules.max_bandwidth_bytes < average.throughput
+    )
+
+
 def _excess(seen: BundleView, rules: SplitRules) -> _Excess | None:
     current, average = seen.current, seen.load.short
-    if current is None or seen.owner is None:
+    if current is None or seen.owner is None or not _is_above(seen, rules):
         return None
     measures = (
         (Reason.TOPICS, current.topics, rules.max_topics, "topics"),
@@ -62,8 +117,6 @@ def _excess(seen: BundleView, rules: SplitRules) -> _Excess | None:
         (Reason.BANDWIDTH, average.throughput, rules.max_bandwidth_bytes, ""),
     )
     above = [measure for measure in measures if 0 < measure[2] < measure[1]]
-    if not above:
-        return None
     reason, value, limit, unit = above[0]
     if reason is Reason.BANDWIDTH:
         detail = f"{throughput_text(value)}, more than {throughput_text(limit)}"
@@ -94,9 +147,19 @@ def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reaso
             f"fewer than {rules.min_topics} topics",
         ),
         (not bundle.range.can_split, Reason.INDIVISIBLE, "its range is a single hash"),
-        (age_s < rules.cool_down_s, Reason.COOLING_DOWN, f"a split made it {age_s:.0f} s ago"),
+        (age_s < rules.cool_down_s, Reason.COOLING_DOWN, f"it was made {age_s:.0f} s ago"),
     )
     return next(((reason, detail) for stands, reason, detail in obstacles if stands), None)
+
+
+def _waiting(
+    rules: SplitRules, bundle: Bundle, hits: Hits[Bundle] | None
+) -> tuple[Reason, str] | None:
+    """Why this bundle must show itself again: one high reading may be a mere peak."""
+    count = 0 if hits is None else hits.of(bundle)
+    if rules.hit_count <= 0 or count > rules.hit_count:
+        return None
+    return Reason.HIT_COUNT, f"above a limit in {count} of {rules.hit_count + 1} rounds in a row"
 
 
 def _limit(

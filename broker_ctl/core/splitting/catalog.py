@@ -3,6 +3,7 @@
 from typing import Final
 
 from broker_ctl.core.catalog import Catalog
+from broker_ctl.core.splitting.flow_or_qps_equally_divide import flow_or_qps_equally_divide
 from broker_ctl.core.splitting.range_equally_divide import range_equally_divide
 from broker_ctl.core.splitting.request import SplitAlgorithm
 from broker_ctl.core.splitting.specified_positions_divide import specified_positions_divide
@@ -14,5 +15,6 @@ SPLITTING: Final[Catalog[SplitAlgorithm]] = Catalog(
         "range_equally_divide": range_equally_divide,
         "topic_count_equally_divide": topic_count_equally_divide,
         "specified_positions_divide": specified_positions_divide,
+        "flow_or_qps_equally_divide": flow_or_qps_equally_divide,
     },
 )

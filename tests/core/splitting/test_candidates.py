@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.core.decisions import Reason, Skip, Split
+from broker_ctl.core.hits import Hits
 from broker_ctl.core.load import BundleStats
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import MIB, SplitRules
-from broker_ctl.core.splitting.candidates import candidates
+from broker_ctl.core.splitting.candidates import candidates, observe
 from broker_ctl.core.view import ClusterView, InFlight
 from tests.support.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, broker, cluster, stats
 
@@ -154,3 +155,38 @@ def test_splits_never_exceed_a_limit_and_always_fit_the_ring(
     assert len(ring.bundles) <= max(max_bundles, len(RING.bundles))
     reversed_lines = dict(reversed(lines.items()))
     assert candidates(cluster([broker("b1", 0.5, reversed_lines)]), rules) == decisions
+
+
+# Hit counts.
+
+
+def test_by_default_one_round_is_enough() -> None:
+    view = seen(HOT)
+    assert isinstance(candidates(view, RULES, observe(Hits(), view, RULES))[0], Split)
+
+
+def test_a_bundle_must_be_above_its_limit_in_more_rounds_in_a_row_than_are_let_pass() -> None:
+    # Three, as Pulsar's extensible load manager has it: the fourth round splits.
+    hot, quiet, rules = seen(HOT), seen(stats(1)), replace(RULES, hit_count=3)
+    hits: Hits[Bundle] = Hits()
+    for view in (hot, hot, hot, quiet, hot, hot, hot):
+        hits = observe(hits, view, rules)
+        assert not any(isinstance(one, Split) for one in candidates(view, rules, hits))
+    (skip,) = candidates(hot, rules, hits)
+    assert (skip.reason, skip.detail) == (
+        Reason.HIT_COUNT,
+        "above a limit in 3 of 4 rounds in a row; it has 150.0 MiB/s, more than 100.0 MiB/s",
+    )
+    assert isinstance(candidates(hot, rules, observe(hits, hot, rules))[0], Split)
+
+
+def test_a_round_in_which_nobody_reports_it_does_not_count_at_all() -> None:
+    hits = observe(Hits(), seen(HOT), RULES)
+    hits = observe(hits, seen(HOT, owners={A: "b2"}), RULES)
+    assert hits.of(A) == 1
+    assert observe(hits, seen(stats(1)), RULES).of(A) == 0
+
+
+def test_what_cannot_be_split_anyway_is_told_so_and_not_to_wait() -> None:
+    (skip,) = candidates(seen(stats(150, topics=1)), replace(RULES, hit_count=3), Hits())
+    assert skip.reason is Reason.TOO_FEW_TOPICS

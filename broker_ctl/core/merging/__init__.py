@@ -1,0 +1,1 @@
+"""Which neighbours are merged. Pulsar has nothing of the kind."""

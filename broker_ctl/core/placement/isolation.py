@@ -1,0 +1,73 @@
+"""Namespace isolation policies (reference: pulsar-load-management 6.3)."""
+
+from collections.abc import Sequence
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.constraints import IsolationPolicy
+from broker_ctl.core.decisions import Reason
+from broker_ctl.core.placement.pinned import home_of
+from broker_ctl.core.placement.sifted import Refusal, Sifted
+from broker_ctl.core.rules import PlacementRules
+from broker_ctl.core.view import BrokerView, ClusterView
+
+
+def isolation(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> Sifted:
+    """The brokers of its policy; without one, those that are nobody's primary.
+
+    The kind of a bundle's topics is not known beforehand: it is taken to be persistent, as Pulsar
+    does until somebody asks for another. Where every shared broker is there for non-persistent
+    topics only, one of them will do. A policy does not look at the kind.
+    """
+    if home_of(bundle.namespace) in candidates:
+        return Sifted(tuple(candidates))
+    policy = view.constraints.policy_of(bundle.namespace)
+    if policy is not None:
+        return _of_policy(view, policy, candidates, rules)
+    shared = Sifted.by(candidates, lambda broker_id: _reserved(view, broker_id))
+    fit = Sifted.by(shared.staying, lambda broker_id: _unfit(view.brokers[broker_id]))
+    if not fit.staying:
+        fit = Sifted.by(shared.staying, lambda broker_id: _idle(view.brokers[broker_id]))
+    return shared.then(fit)
+
+
+def _of_policy(
+    view: ClusterView, policy: IsolationPolicy, candidates: Sequence[str], rules: PlacementRules
+) -> Sifted:
+    # Counted over the cluster: who has no room at the moment is available all the same.
+    able = view.receivers(rules.report_ttl_s)
+    available = sum(policy.is_primary(broker_id) for broker_id in able)
+    has_failed_over = available < policy.min_available
+    few = f"{available} of at least {policy.min_available} primaries are available"
+
+    def refusal(broker_id: str) -> Refusal | None:
+        if policy.is_primary(broker_id):
+            return None
+        if not policy.is_secondary(broker_id):
+            words = f"is neither primary nor secondary of policy {policy.name} ({few})"
+            return Refusal(Reason.ISOLATION, words)
+        if has_failed_over:
+            return None
+        return Refusal(Reason.ISOLATION, f"is only secondary of policy {policy.name} ({few})")
+
+    return Sifted.by(candidates, refusal)
+
+
+def _reserved(view: ClusterView, broker_id: str) -> Refusal | None:
+    policy = view.constraints.reserved_by(broker_id)
+    if policy is None:
+        return None
+    return Refusal(Reason.ISOLATION, f"is a primary of policy {policy.name}, for others only")
+
+
+def _unfit(broker: BrokerView) -> Refusal | None:
+    if broker.takes_persistent:
+        return None
+    return Refusal(Reason.TOPIC_KIND, "takes no persistent topics")
+
+
+def _idle(broker: BrokerView) -> Refusal | None:
+    if broker.takes_non_persistent:
+        return None
+    return Refusal(Reason.TOPIC_KIND, "takes neither kind of topics")

@@ -1,0 +1,54 @@
+"""OverloadShedder: whoever is above a fixed usage gives up (reference: pulsar-load-management 5.1).
+
+Usage is what is expected of the broker once every move has arrived, so that a broker that has been
+relieved is not relieved again before its next report. Kept as it is: it knows no mean, so that
+below its limit nothing is ever evened out. Left out: unloading where all others are as full, which
+in Pulsar sends bundles round in circles.
+"""
+
+from broker_ctl.core.decisions import Decision, Reason, Skip
+from broker_ctl.core.rules import SheddingRules
+from broker_ctl.core.shedding.participants import participants, too_few
+from broker_ctl.core.shedding.policy import Memoryless, NoMemory
+from broker_ctl.core.shedding.selection import heaviest
+from broker_ctl.core.view import BrokerView, ClusterView
+
+
+class OverloadShedder(Memoryless):
+    """Pulsar's default up to 2.9."""
+
+    def shed(
+        self,
+        view: ClusterView,
+        memory: NoMemory,  # noqa: ARG002  # nothing is kept
+        rules: SheddingRules,
+    ) -> tuple[Decision, ...]:
+        """Unload what is above the limit, hottest broker first."""
+        brokers, skipped = participants(view, rules)
+        if len(brokers) < 2:
+            return (*skipped, too_few(view, len(brokers)))
+        ranked = sorted(brokers, key=lambda b: (-b.expected.usage_ratio, b.broker_id))
+        limit = rules.overload.overloaded_ratio
+        decisions: list[Decision] = []
+        for broker in ranked:
+            if broker.expected.usage_ratio >= limit:
+                decisions += _relieved(view, broker, rules)
+        if not decisions:
+            top = ranked[0]
+            text = (
+                f"{top.broker_id} is highest at {top.expected.usage_ratio:.1%}, limit {limit:.1%}"
+            )
+            decisions.append(Skip("cluster", Reason.BELOW_THRESHOLD, text))
+        return (*skipped, *decisions)
+
+
+def _relieved(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> tuple[Decision, ...]:
+    usage, limit = broker.expected.usage_ratio, rules.overload.overloaded_ratio
+    return heaviest(
+        view,
+        broker,
+        rules,
+        target_bytes=(usage - limit + rules.margin_ratio) * broker.expected.throughput_bytes,
+        reason=Reason.OVERLOADED,
+        detail=f"{usage:.1%} is {(usage - limit) * 100:.1f} points above the limit of {limit:.1%}",
+    )
