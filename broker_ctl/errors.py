@@ -36,6 +36,11 @@ Each class says whether the same call may succeed when it is made again (``can_r
       NoLeader                         nobody leads at the moment                    (retry)
       NoBroker                         no broker may receive the bundle              (retry)
       NamespaceMissing, NamespaceExists
+      TopicMissing                     the topic is not loaded anywhere
+      InvalidPolicy                    a policy that makes no sense, and why
+      PolicyMissing                    there is no such policy
+      PolicyConflict                   it does not go together with one that stands
+      PoliciesReadOnly                 no policy may be changed at the moment
       PeerError
         PeerUnreachable                no answer from the other broker               (retry)
         PeerRefused                    the other broker said no, and why
@@ -264,6 +269,26 @@ class NamespaceMissing(BrokerCtlError):
 
 class NamespaceExists(BrokerCtlError):
     """The namespace exists already."""
+
+
+class TopicMissing(BrokerCtlError):
+    """The topic is not loaded by the broker that would serve it."""
+
+
+class InvalidPolicy(BrokerCtlError):
+    """A policy makes no sense; the message says what is wrong and what is allowed."""
+
+
+class PolicyMissing(BrokerCtlError):
+    """There is no such policy."""
+
+
+class PolicyConflict(BrokerCtlError):
+    """The policy does not go together with one that stands."""
+
+
+class PoliciesReadOnly(BrokerCtlError):
+    """An operator has frozen the policies; what only reads them goes on."""
 
 
 class PeerError(BrokerCtlError):

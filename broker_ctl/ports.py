@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Decision
+from broker_ctl.core.names import Namespace
 from broker_ctl.core.orders import Order
 
 # The answer to an order: plain JSON values.
@@ -59,6 +60,32 @@ class LeaderDesk(Protocol):
 
         Raises:
             OwnershipError, NoBroker, PeerError: why it was not moved.
+        """
+        ...
+
+    async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
+        """The bundle of a namespace that is ``LARGEST`` or ``HOT``.
+
+        Raises:
+            BundleGone: nothing was reported of any.
+        """
+        ...
+
+    async def split(
+        self, bundle: Bundle, algorithm: str, positions: tuple[int, ...], *, is_unloading: bool
+    ) -> Reply:
+        """Split a bundle by order of an operator; then move what came of it to better places.
+
+        Raises:
+            OwnershipError, NoBroker, PeerError: why it was not split.
+        """
+        ...
+
+    async def merge(self, left: Bundle, right: Bundle) -> Reply:
+        """Merge two neighbours by order of an operator, one of which may have to move first.
+
+        Raises:
+            OwnershipError, NoBroker, PeerError: why they were not merged.
         """
         ...
 

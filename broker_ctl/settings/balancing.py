@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from broker_ctl.core.load_managers import LOAD_MANAGERS
+from broker_ctl.core.simple.rules import SimpleStrategy
 from broker_ctl.settings.model import Setting
 
 
@@ -14,6 +16,36 @@ class BalancingSettings:
         bool,
         Setting("loadBalancerEnabled", "Report load, and shed and split bundles when leading."),
     ] = True
+    load_manager: Annotated[
+        str,
+        Setting(
+            "loadManagerClassName",
+            "Whose rules and reports: ModularLoadManagerImpl with the strategies below, "
+            "SimpleLoadManagerImpl with its own, NoopLoadManager for a broker that is alone; "
+            "Pulsar's class name may stand with its package.",
+            catalog=LOAD_MANAGERS,
+        ),
+    ] = "ModularLoadManagerImpl"
+    simple_strategy: Annotated[
+        SimpleStrategy,
+        Setting("loadBalancerPlacementStrategy", "How SimpleLoadManagerImpl places."),
+    ] = SimpleStrategy.LEAST_LOADED
+    comfort_threshold_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBrokerComfortLoadLevelPercentage",
+            "Usage below which a broker may receive what SimpleLoadManagerImpl sheds.",
+            at_most=100,
+        ),
+    ] = 65
+    underloaded_threshold_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBrokerUnderloadedThresholdPercentage",
+            "Usage above which SimpleLoadManagerImpl prefers a broker that owns nothing.",
+            at_most=100,
+        ),
+    ] = 50
     dry_run: Annotated[
         bool,
         Setting("dryRun", "Decide and record, but move and split nothing.", is_dynamic=True),
@@ -51,6 +83,7 @@ class BalancingSettings:
             "loadBalancerResourceQuotaUpdateIntervalMinutes",
             "How often the leader writes the averages of bundles and brokers.",
             at_least=0.001,
+            is_dynamic=True,
         ),
     ] = 15.0
 

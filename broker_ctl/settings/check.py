@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from broker_ctl.core.load_managers import LOAD_MANAGERS
 from broker_ctl.errors import StartError
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.dataplane import DataPlaneKind
@@ -50,6 +51,9 @@ def start_refusals(settings: "Settings") -> Iterator[Contradiction]:
     """What a daemon needs besides, and a tool that only reads settings does not."""
     if settings.metadata.store_url is None:
         yield Contradiction(("metadataStoreUrl",), "not set: where is the metadata store?")
+    load_manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
+    if load_manager.refusal:
+        yield Contradiction(("loadManagerClassName",), load_manager.refusal)
     is_guarded = settings.security.authentication_enabled or is_loopback(
         settings.broker.bind_address
     )

@@ -45,6 +45,16 @@ class LoadReportSettings:
             is_dynamic=True,
         ),
     ] = 15.0
+    average_sample_s: Annotated[
+        float,
+        Setting(
+            "loadBalancerAverageSampleSeconds",
+            "0: each report is one sample of the averages, as in Pulsar; else each counts for the "
+            "time since the one before, a sample for so long.",
+            at_least=0,
+            is_dynamic=True,
+        ),
+    ] = 0.0
     ttl_s: Annotated[
         int,
         Setting(
@@ -69,8 +79,17 @@ class LoadReportSettings:
             "statsUpdateFrequencyInSecs",
             "How often the traffic of the bundles is taken from the data plane.",
             at_least=1,
+            is_dynamic=True,
         ),
     ] = 60
+    is_exposing_bundles: Annotated[
+        bool,
+        Setting(
+            "exposeBundlesMetricsInPrometheus",
+            "Whether /metrics shows the traffic of each bundle: seven series for each.",
+            is_dynamic=True,
+        ),
+    ] = False
     host_usage_source: Annotated[
         HostUsageSource,
         Setting(

@@ -17,6 +17,7 @@ class PlacementSettings:
             "loadBalancerLoadPlacementStrategy",
             "Policy that places; Pulsar's class name may stand with its package.",
             catalog=PLACEMENT,
+            is_dynamic=True,
         ),
     ] = "LeastLongTermMessageRate"
     overloaded_threshold_percent: Annotated[
@@ -37,8 +38,46 @@ class PlacementSettings:
             is_dynamic=True,
         ),
     ] = 50_000
+    usage_difference_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerAverageResourceUsageDifferenceThresholdPercentage",
+            "Percentage points below the mean usage that LeastResourceUsageWithWeight asks for.",
+            at_most=100,
+            is_dynamic=True,
+        ),
+    ] = 10
+    is_spread_evenly: Annotated[
+        bool,
+        Setting(
+            "loadBalancerDistributeBundlesEvenlyEnabled",
+            "Only brokers with the fewest bundles of the namespace receive, whatever their load.",
+            is_dynamic=True,
+        ),
+    ] = False
+    failure_domains_enabled: Annotated[
+        bool,
+        Setting(
+            "failureDomainsEnabled",
+            "Spread anti-affinity groups over failure domains before brokers.",
+            is_dynamic=True,
+        ),
+    ] = False
+    prefers_later_versions: Annotated[
+        bool,
+        Setting(
+            "preferLaterVersions",
+            "Only brokers of the latest version receive while there is one.",
+            is_dynamic=True,
+        ),
+    ] = False
 
     @property
     def overloaded_threshold_ratio(self) -> float:
         """As a fraction of full usage."""
         return self.overloaded_threshold_percent / 100
+
+    @property
+    def usage_difference_ratio(self) -> float:
+        """As a fraction of full usage."""
+        return self.usage_difference_percent / 100

@@ -1,4 +1,7 @@
-"""How many bundles a namespace has, and when one is split (reference: pulsar-load-management 7)."""
+"""How many bundles a namespace has, when one is split, and when two are merged.
+
+Reference: pulsar-load-management 7. Nothing of Pulsar merges: those keys are ours.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -7,14 +10,12 @@ from broker_ctl.core.splitting.catalog import SPLITTING
 from broker_ctl.settings.model import Setting
 from broker_ctl.settings.values import one_of
 
-# Pulsar's own file allows its splits all of these. One that we have not may stand in the list, and
-# is refused when a split asks for it.
-_LISTED: Final = tuple(dict.fromkeys((*SPLITTING.entries, "flow_or_qps_equally_divide")))
+_ALGORITHMS: Final = tuple(SPLITTING.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class SplittingSettings:
-    """Splitting: how many bundles a namespace has, and when one is split."""
+    """Splitting: how many bundles a namespace has, when one is split, and when two are merged."""
 
     default_bundles: Annotated[
         int,
@@ -56,6 +57,7 @@ class SplittingSettings:
             "loadBalancerSplitIntervalMinutes",
             "How often bundles are compared with the limits.",
             at_least=0.001,
+            is_dynamic=True,
         ),
     ] = 1.0
     max_splits_per_cycle: Annotated[
@@ -114,11 +116,80 @@ class SplittingSettings:
         Setting(
             "supportedNamespaceBundleSplitAlgorithms",
             "Algorithms that a split may ask for.",
-            matches="|".join(_LISTED),
-            allowed=one_of(_LISTED),
+            matches="|".join(_ALGORITHMS),
+            allowed=one_of(_ALGORITHMS),
             is_dynamic=True,
         ),
-    ] = tuple(SPLITTING.entries)
+    ] = _ALGORITHMS
+    hit_count: Annotated[
+        int,
+        Setting(
+            "loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
+            "Rounds in a row above a limit that are let pass before a bundle is split.",
+            is_dynamic=True,
+        ),
+    ] = 0
+    flow_difference_percent: Annotated[
+        int,
+        Setting(
+            "flowOrQpsDifferenceThresholdPercentage",
+            "How far above a limit a bundle is that flow_or_qps_equally_divide cuts.",
+            is_dynamic=True,
+        ),
+    ] = 10
+    merge_enabled: Annotated[
+        bool,
+        Setting(
+            "loadBalancerAutoBundleMergeEnabled",
+            "Merge neighbours that have little to do.",
+            is_dynamic=True,
+        ),
+    ] = False
+    merge_load_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBundleMergeLoadPercentage",
+            "Share of each split limit below which a bundle has little to do.",
+            at_least=1,
+            at_most=50,
+            is_dynamic=True,
+        ),
+    ] = 10
+    merge_hit_count: Annotated[
+        int,
+        Setting(
+            "loadBalancerBundleMergeConditionHitCountThreshold",
+            "Rounds in a row with little to do that are let pass before two bundles are merged.",
+            is_dynamic=True,
+        ),
+    ] = 30
+    merge_cool_down_minutes: Annotated[
+        float,
+        Setting(
+            "loadBalancerBundleMergeCoolDownMinutes",
+            "For so long what came of a split or of a merge is not merged.",
+            at_least=0,
+            is_dynamic=True,
+        ),
+    ] = 60.0
+    min_bundles: Annotated[
+        int,
+        Setting(
+            "loadBalancerNamespaceMinimumBundles",
+            "Bundles of a namespace at which none are merged by themselves any more.",
+            at_least=1,
+            is_dynamic=True,
+        ),
+    ] = 4
+    max_merges_per_cycle: Annotated[
+        int,
+        Setting(
+            "loadBalancerMaxNumberOfBundlesToMergePerCycle",
+            "Merges in one cycle.",
+            at_least=1,
+            is_dynamic=True,
+        ),
+    ] = 2
 
     @property
     def interval_s(self) -> float:
@@ -129,3 +200,8 @@ class SplittingSettings:
     def max_bandwidth_bytes_per_s(self) -> int:
         """In bytes a second."""
         return self.max_bandwidth_mib_per_s * 1024 * 1024
+
+    @property
+    def merge_cool_down_s(self) -> float:
+        """In seconds."""
+        return self.merge_cool_down_minutes * 60

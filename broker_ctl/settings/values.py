@@ -54,7 +54,8 @@ def kind_of(hint: object, setting: Setting) -> Kind:
         # An optional setting is unset by an empty text, which never comes here.
         return kind_of(next(item for item in get_args(hint) if item is not NoneType), setting)
     if get_origin(hint) is tuple:
-        return _list_of(kind_of(get_args(hint)[0], setting))
+        item = kind_of(get_args(hint)[0], setting)
+        return _list_of(item) if setting.catalog is None else _some_of(item)
     if not isinstance(hint, type):
         raise TypeError(f"{setting.key}: no way to read {hint}")
     return _single(hint, setting)
@@ -62,7 +63,7 @@ def kind_of(hint: object, setting: Setting) -> Kind:
 
 def _single(hint: type, setting: Setting) -> Kind:
     if setting.catalog is not None:
-        return _named(setting.catalog)
+        return _named(setting.catalog, setting.allowed)
     if hint is bool:
         return Kind("true or false", _parse_switch)
     if hint in {int, float}:
@@ -141,15 +142,17 @@ def _number(setting: Setting, *, is_integer: bool) -> Kind:
     return Kind(" and ".join([f"{noun} {low}", *ends]), parse)
 
 
-def _named(catalog: Catalog[Any]) -> Kind:
+def _named(catalog: Catalog[Any], allowed: str) -> Kind:
     def parse(text: str) -> object:
+        if not catalog.knows(text):
+            raise ValueError
         try:
             catalog.find(text)
-        except SettingsError:
-            raise ValueError from None
-        return text.rpartition(".")[2]
+        except SettingsError as error:
+            raise ValueError(str(error)) from error
+        return catalog.short(text)
 
-    return Kind(one_of(catalog.entries), parse)
+    return Kind(allowed or one_of(catalog.entries), parse)
 
 
 def _text(kind: type[str | Path], setting: Setting) -> Kind:
@@ -176,3 +179,16 @@ def _list_of(item: Kind) -> Kind:
         return tuple(item.parse(part.strip()) for part in text.split(",") if part.strip())
 
     return Kind(f"a comma-separated list; each {item.allowed}", parse)
+
+
+def _some_of(item: Kind) -> Kind:
+    """A list that names at least one."""
+    several = _list_of(item)
+
+    def parse(text: str) -> object:
+        names = several.parse(text)
+        if not names:
+            raise ValueError("names nothing")
+        return names
+
+    return Kind(several.allowed, parse)

@@ -21,11 +21,17 @@ LOCAL_POLICIES: Final = "/admin/local-policies"
 PARTITIONED_TOPICS: Final = "/admin/partitioned-topics"
 CLUSTERS: Final = "/admin/clusters"
 CONFIGURATION: Final = "/admin/configuration"
+# While it stands, Pulsar changes no policies.
+POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 LOAD_REPORTS: Final = "/loadbalance/brokers"
 BUNDLE_DATA: Final = "/loadbalance/bundle-data"
 BROKER_TIME_AVERAGES: Final = "/loadbalance/broker-time-average"
 RESOURCE_QUOTAS: Final = "/loadbalance/resource-quota"
 DEFAULT_RESOURCE_QUOTA: Final = f"{RESOURCE_QUOTAS}/default"
+# Where the modular manager of Pulsar 2.9 looked for quotas.
+OLD_RESOURCE_QUOTAS: Final = f"{RESOURCE_QUOTAS}/namespace"
+# The Simple manager's thresholds, as operators override them.
+SIMPLE_SETTINGS: Final = "/loadbalance/settings"
 
 REGISTRATIONS: Final = "/broker-ctl/brokers"
 LEASES: Final = "/broker-ctl/leases"
@@ -170,6 +176,11 @@ def broker_time_average(broker_id: str) -> str:
 def resource_quota(bundle: Bundle) -> str:
     """A bundle's quota."""
     return f"{RESOURCE_QUOTAS}/{bundle}"
+
+
+def old_resource_quota(bundle: Bundle) -> str:
+    """A bundle's quota, as the modular manager of Pulsar 2.9 read it."""
+    return f"{OLD_RESOURCE_QUOTAS}/{bundle}"
 
 
 # Ours.

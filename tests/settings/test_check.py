@@ -166,3 +166,35 @@ def test_all_reasons_not_to_start_are_told_at_once() -> None:
     with pytest.raises(StartError) as refusal:
         require_startable(by_set("bindAddress=0.0.0.0"))
     assert len(str(refusal.value).splitlines()) == 2
+
+
+STARTABLE = ("metadataStoreUrl=zk:h:2181", "bindAddress=127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ModularLoadManagerImpl",
+        "org.apache.pulsar.broker.loadbalance.impl.SimpleLoadManagerImpl",
+        "org.apache.pulsar.broker.loadbalance.NoopLoadManager",
+    ],
+)
+def test_a_load_manager_is_named_by_its_class_with_or_without_the_package(name: str) -> None:
+    settings = by_set(f"loadManagerClassName={name}", *STARTABLE)
+    require_startable(settings)
+    assert settings.balancing.load_manager == name.rpartition(".")[2]
+
+
+def test_an_unknown_load_manager_is_refused_with_those_that_are_known() -> None:
+    # Pulsar 2.9 silently falls back to the Simple one.
+    with pytest.raises(SettingsError) as refused:
+        by_set("loadManagerClassName=org.acme.BestLoadManager", *STARTABLE)
+    for name in ("ModularLoadManagerImpl", "SimpleLoadManagerImpl", "NoopLoadManager"):
+        assert name in str(refused.value)
+
+
+def test_the_extensible_load_manager_is_known_and_does_not_start() -> None:
+    name = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+    settings = by_set(f"loadManagerClassName={name}", *STARTABLE)
+    with pytest.raises(StartError, match=r"loadManagerClassName=.*system topics.*Modular"):
+        require_startable(settings)

@@ -109,7 +109,14 @@ def test_a_bad_value_is_told_even_where_a_later_source_hides_it(write: Write) ->
             "clusterName=\x07",
             "unprintable characters; allowed: letters, digits and -=:._",
         ),
-        ("loadBalancerLoadSheddingStrategy=OverloadShedder", "allowed: ThresholdShedder"),
+        (
+            "loadBalancerLoadSheddingStrategy=Fastest",
+            (
+                "allowed: a comma-separated list; each OverloadShedder, ThresholdShedder, "
+                "UniformLoadShedder, AvgShedder, TransferShedder or an entry point of "
+                "broker_ctl.shedding"
+            ),
+        ),
         (
             "metadataStoreUrl=zk:/a",
             "no host; allowed: zk:host:2181,host2:2181/chroot",
@@ -157,7 +164,7 @@ def test_values_are_read_by_their_type() -> None:
     assert settings.load_report.nic_speed_gbps == 2.5
     assert settings.broker.web_service_port_tls == 8443
     assert settings.history.directory == Path("/var/lib/broker-ctl/history")
-    assert settings.shedding.strategy == "ThresholdShedder"
+    assert settings.shedding.strategies == ("ThresholdShedder",)
     assert [str(namespace) for namespace in settings.shedding.excluded_namespaces] == ["a/b", "c/d"]
 
 
@@ -343,7 +350,7 @@ def test_a_broker_conf_as_pulsar_ships_it_is_accepted(write: Write) -> None:
     reading: Reading = read(write(PULSAR_STYLE), {}, [])
     assert reading.problems == ()
     assert reading.unknown == ()
-    assert {"numIOThreads", "bookkeeper_tlsHostnameVerificationEnabled", "maxUnloadPercentage"} <= {
+    assert {"numIOThreads", "bookkeeper_tlsHostnameVerificationEnabled"} <= {
         entry.key for entry in reading.unused
     }
     assert str(reading.settings.metadata.store_url) == ("zk:zk-1:2181,zk-2:2181,zk-3:2181/pulsar")

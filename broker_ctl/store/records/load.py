@@ -5,6 +5,7 @@ Java tells doubles from integers by the payload, so rates are written as floats 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
@@ -14,18 +15,24 @@ from broker_ctl.core.load import (
     SHORT_SAMPLES,
     BrokerLoad,
     BundleLoad,
-    BundleStats,
     ResourceUsage,
     SystemUsage,
     TimeAverage,
     UsageWeights,
     max_usage,
 )
+from broker_ctl.core.load_managers import MODULAR
+from broker_ctl.core.steps import Steps, finished
 from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields, without_nulls
+from broker_ctl.store.records.report_lines import (
+    decode_lines,
+    encode_rates,
+    joined,
+    lines_in_steps,
+)
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
 
-MODULAR_LOAD_MANAGER: Final = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 _REPORT_TYPE: Final = "LocalBrokerData"
 # What Pulsar's maxResourceUsage counts: all but the heap.
 _REPORTED_WEIGHTS: Final = UsageWeights(memory=0.0, direct_memory=1.0)
@@ -39,35 +46,25 @@ def _encode_resource(usage: ResourceUsage) -> Mapping[str, float]:
     return {"usage": float(usage.usage), "limit": float(usage.limit)}
 
 
-def _encode_rates(rates: BundleStats | TimeAverage) -> dict[str, Any]:
-    return {
-        "msgThroughputIn": float(rates.msg_throughput_in),
-        "msgThroughputOut": float(rates.msg_throughput_out),
-        "msgRateIn": float(rates.msg_rate_in),
-        "msgRateOut": float(rates.msg_rate_out),
-    }
-
-
-def _decode_stats(fields: Fields) -> BundleStats:
-    return BundleStats(
-        fields.number("msgRateIn"),
-        fields.number("msgRateOut"),
-        fields.number("msgThroughputIn"),
-        fields.number("msgThroughputOut"),
-        fields.integer("topics", 0),
-        fields.integer("producerCount", 0),
-        fields.integer("consumerCount", 0),
-        fields.integer("cacheSize", 0),
+def decode_usage(fields: Fields) -> SystemUsage:
+    """What a broker uses, out of the object that has its resources."""
+    return SystemUsage(
+        _decode_resource(fields.child("cpu")),
+        _decode_resource(fields.child("memory")),
+        _decode_resource(fields.child("directMemory")),
+        _decode_resource(fields.child("bandwidthIn")),
+        _decode_resource(fields.child("bandwidthOut")),
     )
 
 
-def _encode_stats(stats: BundleStats) -> Mapping[str, Any]:
+def encode_usage(usage: SystemUsage) -> dict[str, Any]:
+    """One field for each resource."""
     return {
-        **_encode_rates(stats),
-        "consumerCount": stats.consumers,
-        "producerCount": stats.producers,
-        "topics": stats.topics,
-        "cacheSize": stats.cache_size_bytes,
+        "cpu": _encode_resource(usage.cpu),
+        "memory": _encode_resource(usage.memory),
+        "directMemory": _encode_resource(usage.direct_memory),
+        "bandwidthIn": _encode_resource(usage.bandwidth_in),
+        "bandwidthOut": _encode_resource(usage.bandwidth_out),
     }
 
 
@@ -84,7 +81,7 @@ class LocalBrokerData:
     load: BrokerLoad
     gains: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
-    load_manager: str = MODULAR_LOAD_MANAGER
+    load_manager: str = MODULAR.class_name
     persistent_topics: bool = True
     non_persistent_topics: bool = True
     protocols: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -96,11 +93,15 @@ class LocalBrokerData:
         Raises:
             CorruptRecord: it does not fit, or is the report of another kind of load manager.
         """
-        fields = Fields.of(path, data)
+        return finished(cls.of_fields(Fields.of(path, data)))
+
+    @classmethod
+    def of_fields(cls, fields: Fields) -> Steps[Self]:
+        """As `decode`, a few bundles at a time."""
         if fields.text("loadReportType", _REPORT_TYPE) != _REPORT_TYPE:
             raise fields.corrupt("loadReportType", f"must be {_REPORT_TYPE}")
         urls = BrokerUrls(
-            fields.text("brokerId", name_of(path)),
+            fields.text("brokerId", name_of(fields.path)),
             fields.optional_text("webServiceUrl"),
             fields.optional_text("webServiceUrlTls"),
             fields.optional_text("pulsarServiceUrl"),
@@ -110,7 +111,7 @@ class LocalBrokerData:
         protocols = fields.child("protocols")
         return cls(
             urls,
-            _decode_load(urls.broker_id, fields),
+            (yield from _decode_load(urls.broker_id, fields)),
             fields.texts("lastBundleGains"),
             fields.texts("lastBundleLosses"),
             fields.text("loadManagerClassName", ""),
@@ -121,67 +122,58 @@ class LocalBrokerData:
 
     def encode(self) -> bytes:
         """The payload."""
-        urls = self.urls
-        return encode(
-            without_nulls(
-                {
-                    "brokerId": urls.broker_id,
-                    "webServiceUrl": urls.web_url,
-                    "webServiceUrlTls": urls.web_url_tls,
-                    "pulsarServiceUrl": urls.native_url,
-                    "pulsarServiceUrlTls": urls.native_url_tls,
-                    "persistentTopicsEnabled": self.persistent_topics,
-                    "nonPersistentTopicsEnabled": self.non_persistent_topics,
-                    **_encode_load(self.load),
-                    "lastBundleGains": list(self.gains),
-                    "lastBundleLosses": list(self.losses),
-                    "protocols": dict(self.protocols),
-                    "advertisedListeners": encode_listeners(urls.listeners),
-                    "loadManagerClassName": self.load_manager,
-                    "loadReportType": _REPORT_TYPE,
-                },
-            ),
+        return finished(self.encode_in_steps())
+
+    def encode_in_steps(self) -> Steps[bytes]:
+        """As `encode`, a few bundles at a time."""
+        lines = yield from lines_in_steps(self.load.bundles)
+        names = encode(list(self.load.bundles))
+        return joined(encode(self._head()), {"lastStats": lines, "bundles": names})
+
+    def _head(self) -> Mapping[str, Any]:
+        urls, load = self.urls, self.load
+        total = load.total
+        return without_nulls(
+            {
+                "brokerId": urls.broker_id,
+                "webServiceUrl": urls.web_url,
+                "webServiceUrlTls": urls.web_url_tls,
+                "pulsarServiceUrl": urls.native_url,
+                "pulsarServiceUrlTls": urls.native_url_tls,
+                "persistentTopicsEnabled": self.persistent_topics,
+                "nonPersistentTopicsEnabled": self.non_persistent_topics,
+                **encode_usage(load.usage),
+                "maxResourceUsage": max_usage(load.usage, _REPORTED_WEIGHTS),
+                **encode_rates(total),
+                "lastUpdate": load.updated_ms,
+                "startTimestamp": load.started_ms,
+                "numTopics": total.topics,
+                "numBundles": load.bundle_count,
+                "numConsumers": total.consumers,
+                "numProducers": total.producers,
+                "brokerVersionString": load.version,
+                "lastBundleGains": list(self.gains),
+                "lastBundleLosses": list(self.losses),
+                "protocols": dict(self.protocols),
+                "advertisedListeners": encode_listeners(urls.listeners),
+                "loadManagerClassName": self.load_manager,
+                "loadReportType": _REPORT_TYPE,
+            },
         )
 
 
-def _decode_load(broker_id: str, fields: Fields) -> BrokerLoad:
-    stats = fields.child("lastStats").children()
+def _decode_load(broker_id: str, fields: Fields) -> Steps[BrokerLoad]:
+    lines, unlisted, unlisted_bundles = yield from decode_lines(fields, "lastStats")
     return BrokerLoad(
         broker_id,
-        SystemUsage(
-            _decode_resource(fields.child("cpu")),
-            _decode_resource(fields.child("memory")),
-            _decode_resource(fields.child("directMemory")),
-            _decode_resource(fields.child("bandwidthIn")),
-            _decode_resource(fields.child("bandwidthOut")),
-        ),
-        {bundle: _decode_stats(traffic) for bundle, traffic in stats.items()},
+        decode_usage(fields),
+        lines,
         fields.integer("lastUpdate", 0),
         fields.integer("startTimestamp", 0),
         fields.text("brokerVersionString", ""),
+        unlisted,
+        unlisted_bundles,
     )
-
-
-def _encode_load(load: BrokerLoad) -> Mapping[str, Any]:
-    usage, total = load.usage, load.total
-    return {
-        "cpu": _encode_resource(usage.cpu),
-        "memory": _encode_resource(usage.memory),
-        "directMemory": _encode_resource(usage.direct_memory),
-        "bandwidthIn": _encode_resource(usage.bandwidth_in),
-        "bandwidthOut": _encode_resource(usage.bandwidth_out),
-        "maxResourceUsage": max_usage(usage, _REPORTED_WEIGHTS),
-        **_encode_rates(total),
-        "lastUpdate": load.updated_ms,
-        "startTimestamp": load.started_ms,
-        "lastStats": {bundle: _encode_stats(stats) for bundle, stats in load.bundles.items()},
-        "numTopics": total.topics,
-        "numBundles": len(load.bundles),
-        "numConsumers": total.consumers,
-        "numProducers": total.producers,
-        "bundles": list(load.bundles),
-        "brokerVersionString": load.version,
-    }
 
 
 def _decode_average(fields: Fields, max_samples: int) -> TimeAverage:
@@ -202,8 +194,9 @@ def _decode_average(fields: Fields, max_samples: int) -> TimeAverage:
 def _encode_average(average: TimeAverage) -> Mapping[str, Any]:
     return {
         "maxSamples": average.max_samples,
-        "numSamples": average.samples,
-        **_encode_rates(average),
+        # Java's is a whole number; a part of a sample counts as one.
+        "numSamples": ceil(average.samples),
+        **encode_rates(average),
     }
 
 

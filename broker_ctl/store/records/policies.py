@@ -1,4 +1,7 @@
-"""A namespace's policies: where the ring is kept (reference: pulsar-load-management 1.4)."""
+"""A namespace's policies: where the ring is kept (reference: pulsar-load-management 1.4).
+
+Those of a whole cluster are in `records.constraints`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +38,8 @@ def _encode_boundaries(boundaries: tuple[int, ...]) -> Mapping[str, Any]:
     }
 
 
-def _other_fields(fields: Fields, known: frozenset[str]) -> Mapping[str, Any]:
+def other_fields(fields: Fields, known: frozenset[str]) -> Mapping[str, Any]:
+    """What is not ours, to be handed on untouched."""
     return {name: value for name, value in fields.values.items() if name not in known}
 
 
@@ -63,7 +67,7 @@ class LocalPolicies:
         return cls(
             _decode_boundaries(fields) or _ONE_BUNDLE,
             fields.optional_text("namespaceAntiAffinityGroup"),
-            _other_fields(fields, known),
+            other_fields(fields, known),
         )
 
     def encode(self) -> bytes:
@@ -97,7 +101,7 @@ class Policies:
             CorruptRecord: it does not fit.
         """
         fields = Fields.of(path, data)
-        return cls(_decode_boundaries(fields), _other_fields(fields, frozenset({"bundles"})))
+        return cls(_decode_boundaries(fields), other_fields(fields, frozenset({"bundles"})))
 
     def encode(self) -> bytes:
         """The payload."""

@@ -1,0 +1,100 @@
+"""The lines of a load report, one a bundle: read, and written a few at a time.
+
+They are nearly all of a report, and all of what grows: a broker of 10,000 bundles would write
+megabytes, and hold its event loop while it does.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker_ctl.codec import encode
+from broker_ctl.core.load import BundleStats, TimeAverage
+from broker_ctl.core.steps import Steps, batched
+from broker_ctl.store.records.fields import Fields
+
+_AT_ONCE: Final = 200
+# The name stands twice, in the statistics and in the list of bundles, with quotes, colon and
+# commas; the rest is eight fields, four of them doubles of at most 24 characters and four integers
+# of at most 20.
+_NAMES_BYTES: Final = 8
+_FIELDS_BYTES: Final = 320
+
+
+def line_bytes(bundle: str) -> int:
+    """What a bundle takes in a report, at most."""
+    return 2 * len(bundle.encode()) + _NAMES_BYTES + _FIELDS_BYTES
+
+
+def encode_rates(rates: BundleStats | TimeAverage) -> dict[str, Any]:
+    """Java tells doubles from integers by the payload, so rates are floats throughout."""
+    return {
+        "msgThroughputIn": float(rates.msg_throughput_in),
+        "msgThroughputOut": float(rates.msg_throughput_out),
+        "msgRateIn": float(rates.msg_rate_in),
+        "msgRateOut": float(rates.msg_rate_out),
+    }
+
+
+def _encode_stats(stats: BundleStats) -> Mapping[str, Any]:
+    return {
+        **encode_rates(stats),
+        "consumerCount": stats.consumers,
+        "producerCount": stats.producers,
+        "topics": stats.topics,
+        "cacheSize": stats.cache_size_bytes,
+    }
+
+
+def _decode_stats(fields: Fields) -> BundleStats:
+    return BundleStats(
+        fields.number("msgRateIn"),
+        fields.number("msgRateOut"),
+        fields.number("msgThroughputIn"),
+        fields.number("msgThroughputOut"),
+        fields.integer("topics", 0),
+        fields.integer("producerCount", 0),
+        fields.integer("consumerCount", 0),
+        fields.integer("cacheSize", 0),
+    )
+
+
+def lines_in_steps(bundles: Mapping[str, BundleStats]) -> Steps[bytes]:
+    """A JSON object of the statistics by bundle."""
+    pieces: list[bytes] = []
+    for some in batched(bundles.items(), _AT_ONCE):
+        pieces.append(encode({bundle: _encode_stats(stats) for bundle, stats in some})[1:-1])
+        yield
+    return b"{" + b",".join(pieces) + b"}"
+
+
+def joined(head: bytes, parts: Mapping[str, bytes]) -> bytes:
+    """A JSON object with more fields, whose values are JSON already."""
+    fields = [encode(name) + b":" + value for name, value in parts.items()]
+    return b",".join([head[:-1], *fields]) + b"}"
+
+
+def decode_lines(
+    fields: Fields, name: str
+) -> Steps[tuple[dict[str, BundleStats], BundleStats, int]]:
+    """The lines of a report, and the sum and number of the bundles that found no room in it."""
+    lines: dict[str, BundleStats] = {}
+    parent = fields.child(name)
+    for some in batched(parent.values, _AT_ONCE):
+        lines.update((bundle, _decode_stats(parent.child(bundle))) for bundle in some)
+        yield
+    unlisted = max(0, fields.integer("numBundles", 0) - len(lines))
+    return lines, _rest(fields, lines) if unlisted else BundleStats(), unlisted
+
+
+def _rest(fields: Fields, lines: Mapping[str, BundleStats]) -> BundleStats:
+    """What the totals of a report say beyond its lines."""
+    listed = BundleStats.total_of(lines.values())
+    return BundleStats(
+        max(0.0, fields.number("msgRateIn") - listed.msg_rate_in),
+        max(0.0, fields.number("msgRateOut") - listed.msg_rate_out),
+        max(0.0, fields.number("msgThroughputIn") - listed.msg_throughput_in),
+        max(0.0, fields.number("msgThroughputOut") - listed.msg_throughput_out),
+        max(0, fields.integer("numTopics", 0) - listed.topics),
+        max(0, fields.integer("numProducers", 0) - listed.producers),
+        max(0, fields.integer("numConsumers", 0) - listed.consumers),
+    )
