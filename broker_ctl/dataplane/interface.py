@@ -118,6 +118,13 @@ class DataPlane(Protocol):
         """Complete names of the bundle's loaded topics."""
         ...
 
+    async def topic_statistics(self, bundle: Bundle) -> Mapping[str, BundleStats]:
+        """Current traffic of each of the bundle's loaded topics, by complete name.
+
+        `DataPlaneRefused` where the bundle is not loaded, or the broker process cannot tell.
+        """
+        ...
+
     async def statistics(self) -> Mapping[Bundle, BundleStats]:
         """Current traffic of each loaded bundle."""
         ...

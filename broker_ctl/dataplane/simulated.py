@@ -159,6 +159,16 @@ class SimulatedDataPlane:
         """The bundle's open topics, by name."""
         return tuple(sorted(self._table.get(bundle).open))
 
+    async def topic_statistics(self, bundle: Bundle) -> Mapping[str, BundleStats]:
+        """Current traffic of each open topic of the bundle; none passes without authority."""
+        still_open = self._table.get(bundle).open
+        found = {name: BundleStats(topics=1) for name in sorted(still_open)}
+        if self._authority.is_valid(self._clock.now_s()):
+            t_s = self._workload_s()
+            with_load = self._workload.topics_in(bundle)
+            found.update((t.name, t.curve.at(t_s).stats) for t in with_load if t.name in still_open)
+        return found
+
     async def statistics(self) -> Mapping[Bundle, BundleStats]:
         """Current traffic of each loaded bundle; none passes without authority."""
         if not self._authority.is_valid(self._clock.now_s()):
@@ -183,7 +193,11 @@ class SimulatedDataPlane:
     async def _tick_for_ever(self) -> None:
         while True:
             for token, hashes in self._topics_with_traffic().items():
-                self._act(token, hashes)
+                # Asked for each act anew, and dated with the moment of the asking (I1a).
+                now_s = self._clock.now_s()
+                if self._act_log is not None and self._authority.is_valid(now_s):
+                    at_ns = int(now_s * _NS_PER_S)
+                    self._act_log.record(Act(at_ns, self._broker_id, token, tuple(hashes)))
             await asyncio.sleep(self._tick_s)
 
     def _topics_with_traffic(self) -> Mapping[int, list[int]]:
@@ -203,13 +217,6 @@ class SimulatedDataPlane:
                 if topic.name in entry.open:
                     hashes.setdefault(entry.token, []).append(topic.position)
         return hashes
-
-    def _act(self, token: int, hashes: list[int]) -> None:
-        # Asked for each act anew, and the act is dated with the moment of the asking (I1a).
-        now_s = self._clock.now_s()
-        if self._act_log is not None and self._authority.is_valid(now_s):
-            act = Act(int(now_s * _NS_PER_S), self._broker_id, token, tuple(hashes))
-            self._act_log.record(act)
 
     def _workload_s(self) -> float:
         return self._clock.now_s() - (self._origin_s or 0.0)

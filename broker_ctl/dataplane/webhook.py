@@ -37,19 +37,16 @@ class WebhookDataPlane:
     def __init__(
         self, url: str, http: HttpClient, clock: Clock, *, failure_timeout_s: float
     ) -> None:
-        self._url = url.rstrip("/")
-        self._http = http
+        self._link = _Link(url, http, clock)
         self._clock = clock
         self._failure_timeout_s = failure_timeout_s
-        self._instance_id = ""
         self._storage_refuses_old_tokens = False
         self._authority = Authority()
-        self._heard_s = 0.0
 
     @property
     def instance_id(self) -> str:
         """As of the last reply, whichever call it answered."""
-        return self._instance_id
+        return self._link.instance_id
 
     @property
     def storage_refuses_old_tokens(self) -> bool:
@@ -62,7 +59,7 @@ class WebhookDataPlane:
 
         Only calls bring replies: whoever watches makes one, `loaded` say, every third of it.
         """
-        return self._clock.now_s() - self._heard_s > self._failure_timeout_s
+        return self._clock.now_s() - self._link.heard_s > self._failure_timeout_s
 
     async def start(self) -> None:
         """Learn ``instance_id``; fails at once where the broker process does not answer."""
@@ -82,65 +79,88 @@ class WebhookDataPlane:
 
     async def load(self, bundle: Bundle, token: int) -> None:
         """Start serving a bundle under a token."""
-        await self._call("POST", wire.LOAD, {"bundle": str(bundle), "token": token})
+        await self._link.call("POST", wire.LOAD, {"bundle": str(bundle), "token": token})
 
     async def renew(self, bundle: Bundle, token: int) -> None:
         """Owned again under a higher token."""
-        await self._call("POST", wire.RENEW, {"bundle": str(bundle), "token": token})
+        await self._link.call("POST", wire.RENEW, {"bundle": str(bundle), "token": token})
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
         """Replace a loaded bundle by its children."""
         body = {"parent": str(parent), "children": wire.tokens_json(children)}
-        await self._call("POST", wire.SPLIT, body)
+        await self._link.call("POST", wire.SPLIT, body)
 
     async def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
         """Replace two loaded bundles by one."""
         names = [str(child) for child in children]
         body = {"children": names, "parent": str(parent), "token": token}
-        await self._call("POST", wire.MERGE, body)
+        await self._link.call("POST", wire.MERGE, body)
 
     async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
         """Close the bundle's topics; waits a little longer than ``deadline_s`` for the answer."""
         body = {"bundle": str(bundle), "deadline_ms": max(0, int(deadline_s * 1000))}
-        reply = await self._call("POST", wire.UNLOAD, body, max(0.0, deadline_s) + _ANSWER_S)
+        reply = await self._link.call("POST", wire.UNLOAD, body, max(0.0, deadline_s) + _ANSWER_S)
         with _reading(wire.UNLOAD):
             closed = wire.count(reply, "topics_closed")
             return Unloaded(closed, wire.field(reply, "is_confirmed", bool))
 
     async def unload_topic(self, topic: str) -> None:
         """Close one topic."""
-        await self._call("POST", wire.UNLOAD_TOPIC, {"topic": topic})
+        await self._link.call("POST", wire.UNLOAD_TOPIC, {"topic": topic})
 
     async def fence(self, bundle: Bundle) -> None:
         """Stop serving at once."""
-        await self._call("POST", wire.FENCE, {"bundle": str(bundle)})
+        await self._link.call("POST", wire.FENCE, {"bundle": str(bundle)})
 
     async def loaded(self) -> Mapping[Bundle, int]:
         """What is being served, with the token of each."""
-        reply = await self._call("GET", wire.STATE)
+        reply = await self._link.call("GET", wire.STATE)
         self._storage_refuses_old_tokens = reply.get(wire.STORAGE_REFUSES) is True
         with _reading(wire.STATE):
             return wire.tokens(reply, "bundles")
 
     async def topics(self, bundle: Bundle) -> tuple[str, ...]:
         """Complete names of the bundle's loaded topics."""
-        reply = await self._call("GET", f"{wire.TOPICS}?{urlencode({'bundle': str(bundle)})}")
+        reply = await self._link.call("GET", f"{wire.TOPICS}?{urlencode({'bundle': str(bundle)})}")
         with _reading(wire.TOPICS):
             return tuple(str(name) for name in wire.field(reply, "topics", list))
 
+    async def topic_statistics(self, bundle: Bundle) -> Mapping[str, BundleStats]:
+        """Current traffic of each of the bundle's loaded topics, by complete name."""
+        query = urlencode({"bundle": str(bundle)})
+        reply = await self._link.call("GET", f"{wire.TOPIC_STATISTICS}?{query}")
+        with _reading(wire.TOPIC_STATISTICS):
+            return wire.topic_statistics(reply)
+
     async def statistics(self) -> Mapping[Bundle, BundleStats]:
         """Current traffic of each loaded bundle."""
-        reply = await self._call("GET", wire.STATISTICS)
+        reply = await self._link.call("GET", wire.STATISTICS)
         with _reading(wire.STATISTICS):
             return wire.statistics(reply)
 
     async def usage(self) -> SystemUsage | None:
         """The broker process's load; None: ask the host."""
-        reply = await self._call("GET", wire.USAGE)
+        reply = await self._link.call("GET", wire.USAGE)
         with _reading(wire.USAGE):
             return wire.usage(reply)
 
-    async def _call(
+
+class _Link:
+    """The calls to one broker process, and what every reply says besides its answer.
+
+    Attributes:
+        instance_id: as of the reply to the call that was sent last.
+        heard_s: when that call was sent.
+    """
+
+    def __init__(self, url: str, http: HttpClient, clock: Clock) -> None:
+        self._url = url.rstrip("/")
+        self._http = http
+        self._clock = clock
+        self.instance_id = ""
+        self.heard_s = 0.0
+
+    async def call(
         self,
         method: str,
         path: str,
@@ -159,8 +179,8 @@ class WebhookDataPlane:
         instance_id = _instance_id(payload)
         # Of several calls under way, the answer to an older one may come from a process that has
         # died since: only the one that was sent last says who lives.
-        if instance_id and sent_s >= self._heard_s:
-            self._heard_s, self._instance_id = sent_s, instance_id
+        if instance_id and sent_s >= self.heard_s:
+            self.heard_s, self.instance_id = sent_s, instance_id
         if reply.status == 200 and instance_id:
             return payload
         if reply.status == 200:

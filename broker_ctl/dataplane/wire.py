@@ -18,6 +18,7 @@ What the broker process serves:
     POST /bundles/fence   {bundle}                   {}
     POST /topics/unload   {topic}                    {}            404 not loaded
     GET  /bundles/topics?bundle=BUNDLE               {topics: [TOPIC]}  404 not loaded
+    GET  /bundles/topic-statistics?bundle=BUNDLE     {topics: {TOPIC: STATISTICS}}  404 the same
     GET  /statistics                                 {bundles: {BUNDLE: STATISTICS}}
     GET  /usage                                      {usage: USAGE or null}
 
@@ -27,7 +28,8 @@ What the daemon serves, and the broker process pulls:
 
     AUTHORITY   {session_epoch, remaining_ms}
     STATISTICS  {msg_rate_in, msg_rate_out, msg_throughput_in, msg_throughput_out, topics,
-                 producers, consumers, cache_size_bytes}     per second; absent is 0
+                 producers, consumers, cache_size_bytes}     per second; absent is 0; the
+                 ``topics`` of one topic is 1
     USAGE       {cpu, memory, direct_memory, bandwidth_in, bandwidth_out: {usage, limit}}
                  percent of a core, MiB, MiB, Kbit/s, Kbit/s; absent is unknown; null: ask the host
 
@@ -76,6 +78,7 @@ MERGE: Final = f"{PREFIX}/bundles/merge"
 UNLOAD: Final = f"{PREFIX}/bundles/unload"
 FENCE: Final = f"{PREFIX}/bundles/fence"
 TOPICS: Final = f"{PREFIX}/bundles/topics"
+TOPIC_STATISTICS: Final = f"{PREFIX}/bundles/topic-statistics"
 UNLOAD_TOPIC: Final = f"{PREFIX}/topics/unload"
 STATISTICS: Final = f"{PREFIX}/statistics"
 USAGE: Final = f"{PREFIX}/usage"
@@ -147,6 +150,21 @@ def statistics(payload: Any) -> dict[Bundle, BundleStats]:
 def statistics_json(stats: Mapping[Bundle, BundleStats]) -> dict[str, Any]:
     """The reply to ``GET /statistics``."""
     return {"bundles": {str(key): asdict(value) for key, value in stats.items()}}
+
+
+def topic_statistics(payload: Any) -> dict[str, BundleStats]:
+    """The reply to ``GET /bundles/topic-statistics``.
+
+    Raises:
+        ValueError: anything else.
+    """
+    value: dict[str, Any] = field(payload, "topics", dict)
+    return {name: _stats(field(value, name, dict)) for name in value}
+
+
+def topic_statistics_json(stats: Mapping[str, BundleStats]) -> dict[str, Any]:
+    """The reply to ``GET /bundles/topic-statistics``."""
+    return {"topics": {name: asdict(value) for name, value in stats.items()}}
 
 
 def usage(payload: Any) -> SystemUsage | None:

@@ -26,8 +26,8 @@ class OwnedBundle:
     """One bundle on this broker.
 
     ``lock`` is None until it is created, and again once it is lost: whoever acts on the bundle
-    compares it after each wait. ``becoming`` are the children of a split that was sent to the
-    store and not answered.
+    compares it after each wait. ``becoming`` is what stands in its place if a split or merge was
+    done that was sent to the store and not answered.
     """
 
     bundle: Bundle
@@ -93,12 +93,13 @@ class Holdings:
             held.advance(BundleState.FREE)
             self._forget(held)
 
-    def replace(self, parent: OwnedBundle, children: Sequence[OwnedBundle]) -> None:
-        """Hold the children in the place of a bundle that was split."""
-        parent.advance(BundleState.DELETED)
-        self._forget(parent)
-        for child in children:
-            self.hold(child)
+    def replace(self, old: Sequence[OwnedBundle], new: Sequence[OwnedBundle]) -> None:
+        """Hold what a split or merge made in the place of what it was made of."""
+        for held in old:
+            held.advance(BundleState.DELETED)
+            self._forget(held)
+        for held in new:
+            self.hold(held)
 
     def _forget(self, held: OwnedBundle) -> None:
         bundle = held.bundle

@@ -1,7 +1,9 @@
 """What this broker says of its load, and the loop that publishes it.
 
 Usage and traffic are measured at their own intervals, and at once after a bundle came or went;
-whether that is worth a write is judged in `report_rules.py`.
+whether that is worth a write is judged in `report_rules.py`, and what finds room in it by
+`report_traffic.py`. With many bundles each of this is done a few of them at a time; what is
+published is one measurement all the same, since a report is replaced as a whole.
 """
 
 import asyncio
@@ -9,19 +11,27 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.registry import Registry
+from broker_ctl.coordination.turns import in_turns
 from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.load import BrokerLoad, BundleStats, SystemUsage
+from broker_ctl.core.load import BrokerLoad, SystemUsage
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import DataPlaneError, StoreError
 from broker_ctl.managers.report_rules import Due, Essence, ReportRules, due
+from broker_ctl.managers.report_traffic import Traffic, names_within, traffic_in_steps
 from broker_ctl.managers.usage_source import UsageSource
 from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.store.records.simple import BrokerReport
 
 log = logging.getLogger(__name__)
+
+# Room for everything but the lines: addresses, listeners, totals.
+_HEAD_BYTES: Final = 8192
+# Of a report, what the names of bundles that came or went may take, each.
+_NAMES_RATIO: Final = 1 / 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +42,19 @@ class ReportStatistics:
         written: reports published, by why.
         refused: reports that the store did not take; each is tried again.
         unmeasured: measurements that the data plane did not answer.
+        unlisted: bundles that found no room in the report: the lightest ones.
         report: as of now, whether published or not.
     """
 
     written: Mapping[Due, int]
     refused: int
     unmeasured: int
-    report: LocalBrokerData
+    unlisted: int
+    report: BrokerReport
+
+
+# From addresses, load, gains and losses to the record that is published.
+ReportForm = Callable[[BrokerUrls, BrokerLoad, tuple[str, ...], tuple[str, ...]], BrokerReport]
 
 
 class LoadReporter:
@@ -53,6 +69,8 @@ class LoadReporter:
         rules: asked at each turn, since they may change at run time.
         urls: of this broker.
         version: of this process, as other tools show it.
+        form: the report of a load, with the bundles that came and went: Pulsar's load managers
+            write different records.
     """
 
     def __init__(
@@ -65,14 +83,17 @@ class LoadReporter:
         rules: Callable[[], ReportRules],
         urls: BrokerUrls,
         version: str,
+        form: ReportForm = LocalBrokerData,
     ) -> None:
         self._dataplane = dataplane
         self._usage = usage
         self._registry = registry
         self._clock = clock
         self._rules = rules
+        self._form = form
         load = BrokerLoad(urls.broker_id, started_ms=clock.wall_ms(), version=version)
-        self._report = LocalBrokerData(urls, load)
+        self._report = form(urls, load, (), ())
+        self._traffic = Traffic()
         self._measured_usage_s: float | None = None
         self._measured_traffic_s: float | None = None
         self._gains: set[str] = set()
@@ -84,13 +105,19 @@ class LoadReporter:
         self._refused = 0
         self._unmeasured = 0
 
-    def current(self) -> LocalBrokerData:
+    def current(self) -> BrokerReport:
         """The report as it would be written now."""
         return self._report
 
     def statistics(self) -> ReportStatistics:
         """For metrics."""
-        return ReportStatistics(dict(self._counts), self._refused, self._unmeasured, self._report)
+        return ReportStatistics(
+            dict(self._counts),
+            self._refused,
+            self._unmeasured,
+            self._traffic.unlisted_bundles,
+            self._report,
+        )
 
     def bundles_changed(self) -> None:
         """A bundle came or went: measure soon, instead of at the next interval.
@@ -106,13 +133,14 @@ class LoadReporter:
         await self._measure_traffic()
         self._gains, self._losses = set(), set()
         self._written = None
-        return self._report.encode()
+        return await in_turns(self._report.encode_in_steps())
 
     async def run(self) -> None:
         """Measure, judge and publish until cancelled."""
         while True:
             is_changed = await self._wait(self._rules())
             await self._measure(is_changed=is_changed)
+            await asyncio.sleep(0)  # with many bundles either takes a while
             await self._publish_if_due()
 
     async def _wait(self, rules: ReportRules) -> bool:
@@ -145,7 +173,7 @@ class LoadReporter:
             self._note_unmeasured("usage", error)
             return
         self._measured_usage_s = self._clock.now_s()
-        self._update(usage, self._report.load.bundles)
+        self._update(usage, self._traffic)
 
     async def _measure_traffic(self) -> None:
         try:
@@ -154,39 +182,51 @@ class LoadReporter:
             self._note_unmeasured("traffic", error)
             return
         self._measured_traffic_s = self._clock.now_s()
-        bundles = dict(
-            sorted(
-                ((str(bundle), stats) for bundle, stats in statistics.items()), key=itemgetter(0)
-            )
-        )
-        known = self._report.load.bundles.keys()
-        self._gains |= bundles.keys() - known
-        self._losses |= known - bundles.keys()
-        self._update(self._report.load.usage, bundles)
+        room_bytes = self._rules().max_bytes - _HEAD_BYTES - 2 * self._names_bytes
+        traffic = await in_turns(traffic_in_steps(statistics, room_bytes))
+        if (unlisted := traffic.unlisted_bundles) != self._traffic.unlisted_bundles:
+            log.info("%d of %d bundles find no room in the report", unlisted, len(traffic.bundles))
+        self._gains |= traffic.bundles - self._traffic.bundles
+        self._losses |= self._traffic.bundles - traffic.bundles
+        self._traffic = traffic
+        self._update(self._report.load.usage, traffic)
+
+    @property
+    def _names_bytes(self) -> int:
+        return round(self._rules().max_bytes * _NAMES_RATIO)
 
     def _note_unmeasured(self, what: str, error: DataPlaneError) -> None:
         # What was measured last stays in the report; its age tells the leader.
         self._unmeasured += 1
         log.info("%s was not measured: %s", what, error)
 
-    def _update(self, usage: SystemUsage, bundles: dict[str, BundleStats]) -> None:
+    def _update(self, usage: SystemUsage, traffic: Traffic) -> None:
         # The leader takes each (broker, time) once: no two reports may share theirs, whatever the
         # wall clock does.
         updated_ms = max(self._clock.wall_ms(), self._report.load.updated_ms + 1)
-        load = replace(self._report.load, usage=usage, bundles=bundles, updated_ms=updated_ms)
-        gains, losses = tuple(sorted(self._gains)), tuple(sorted(self._losses))
-        self._report = replace(self._report, load=load, gains=gains, losses=losses)
+        load = replace(
+            self._report.load,
+            usage=usage,
+            bundles=traffic.listed,
+            updated_ms=updated_ms,
+            unlisted=traffic.unlisted,
+            unlisted_bundles=traffic.unlisted_bundles,
+        )
+        gains, losses = (
+            names_within(names, self._names_bytes) for names in (self._gains, self._losses)
+        )
+        self._report = self._form(self._report.urls, load, gains, losses)
 
     async def _publish_if_due(self) -> None:
         rules, now_s = self._rules(), self._clock.now_s()
-        essence = Essence.of(self._report.load, rules.weights)
+        essence = Essence.of(self._report.load, rules.weights, self._traffic.bundles)
         reason = due(self._written, self._written_s, essence, now_s, rules)
         if reason is None or not self._registry.is_registered:
             return
         if reason is Due.AGE:
-            self._update(self._report.load.usage, self._report.load.bundles)
+            self._update(self._report.load.usage, self._traffic)
         try:
-            await self._registry.publish(self._report.encode())
+            await self._registry.publish(await in_turns(self._report.encode_in_steps()))
         except StoreError as error:
             # Whether it was written is all the same: the next turn finds it due again.
             self._refused += 1

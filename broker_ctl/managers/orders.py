@@ -1,4 +1,4 @@
-"""Orders of the leader, carried out on this broker (design: move, split; I3).
+"""Orders of the leader, carried out on this broker (design: move, split, merge; I3).
 
 An order of an older epoch than the newest seen is refused at once, and the transaction that an
 order causes checks the epoch again: between the two a new leader may have been elected.
@@ -9,7 +9,7 @@ from typing import Any
 
 from broker_ctl.coordination.moves import MoveRecord, Moves
 from broker_ctl.coordination.session import SessionWatcher
-from broker_ctl.core.orders import Cut, Order, Prepare, Receive, Release, Take
+from broker_ctl.core.orders import Cut, Join, Order, Prepare, Receive, Release, Take
 from broker_ctl.errors import Draining, Fenced, NotOwner
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership
@@ -59,6 +59,10 @@ class OwnOrders:
                     [self._epoch_check(order.epoch)],
                 )
                 return {"children": [str(child) for child in children]}
+            case Join():
+                guards = [self._epoch_check(order.epoch)]
+                whole, token = await self._ownership.merge(order.left, order.right, guards)
+                return {"bundle": str(whole), "token": token}
 
     def _epoch_check(self, epoch: int) -> Operation:
         return Check(self._seat.epoch_path, epoch)

@@ -1,7 +1,7 @@
 """The bundles of this broker (design: safety, protocols).
 
-One door to the acts on them: `acquire.py`, `release.py`, `split.py` and, after an expiry,
-`reclaim.py` do the work on the same `Holdings`.
+One door to the acts on them: `acquire.py`, `release.py`, `split.py`, `merge.py` and, after an
+expiry, `reclaim.py` do the work on the same `Holdings`.
 """
 
 import logging
@@ -21,6 +21,7 @@ from broker_ctl.coordination.session import Grant, SessionWatcher
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.ownership import BundleState
+from broker_ctl.core.rules import SplitRules
 from broker_ctl.dataplane.interface import DataPlane, Unloaded
 from broker_ctl.errors import (
     AuthorityLost,
@@ -31,11 +32,13 @@ from broker_ctl.errors import (
 from broker_ctl.managers.acquire import Acquirer
 from broker_ctl.managers.drain import drain
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
+from broker_ctl.managers.merge import Merger
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.reclaim import Reclaim, Reclaimed
 from broker_ctl.managers.release import Releaser
 from broker_ctl.managers.retake import Retaker
+from broker_ctl.managers.ring_change import RingChanger
 from broker_ctl.managers.split import Splitter
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
@@ -55,7 +58,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipParts:
-    """What ownership stands on; for ``is_preloading`` see `Retaker`."""
+    """What ownership stands on; for ``is_preloading`` see `Retaker`.
+
+    ``split_rules`` are asked at each split that goes by traffic: they may change at run time.
+    """
 
     store: MetadataStore
     watcher: SessionWatcher
@@ -67,6 +73,7 @@ class OwnershipParts:
     dataplane: DataPlane
     draws: random.Random
     is_preloading: bool = True
+    split_rules: Callable[[], SplitRules] = SplitRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,7 @@ class _Acts:
     releaser: Releaser
     acquirer: Acquirer
     splitter: Splitter
+    merger: Merger
     reclaim: Reclaim
 
     @classmethod
@@ -105,7 +113,7 @@ class _Acts:
             record=record,
             on_lost=on_lost,
         )
-        splitter = Splitter(
+        changer = RingChanger(
             store=parts.store,
             holdings=holdings,
             watcher=parts.watcher,
@@ -117,8 +125,15 @@ class _Acts:
             record=record,
             on_lost=on_lost,
         )
+        splitter = Splitter(
+            holdings=holdings,
+            dataplane=parts.dataplane,
+            changer=changer,
+            rules=parts.split_rules,
+        )
+        merger = Merger(holdings=holdings, dataplane=parts.dataplane, changer=changer)
         reclaim = _reclaim(parts, holdings, acquirer, releaser)
-        return cls(releaser, acquirer, splitter, reclaim)
+        return cls(releaser, acquirer, splitter, merger, reclaim)
 
 
 def _reclaim(
@@ -151,7 +166,7 @@ class Ownership:
         self,
         parts: OwnershipParts,
         urls: BrokerUrls,
-        unload_s: float,
+        unload_s: Callable[[], float],
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._parts = parts
@@ -202,7 +217,7 @@ class Ownership:
         if record is not None and record.urls.broker_id != self.broker_id:
             return Owner(record.urls, record.token, is_self=False)
         for held in self._holdings.overlapping(bundle):
-            # A split was committed, and this broker is about to hear of it.
+            # A split or merge was committed, and this broker is about to hear of it.
             raise BundleMoving(f"{bundle}: {held.bundle} is {held.state}")
         # Nobody's, or a node of ours that we do not hold: acquiring takes it or outwaits it.
         moving = self._parts.moves.of(bundle)
@@ -238,7 +253,7 @@ class Ownership:
             UnloadFailed: the data plane kept it open; it is still ours.
             AuthorityLost: the session ended meanwhile.
         """
-        return await self.release(bundle, self._holdings.own(bundle).token, self._unload_s, ())
+        return await self.release(bundle, self._holdings.own(bundle).token, self._unload_s(), ())
 
     async def release(
         self,
@@ -277,6 +292,21 @@ class Ownership:
         self.check_ready()
         with self._telling():
             return await self._acts.splitter.split(bundle, algorithm, boundaries, guards)
+
+    async def merge(
+        self, left: Bundle, right: Bundle, guards: Sequence[Operation] = ()
+    ) -> tuple[Bundle, int]:
+        """Replace two neighbours by one bundle, which stays here; answers with it and its token.
+
+        Raises:
+            NotOwner, BundleMoving: one is not ours, or something else is going on.
+            InvalidName: ``right`` does not begin where ``left`` ends.
+            Fenced: a guard failed.
+            AuthorityLost: the session ended meanwhile.
+        """
+        self.check_ready()
+        with self._telling():
+            return await self._acts.merger.merge(left, right, guards)
 
     async def drain(self, deadline_s: float) -> int:
         """Take nothing more and give everything up; answers with what could not be in time."""

@@ -71,7 +71,7 @@ class Reclaim:
         Returns once nothing is loaded any more but under the tokens of this session.
         """
         began_s = asyncio.get_running_loop().time()
-        await self._settle_splits()
+        await self._settle_ring_changes()
         self._remember(await self._left_in_store())
         self._remember(await self._loaded())
         wanted = self._holdings.in_state(BundleState.RECLAIMING)
@@ -91,23 +91,29 @@ class Reclaim:
 
     # What there was.
 
-    async def _settle_splits(self) -> None:
-        """A split that was sent and not answered before the session ended: the ring tells.
+    async def _settle_ring_changes(self) -> None:
+        """A split or merge that was sent and not answered before the session ended.
 
-        The server has closed that session, so whatever it had sent was done before or never.
+        The server has closed that session, so whatever it had sent was done before or never: the
+        ring tells.
         """
-        unanswered = [h for h in self._holdings.in_state(BundleState.RECLAIMING) if h.becoming]
+        unanswered: dict[tuple[Bundle, ...], list[OwnedBundle]] = {}
+        for held in self._holdings.in_state(BundleState.RECLAIMING):
+            if held.becoming:
+                unanswered.setdefault(held.becoming, []).append(held)
         if not unanswered:
             return
-        rings = await _insist(
-            partial(self._namespaces.rings, [held.bundle.namespace for held in unanswered])
-        )
-        for held in unanswered:
-            ring, children, held.becoming = rings.get(held.bundle.namespace), held.becoming, ()
-            if ring is not None and held.bundle not in ring and all(c in ring for c in children):
-                log.info("%s was split as its session ended", held.bundle)
+        namespaces = [bundles[0].namespace for bundles in unanswered]
+        rings = await _insist(partial(self._namespaces.rings, namespaces))
+        for new, old in unanswered.items():
+            for held in old:
+                held.becoming = ()
+            ring = rings.get(new[0].namespace)
+            if ring is not None and all(bundle in ring for bundle in new):
+                made = ", ".join(str(bundle.range) for bundle in new)
+                log.info("%s became %s as the session ended", old[0].bundle, made)
                 state = BundleState.RECLAIMING
-                self._holdings.replace(held, [OwnedBundle(child, state) for child in children])
+                self._holdings.replace(old, [OwnedBundle(bundle, state) for bundle in new])
 
     async def _left_in_store(self) -> list[Bundle]:
         """Own nodes of this very session, which an earlier process has left."""
@@ -129,8 +135,8 @@ class Reclaim:
         for bundle in bundles:
             if bundle in held:
                 continue
-            # A split that was cut off may have left a parent loaded whose children are held: it
-            # goes when they are loaded in its place.
+            # A split or merge that was cut off may have left loaded what became of it what is held:
+            # it goes when that is loaded in its place.
             if not any(self._holdings.overlapping(bundle)):
                 self._holdings.hold(OwnedBundle(bundle, BundleState.RECLAIMING))
 

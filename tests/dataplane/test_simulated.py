@@ -290,3 +290,23 @@ async def test_topics_without_traffic_do_not_act() -> None:
     assert await broker.acts() == {}
     assert (await broker.plane.statistics())[WHOLE].topics == 240
     await broker.plane.stop()
+
+
+async def test_the_traffic_of_a_bundle_is_that_of_its_open_topics(broker: Broker) -> None:
+    await broker.plane.load(LEFT, 1)
+    await broker.acts()
+    of_each = await broker.plane.topic_statistics(LEFT)
+    assert set(of_each) == set(await broker.plane.topics(LEFT))
+    whole = (await broker.plane.statistics())[LEFT]
+    assert sum(of_each.values(), BundleStats()) == whole
+    closed = min(of_each)
+    await broker.plane.unload_topic(closed)
+    assert await broker.plane.topic_statistics(LEFT) == {
+        name: stats for name, stats in of_each.items() if name != closed
+    }
+    await broker.acts()
+    broker.plane.grant(1, 0)
+    idle = await broker.plane.topic_statistics(LEFT)
+    assert idle == dict.fromkeys(of_each, BundleStats(topics=1))
+    with pytest.raises(DataPlaneRefused):
+        await broker.plane.topic_statistics(RIGHT)

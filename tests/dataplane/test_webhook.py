@@ -107,6 +107,7 @@ async def test_what_is_not_loaded_is_refused(pair: Pair) -> None:
         lambda: pair.plane.split(WHOLE, {LEFT: 1, RIGHT: 1}),
         lambda: pair.plane.merge((LEFT, RIGHT), WHOLE, 1),
         lambda: pair.plane.topics(WHOLE),
+        lambda: pair.plane.topic_statistics(WHOLE),
         lambda: pair.plane.unload_topic(TOPIC),
     )
     for call in calls:
@@ -120,6 +121,7 @@ async def test_the_broker_process_acts_only_while_it_is_granted(pair: Pair) -> N
     pair.plane.grant(1, pair.clock.time_s + 30)
     await eventually(lambda: published(pair))
     assert await pair.plane.topics(WHOLE) == (TOPIC,)
+    assert await pair.plane.topic_statistics(WHOLE) == {TOPIC: BundleStats(topics=1)}
     pair.plane.grant(1, 0)
     await eventually(lambda: refused(pair))
     assert await pair.plane.unload(WHOLE, 1) == Unloaded(1, is_confirmed=True)

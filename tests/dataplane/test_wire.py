@@ -28,6 +28,15 @@ def test_statistics_come_back_and_absent_fields_are_zero() -> None:
     assert wire.statistics({"bundles": {KEY: {"topics": 3}}}) == {BUNDLE: BundleStats(topics=3)}
 
 
+def test_statistics_of_topics_come_back_and_what_is_none_is_refused() -> None:
+    stats = {"persistent://public/default/t": BundleStats(1.5, 2, 3, 4, 1, 6, 7, 8)}
+    assert wire.topic_statistics(over_the_wire(wire.topic_statistics_json(stats))) == stats
+    malformed: list[dict[str, Any]] = [{}, {"topics": []}, {"topics": {"t": 1}}]
+    for value in [*malformed, {"topics": {"t": {"topics": -1}}}]:
+        with pytest.raises(ValueError, match="expected"):
+            wire.topic_statistics(value)
+
+
 @pytest.mark.parametrize("usage", [None, SystemUsage(cpu=ResourceUsage(50, 800))])
 def test_usage_comes_back(usage: SystemUsage | None) -> None:
     assert wire.usage(over_the_wire(wire.usage_json(usage))) == usage

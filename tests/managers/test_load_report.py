@@ -11,9 +11,10 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
+from broker_ctl.core.steps import finished
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable
-from broker_ctl.managers.load_report import LoadReporter
+from broker_ctl.managers.load_report import LoadReporter, ReportForm
 from broker_ctl.managers.report_rules import Due, ReportRules
 from broker_ctl.managers.usage_source import DataPlaneUsage
 from broker_ctl.simulation.workload import Workload
@@ -22,6 +23,7 @@ from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.ours import Registration
+from broker_ctl.store.records.simple import LoadReport, decode_report
 from broker_ctl.tasks import TaskScope
 from tests.support.waiting import eventually
 
@@ -60,7 +62,7 @@ class MoodyDataPlane(SimulatedDataPlane):
 class Scene:
     """One broker's reporter with everything real around it."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryStore, form: ReportForm = LocalBrokerData) -> None:
         self.store = store
         self.rules = CALM
         self.host = SteadyHost()
@@ -76,6 +78,7 @@ class Scene:
             rules=lambda: self.rules,
             urls=URLS,
             version="0.1.0",
+            form=form,
         )
 
     async def written(self) -> LocalBrokerData:
@@ -228,3 +231,48 @@ async def test_the_data_plane_has_the_first_word_on_usage_and_the_host_the_other
 
     scene.dataplane.has_no_word = True
     assert (await DataPlaneUsage(scene.dataplane, scene.host).measure()).cpu.usage == 10.0
+
+
+async def test_a_report_is_bounded_and_says_how_much_it_left_out(
+    scene: Scene, store: MemoryStore
+) -> None:
+    bundles = Ring.even(Namespace("public", "many"), 200).bundles
+    scene.rules = replace(CALM, max_bytes=32_768)
+    for bundle in bundles:
+        await scene.dataplane.load(bundle, 2)
+    scene.reporter.bundles_changed()
+    await eventually(lambda: scene.count(Due.BUNDLES) == 1)
+    node = await store.get(paths.load_report(BROKER))
+    assert node is not None
+    assert len(node.data) <= 32_768
+    data = LocalBrokerData.decode(node.path, node.data)
+    load = data.load
+    assert load.bundle_count == 201
+    # What came is told as far as there is room: a sixteenth.
+    assert 0 < sum(map(len, data.gains)) <= 2048
+    assert 0 < len(load.bundles) < 201
+    assert scene.reporter.statistics().unlisted == load.unlisted_bundles == 201 - len(load.bundles)
+
+
+async def test_what_is_not_listed_is_worth_a_report_when_it_goes(scene: Scene) -> None:
+    scene.rules = replace(CALM, max_bytes=8192)
+    await scene.dataplane.load(RING.bundles[1], 2)
+    scene.reporter.bundles_changed()
+    await eventually(lambda: scene.count(Due.BUNDLES) == 1)
+    assert scene.reporter.current().load.bundles == {}
+    await scene.dataplane.fence(RING.bundles[0])
+    scene.reporter.bundles_changed()
+    await eventually(lambda: scene.count(Due.BUNDLES) == 2)
+    assert (await scene.written()).load.bundle_count == 1
+
+
+async def test_another_load_manager_writes_its_own_record(store: MemoryStore) -> None:
+    scene = Scene(store, form=LoadReport)
+    await scene.dataplane.start()
+    scene.dataplane.grant(1, float("inf"))
+    await scene.dataplane.load(RING.bundles[0], 1)
+    report = finished(decode_report("/x", await scene.reporter.first()))
+    assert isinstance(report, LoadReport)
+    assert set(report.load.bundles) == {str(RING.bundles[0])}
+    assert report.gains == (str(RING.bundles[0]),)
+    await scene.dataplane.stop()

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -57,7 +58,28 @@ def test_the_essence_weighs_resources_and_adds_up_bundles() -> None:
         "b", usage, {"t/n/1": BundleStats(1.0, 2.0, 3.0, 4.0), "t/n/2": BundleStats(1.0)}
     )
     assert Essence.of(load, UsageWeights()) == Essence(
-        50.0, 4.0, 7.0, frozenset({"t/n/1", "t/n/2"})
+        50.0, 4.0, 7.0, frozenset({"t/n/1", "t/n/2"}), (50.0, 90.0, 0.0, 0.0, 0.0)
     )
+    assert Essence.of(load, UsageWeights(), ["t/n/1", "t/n/3"]).bundles == {"t/n/1", "t/n/3"}
     weighted = Essence.of(load, UsageWeights(memory=1.0))
     assert math.isclose(weighted.usage_points, 90.0)
+
+
+@pytest.mark.parametrize(
+    ("now", "age_s", "expected"),
+    [
+        # The fullest resource is the same; another one is not.
+        ((50.0, 20.0, 0.0, 0.0, 40.0), 0.0, None),
+        ((50.0, 20.1, 0.0, 0.0, 30.0), 0.0, Due.USAGE),
+        ((50.0, 10.0, 0.0, 0.0, 19.9), 0.0, Due.USAGE),
+        ((50.0, 10.0, 0.0, 0.0, 30.0), 900.1, Due.AGE),
+    ],
+)
+def test_the_simple_manager_looks_at_each_resource_and_at_no_traffic(
+    now: tuple[float, ...], age_s: float, expected: Due | None
+) -> None:
+    rules = replace(RULES, is_by_resource=True)
+    written = replace(WRITTEN, resources=(50.0, 10.0, 0.0, 0.0, 30.0))
+    busier = replace(written, msg_rate=9e9, throughput=9e9, resources=now)
+    assert due(written, 0.0, busier, age_s, rules) == expected
+    assert due(written, 0.0, replace(busier, bundles=frozenset()), 0.0, rules) == Due.BUNDLES

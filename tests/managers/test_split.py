@@ -9,11 +9,13 @@ import pytest
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState
+from broker_ctl.core.rules import SplitRules
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     Ambiguous,
     AuthorityLost,
     BundleMoving,
+    DataPlaneUnreachable,
     Fenced,
     InvalidName,
     NotOwner,
@@ -28,6 +30,7 @@ from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
 HALVES = "range_equally_divide"
+POSITIONS = "specified_positions_divide"
 QUIET = Namespace("public", "quiet")
 Multi = Callable[[Sequence[Operation]], Awaitable[tuple[Result, ...]]]
 
@@ -135,6 +138,48 @@ async def test_boundaries_may_be_given_and_nothing_to_split_is_no_error() -> Non
         assert set(broker.owned()) == {parent, quiet}
         three = await broker.ownership.split(parent, HALVES, (0x10000000, 0x20000000))
         assert [child.range.low for child in three] == [0, 0x10000000, 0x20000000]
+        await built.settled()
+
+
+@in_virtual_time
+async def test_positions_are_taken_as_they_are_given_and_none_inside_is_no_error() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        await asyncio.sleep(1.0)
+        assert await broker.ownership.split(parent, POSITIONS, (0xF0000000,)) == ()
+        left, right = await broker.ownership.split(parent, POSITIONS, (0xF0000000, 0x10000000))
+        assert left.range.high == right.range.low == 0x10000000
+        await built.settled()
+
+
+@in_virtual_time
+async def test_a_split_by_traffic_asks_the_data_plane_and_may_make_more_than_two() -> None:
+    # 60 topics or so of 100 msg/s each, and no bundle may have more than 2,000.
+    async with cluster() as built:
+        (broker,) = built.brokers
+        broker.split_rules = SplitRules(max_msg_rate=2_000, max_bandwidth_bytes=0)
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        await asyncio.sleep(1.0)
+        children = await broker.ownership.split(parent, "flow_or_qps_equally_divide")
+        assert len(children) > 2
+        stats = await broker.dataplane.statistics()
+        assert max(stats[child].msg_rate for child in children) <= 2_000
+        assert await broker.ownership.split(children[0], "flow_or_qps_equally_divide") == ()
+        await built.settled()
+
+
+@in_virtual_time
+async def test_a_data_plane_that_cannot_tell_the_traffic_leaves_the_bundle_whole() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        token = await broker.ownership.acquire(built.bundles[0])
+        broker.steering.fail("topic_statistics")
+        with pytest.raises(DataPlaneUnreachable):
+            await broker.ownership.split(built.bundles[0], "flow_or_qps_equally_divide")
+        assert broker.owned() == {built.bundles[0]: token}
         await built.settled()
 
 
@@ -288,6 +333,23 @@ async def test_nor_one_that_is_taken_away_before_the_transaction_is_sent() -> No
             await splitting
         await eventually(lambda: not broker.ownership.owned())
         assert await broker.loaded() == {}
+
+
+@in_virtual_time
+async def test_a_child_that_is_taken_away_while_the_data_plane_splits_is_not_served_on() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        left, right = built.bundles[0].cut((0x20000000,))
+        await broker.ownership.acquire(built.bundles[0])
+        answer = broker.steering.hold("split")
+        splitting = broker.tasks.start(halve(broker, built.bundles[0]), "split", is_joined=True)
+        await eventually(lambda: set(broker.ownership.owned()) == {left, right})
+        built.ensemble.delete_as_admin(paths.ownership(left))
+        await eventually(lambda: broker.ownership.owned()[left].lock is None)
+        answer.set()
+        await splitting
+        await eventually(lambda: set(broker.ownership.owned()) == {right})
+        await built.settled()
 
 
 @in_virtual_time

@@ -21,8 +21,10 @@ from broker_ctl.coordination.registry import Registry
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.load import BundleStats
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState
+from broker_ctl.core.rules import SplitRules
 from broker_ctl.dataplane.act_judge import Verdict, judge
 from broker_ctl.dataplane.act_log import Act, ActLog, MemoryActLog, merged
 from broker_ctl.dataplane.interface import Unloaded
@@ -37,6 +39,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Delete, MetadataStore, Operation, Result, Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.link import Mishap, Point, Request
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
@@ -68,6 +71,8 @@ class Steering:
         self._left = 0
         self._fault: Callable[[], object] | None = None
         self.passed = 0
+        self._cut: tuple[Point, Callable[[], object]] | None = None
+        self._requests_left = 0
         self.failing: dict[str, list[bool]] = {}
         self._gates: dict[str, asyncio.Event] = {}
 
@@ -77,7 +82,8 @@ class Steering:
 
     def disarm(self) -> bool:
         """Whether it had not happened yet."""
-        is_armed, self._fault = self._fault is not None, None
+        is_armed = self._fault is not None or self._cut is not None
+        self._fault = self._cut = None
         return is_armed
 
     async def point(self) -> None:
@@ -89,6 +95,21 @@ class Steering:
             if self._left < 0:
                 fault, self._fault = self._fault, None
                 fault()
+
+    def cut_at_request(self, after: int, point: Point, fault: Callable[[], object]) -> None:
+        """Cut the connection before or after the request behind ``after`` others is executed."""
+        self._requests_left, self._cut = after, (point, fault)
+
+    def mishap(self, _: Request, point: Point) -> Mishap | None:
+        """What happens to a request at its server."""
+        if self._cut is None or self._cut[0] is not point:
+            return None
+        self._requests_left -= 1
+        if self._requests_left >= 0:
+            return None
+        fault, self._cut = self._cut[1], None
+        fault()
+        return Mishap.CUT
 
     def fail(self, verb: str, *, is_executed: bool = False, times: int = 1) -> None:
         """Let the next calls of the data plane fail, before or after they were carried out."""
@@ -130,6 +151,10 @@ class SteeredDataPlane(SimulatedDataPlane):
         async with self._call("split"):
             await super().split(parent, children)
 
+    async def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
+        async with self._call("merge"):
+            await super().merge(children, parent, token)
+
     async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
         async with self._call("unload"):
             return await super().unload(bundle, deadline_s)
@@ -141,6 +166,10 @@ class SteeredDataPlane(SimulatedDataPlane):
     async def topics(self, bundle: Bundle) -> tuple[str, ...]:
         async with self._call("topics"):
             return await super().topics(bundle)
+
+    async def topic_statistics(self, bundle: Bundle) -> Mapping[str, BundleStats]:
+        async with self._call("topic_statistics"):
+            return await super().topic_statistics(bundle)
 
     async def loaded(self) -> Mapping[Bundle, int]:
         async with self._call("loaded"):
@@ -265,6 +294,7 @@ class Broker:
         self.owners = Owners(store, self.registry, clock, GRACE_S, CacheRules())
         # A broker process outlives its daemon.
         self._found_dataplane = dataplane is not None
+        self.split_rules = SplitRules()
         self.dataplane = dataplane or SteeredDataPlane(
             Workload.named("steady", 0),
             clock,
@@ -284,8 +314,9 @@ class Broker:
             deletions=self.deletions,
             dataplane=self.dataplane,
             draws=draws,
+            split_rules=lambda: self.split_rules,
         )
-        self.ownership = Ownership(parts, self.urls, UNLOAD_S)
+        self.ownership = Ownership(parts, self.urls, lambda: UNLOAD_S)
         self.watcher.listen(self.locks.session_changed)
         self.watcher.listen_grants(self.ownership.granted)
         self.tasks = TaskScope(f"broker {self.broker_id}")
@@ -389,6 +420,7 @@ class MemoryBroker(Broker):
             operation_timeout_s=operation_timeout_s,
             transit=steering.point,
             session_id=session_id,
+            mishaps=steering.mishap,
         )
         super().__init__(
             number, self.memory, LoopClock(), draws, steering, mode=mode, dataplane=dataplane

@@ -16,7 +16,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
-from broker_ctl.core.orders import Cut, Order, Prepare, Receive, Release, Take
+from broker_ctl.core.orders import Cut, Join, Order, Prepare, Receive, Release, Take
 from broker_ctl.core.splitting.range_equally_divide import middle_of
 from broker_ctl.errors import (
     BundleBusy,
@@ -197,6 +197,9 @@ class InMemoryBroker:
             case Cut():
                 children = await self.split(order.bundle, order.boundaries, order.epoch)
                 return {"children": [str(child) for child in children]}
+            case Join():
+                whole = await self.merge(order.left, order.right, order.epoch)
+                return {"bundle": str(whole), "token": self.serving[whole]}
 
     def _epoch(self, epoch: int) -> Operation:
         return Check(paths.LOADBALANCE_SEAT.epoch_path, epoch)
@@ -268,6 +271,36 @@ class InMemoryBroker:
             self._witness.begins(self.broker_id, child, node.stat.czxid)
         await self.publish()
         return children
+
+    async def merge(self, left: Bundle, right: Bundle, epoch: int) -> Bundle:
+        whole = left.joined(right)
+        for bundle in (left, right):
+            if bundle not in self.serving:
+                raise NotOwner(f"{bundle} is not served here")
+        ring = await read_ring(self.store, whole.namespace)
+        results = await self.store.multi(
+            [
+                self._epoch(epoch),
+                SetData(
+                    paths.local_policies(whole.namespace),
+                    LocalPolicies(ring.merge(left, right).boundaries).encode(),
+                    ring.version,
+                ),
+                Create(
+                    paths.ownership(whole),
+                    NamespaceEphemeralData(self.urls).encode(),
+                    CreateMode.EPHEMERAL,
+                ),
+                *(Delete(paths.ownership(bundle)) for bundle in (left, right)),
+            ]
+        )
+        node = results[2]
+        assert isinstance(node, Versioned)
+        for bundle in (left, right):
+            self._witness.ends(self.broker_id, bundle)
+        self._witness.begins(self.broker_id, whole, node.stat.czxid)
+        await self.publish()
+        return whole
 
 
 def even_traffic(bytes_s: float, topics: int = 20) -> BundleStats:

@@ -59,6 +59,7 @@ class ReferenceBroker:
         for path, answer in {
             wire.STATE: self.state,
             wire.TOPICS: self.topics,
+            wire.TOPIC_STATISTICS: self.topic_statistics,
             wire.STATISTICS: self.statistics,
             wire.USAGE: self.usage,
         }.items():
@@ -84,6 +85,10 @@ class ReferenceBroker:
 
     def topics(self, query: Mapping[str, str]) -> Fields:
         return {"topics": sorted(self.table.get(wire.bundle(query.get("bundle"))).open)}
+
+    def topic_statistics(self, query: Mapping[str, str]) -> Fields:
+        names = sorted(self.table.get(wire.bundle(query.get("bundle"))).open)
+        return wire.topic_statistics_json({name: BundleStats(topics=1) for name in names})
 
     def statistics(self, _: Mapping[str, str]) -> Fields:
         stats = {entry.bundle: BundleStats(topics=len(entry.open)) for entry in self.table}

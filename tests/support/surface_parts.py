@@ -1,5 +1,6 @@
 """A cluster in memory, seen through the surface: the managers' signatures, kept honestly."""
 
+import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.session import State as SessionState
 from broker_ctl.errors import (
     BrokerCtlError,
+    BundleGone,
     BundleMoving,
     InvalidName,
     NamespaceExists,
@@ -28,8 +30,15 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, Connect, LookupStatistics, Redirect
+from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.policies import Policies
 from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome
+from broker_ctl.settings.root import Settings
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.surface.parts import Parts, Readiness, SurfaceRules
 from broker_ctl.surface.server import Surface
 
@@ -238,6 +247,34 @@ class MemoryDesk:
         self._world.assign(bundle, destination)
         return {"moved": str(bundle)}
 
+    async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
+        if not self._world.owners:
+            raise BundleGone(f"{name}: nothing was reported of the bundles of {namespace} yet")
+        return min(self._world.owners) if name == "LARGEST" else max(self._world.owners)
+
+    async def split(
+        self, bundle: Bundle, algorithm: str, positions: tuple[int, ...], *, is_unloading: bool
+    ) -> Mapping[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        owner = self._world.owners.get(bundle) or min(self._world.brokers)
+        self._world.assign(bundle, owner)
+        ownership = MemoryOwnership(self._world, self._world.brokers[owner])
+        children = await ownership.split(bundle, algorithm, positions)
+        for child in children if is_unloading else ():
+            self._world.assign(child, max(self._world.brokers))
+        return {"children": [str(child) for child in children]}
+
+    async def merge(self, left: Bundle, right: Bundle) -> Mapping[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        ring = self._world.rings[left.namespace].merge(left, right)
+        self._world.rings[left.namespace] = ring
+        owner = self._world.owners.pop(left, None) or min(self._world.brokers)
+        self._world.owners.pop(right, None)
+        self._world.assign(left.joined(right), owner)
+        return {"bundle": str(left.joined(right)), "owner": owner}
+
 
 class MemoryOrders:
     def __init__(self) -> None:
@@ -283,12 +320,55 @@ class MemoryReporter:
         return self.report
 
 
+class Metadata:
+    """A store with the managers of policies and configuration, one for all brokers of a world.
+
+    ``t/ns`` is in it as it is in the world; it knows nothing else of rings and owners.
+    """
+
+    def __init__(self) -> None:
+        clock, draws = SystemClock(), random.Random(1)
+        self.store = MemoryStore(MemoryEnsemble())
+        self.namespaces = Namespaces(
+            self.store,
+            self.store,
+            cluster=CLUSTER,
+            default_bundles=4,
+            clock=clock,
+            cache_rules=CacheRules(),
+        )
+        self.policies = Policies.of(
+            self.store,
+            self.store,
+            cluster=CLUSTER,
+            namespaces=self.namespaces,
+            clock=clock,
+            draws=draws,
+        )
+        self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, draws=draws)
+
+    async def start(self) -> None:
+        await self.store.start()
+        await self.store.wait_connected()
+        await self.namespaces.start()
+        await self.namespaces.create(NAMESPACE)
+        await self.configuration.start()
+
+    async def close(self) -> None:
+        await self.configuration.close()
+        await self.namespaces.close()
+        await self.store.close()
+
+
 class Broker:
     """One broker of a `World`, with its surface; attributes are there to be changed by a test."""
 
-    def __init__(self, world: World, urls: BrokerUrls, peers: HttpClient) -> None:
+    def __init__(
+        self, world: World, urls: BrokerUrls, peers: HttpClient, metadata: "Metadata"
+    ) -> None:
         self.world = world
         self.urls = urls
+        self.metadata = metadata
         self.cluster = MemoryCluster(world)
         self.ownership = MemoryOwnership(world, urls)
         self.lookup = MemoryLookup(world, self.ownership, self.cluster)
@@ -302,6 +382,8 @@ class Broker:
             lookup=self.lookup,
             ownership=self.ownership,
             namespaces=MemoryNamespaces(world),
+            policies=metadata.policies,
+            configuration=metadata.configuration,
             reporter=MemoryReporter(urls.broker_id),
             orders=self.orders,
             cluster=self.cluster,
@@ -349,9 +431,11 @@ async def serving_brokers(
     world = World(brokers={f"127.0.0.1:{port}": urls_at(port) for port in ports})
     world.leader_id = f"127.0.0.1:{ports[0]}"
     async with HttpClient(token=token, timeout_s=5, max_body_bytes=1 << 20) as peers:
-        brokers = [Broker(world, urls_at(port), peers) for port in ports]
+        metadata = Metadata()
+        brokers = [Broker(world, urls_at(port), peers, metadata) for port in ports]
         started: list[Surface] = []
         try:
+            await metadata.start()
             for broker, port in zip(brokers, ports, strict=True):
                 broker.surface = Surface(broker.parts, replace(base, port=port))
                 await broker.surface.start()
@@ -360,6 +444,7 @@ async def serving_brokers(
         finally:
             for surface in started:
                 await surface.stop(1.0)
+            await metadata.close()
 
 
 def entry(at_ms: int = 1) -> JournalEntry:

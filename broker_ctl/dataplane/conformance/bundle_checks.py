@@ -141,6 +141,7 @@ async def fence(subject: Subject) -> None:
 async def topics(subject: Subject) -> None:
     """Topics are complete names that lie in the bundle; there are none of what is not loaded."""
     await subject.topics(LEFT, status=404)
+    await subject.topic_statistics(LEFT, status=404)
     await subject.load(LEFT, subject.next_token())
     for name in await subject.topics(LEFT):
         try:
@@ -149,6 +150,9 @@ async def topics(subject: Subject) -> None:
             unmet("complete topic names", error)
         if topic.namespace != LEFT.namespace or topic.ring_hash not in LEFT.range:
             unmet(f"topics of {LEFT}", name)
+    of_each = await subject.topic_statistics(LEFT)
+    if unknown := sorted(of_each.keys() - set(await subject.topics(LEFT))):
+        unmet(f"statistics of topics of {LEFT}", unknown[0])
     missing = {"topic": f"persistent://{LEFT.namespace}/not-loaded"}
     await subject.expect(404, "POST", wire.UNLOAD_TOPIC, json=missing)
 

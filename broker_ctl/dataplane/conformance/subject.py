@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from broker_ctl.clock import Clock
 from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.core.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.load import BundleStats
 from broker_ctl.core.names import Namespace
 from broker_ctl.dataplane import wire
 from broker_ctl.errors import HttpError
@@ -119,6 +120,12 @@ class Subject:
         path = f"{wire.TOPICS}?{urlencode({'bundle': str(bundle)})}"
         reply = await self.expect(status, "GET", path)
         return tuple(wire.field(reply, "topics", list)) if status == 200 else ()
+
+    async def topic_statistics(self, bundle: Bundle, status: int = 200) -> dict[str, BundleStats]:
+        """The traffic of each open topic of a bundle."""
+        path = f"{wire.TOPIC_STATISTICS}?{urlencode({'bundle': str(bundle)})}"
+        reply = await self.expect(status, "GET", path)
+        return wire.topic_statistics(reply) if status == 200 else {}
 
     async def loaded(self) -> dict[Bundle, int]:
         """Which of our own bundles are loaded."""

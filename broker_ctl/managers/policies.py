@@ -1,0 +1,45 @@
+"""All policies that operators set, as one value."""
+
+import random
+from dataclasses import dataclass
+
+from broker_ctl.clock import Clock
+from broker_ctl.managers.anti_affinity import AntiAffinity
+from broker_ctl.managers.failure_domains import FailureDomains
+from broker_ctl.managers.isolation_policies import IsolationPolicies
+from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.policy_nodes import PolicyFlag, PolicyStore
+from broker_ctl.managers.resource_quotas import ResourceQuotas
+from broker_ctl.store.interface import MetadataStore
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What changes policies, and the flag that freezes them."""
+
+    isolation: IsolationPolicies
+    domains: FailureDomains
+    groups: AntiAffinity
+    quotas: ResourceQuotas
+    flag: PolicyFlag
+
+    @classmethod
+    def of(
+        cls,
+        store: MetadataStore,
+        configuration_store: MetadataStore,
+        *,
+        cluster: str,
+        namespaces: Namespaces,
+        clock: Clock,
+        draws: random.Random,
+    ) -> "Policies":
+        """Those of one cluster."""
+        parts = PolicyStore.of(configuration_store, clock, draws)
+        return cls(
+            IsolationPolicies(parts, cluster, namespaces),
+            FailureDomains(parts, cluster),
+            AntiAffinity(store, parts, namespaces),
+            ResourceQuotas(store, parts),
+            parts.flag,
+        )

@@ -1,0 +1,117 @@
+"""Nodes of the configuration store that operators change, and the flag that freezes them."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from broker_ctl.clock import Clock
+from broker_ctl.errors import NoNode, PoliciesReadOnly
+from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules, UpdateRules
+from broker_ctl.store.caches.updates import Updates
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import MetadataStore, Versioned
+
+T = TypeVar("T")
+
+# Nobody waits longer for one who changes the same node.
+UPDATE_RULES: Final = UpdateRules(stop_s=10.0)
+
+
+class PolicyFlag:
+    """Pulsar's flag that makes policies read-only: a node, whatever it holds.
+
+    It is read anew at each write: whoever sets it may count on it from then on.
+    """
+
+    def __init__(self, configuration_store: MetadataStore) -> None:
+        self._store = configuration_store
+
+    async def is_read_only(self) -> bool:
+        """Whether it stands."""
+        return await self._store.exists(paths.POLICIES_READ_ONLY) is not None
+
+    async def require_writable(self) -> None:
+        """Refuse a change of policies while it stands.
+
+        Raises:
+            PoliciesReadOnly: it does.
+        """
+        if await self.is_read_only():
+            raise PoliciesReadOnly(
+                f"policies are read-only while {paths.POLICIES_READ_ONLY} stands in the "
+                "configuration store; delete that node to change them again",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStore:
+    """Where policies lie, and what writing them takes."""
+
+    store: MetadataStore
+    flag: PolicyFlag
+    clock: Clock
+    draws: random.Random
+
+    @classmethod
+    def of(cls, store: MetadataStore, clock: Clock, draws: random.Random) -> "PolicyStore":
+        """With the flag of the same store."""
+        return cls(store, PolicyFlag(store), clock, draws)
+
+
+class PolicyNodes(Generic[T]):
+    """Nodes of one kind: read from the store each time, written by version.
+
+    Operators ask seldom, and want to see what they have just written, on whichever broker.
+    """
+
+    def __init__(
+        self,
+        parts: PolicyStore,
+        root: str,
+        decode: Callable[[Versioned], T],
+        encode: Callable[[T], bytes],
+    ) -> None:
+        self._parts = parts
+        # Never started: it reads, and counts what does not decode.
+        self._reader = ValueCache(parts.store, (root,), decode, parts.clock, CacheRules())
+        self._updates = Updates(
+            parts.store,
+            self._reader,
+            encode,
+            clock=parts.clock,
+            draws=parts.draws,
+            rules=UPDATE_RULES,
+        )
+
+    async def get(self, path: str) -> T | None:
+        """The value, None where there is none.
+
+        Raises:
+            CorruptRecord: it does not decode.
+        """
+        return await self._reader.get(path)
+
+    async def change(self, path: str, change: Callable[[T | None], T]) -> None:
+        """Write what ``change`` makes of the newest value, or of None; what it raises ends it.
+
+        Raises:
+            PoliciesReadOnly: the flag stands.
+            BadVersion: others were quicker, again and again.
+        """
+        await self._parts.flag.require_writable()
+        await self._updates.read_modify_update_or_create(path, change)
+
+    async def delete(self, path: str) -> bool:
+        """Delete a node; whether it was there.
+
+        Raises:
+            PoliciesReadOnly: the flag stands.
+        """
+        await self._parts.flag.require_writable()
+        try:
+            await self._parts.store.delete(path)
+        except NoNode:
+            return False
+        return True

@@ -1,0 +1,18 @@
+"""Placement without a leader: whoever is asked takes the bundle (loadManagerClassName: Noop)."""
+
+from broker_ctl.core.bundle import Bundle
+
+
+class Standalone:
+    """`ports.Placement` of a broker that is all there is.
+
+    Where there are others all the same, the owner node still says who was first.
+    """
+
+    def __init__(self, broker_id: str) -> None:
+        self._broker_id = broker_id
+
+    async def place(self, bundle: Bundle) -> str:
+        """This broker."""
+        del bundle
+        return self._broker_id

@@ -1,0 +1,107 @@
+"""The topics of this broker's bundles: the traffic of each, and closing one by hand.
+
+The next client opens a closed topic again where it was: its bundle's owner stays.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.load import BundleStats
+from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.ownership import BundleState
+from broker_ctl.dataplane.interface import DataPlane
+from broker_ctl.errors import DataPlaneRefused, NotOwner, TopicMissing
+
+log = logging.getLogger(__name__)
+
+
+class Held(Protocol):
+    """A bundle on this broker."""
+
+    @property
+    def state(self) -> str:
+        """A `core.ownership.BundleState`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTraffic:
+    """Current traffic by bundle and complete name; ``is_cut``: there may be more topics."""
+
+    bundles: Mapping[Bundle, Mapping[str, BundleStats]]
+    is_cut: bool
+
+
+class OwnTopics:
+    """What is loaded here.
+
+    Args:
+        owned: all that is held, in any state; changes under whoever awaits.
+        dataplane: serves the topics.
+    """
+
+    def __init__(self, owned: Callable[[], Mapping[Bundle, Held]], dataplane: DataPlane) -> None:
+        self._owned = owned
+        self._dataplane = dataplane
+
+    async def unload(self, bundle: Bundle, topic: Topic) -> None:
+        """Close a topic of a bundle that is served here.
+
+        Raises:
+            NotOwner: the bundle is not served here (any more).
+            TopicMissing: the topic is not loaded.
+            DataPlaneError: whether it was closed is unknown, or why it was not.
+        """
+        if not self._is_served(bundle):
+            raise NotOwner(f"{bundle} is not served here")
+        name = str(topic)
+        try:
+            await self._dataplane.unload_topic(name)
+        except DataPlaneRefused as met:
+            if name in await self._dataplane.topics(bundle):
+                raise
+            raise TopicMissing(
+                f"{name} is not loaded; a partitioned topic is unloaded partition by partition, "
+                f"the first one is {name}-partition-0"
+            ) from met
+        log.info("%s was closed by order of an operator", name)
+
+    async def statistics(self, limit: int, namespace: Namespace | None = None) -> TopicTraffic:
+        """The first ``limit`` topics in the order of bundles and names, of a namespace or of all.
+
+        Raises:
+            DataPlaneError: the broker process does not answer, or cannot tell.
+        """
+        found: dict[Bundle, Mapping[str, BundleStats]] = {}
+        room = limit
+        for bundle in sorted(self._owned()):
+            if not self._is_served(bundle) or namespace not in {None, bundle.namespace}:
+                continue
+            if not room:
+                return TopicTraffic(found, is_cut=True)
+            lines = await self._traffic(bundle)
+            found[bundle] = dict(islice(sorted(lines.items()), room))
+            if len(lines) > room:
+                return TopicTraffic(found, is_cut=True)
+            room -= len(lines)
+            # The simulated one answers without giving anybody else a turn.
+            await asyncio.sleep(0)
+        return TopicTraffic(found, is_cut=False)
+
+    async def _traffic(self, bundle: Bundle) -> Mapping[str, BundleStats]:
+        try:
+            return await self._dataplane.topic_statistics(bundle)
+        except DataPlaneRefused:
+            if self._is_served(bundle):
+                raise
+            # Given up between the look at what is held and the question.
+            return {}
+
+    def _is_served(self, bundle: Bundle) -> bool:
+        held = self._owned().get(bundle)
+        return held is not None and held.state == BundleState.OWNED
