@@ -21,7 +21,7 @@ class Remembered:
         given_to: who took it by our order, while no report says so.
         free_since_s: since when nobody is known to own it.
         unloaded_s: when its broker was last told to give it up, whatever came of it.
-        split_s: when the split that made it was noticed.
+        split_s: when the split or merge that made it was noticed.
     """
 
     owner: str | None = None
@@ -35,7 +35,7 @@ class BundleMemory:
     """Lives as long as one leading; a new leader begins with nothing and looks for itself.
 
     Attributes:
-        splitting: bundles whose split was ordered and has not been answered.
+        splitting: bundles whose split or merge was ordered and has not been answered.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -91,6 +91,13 @@ class BundleMemory:
             if entry.split_s is None:
                 entry.split_s = self._clock.now_s()
             entry.owner = entry.owner or owner
+
+    def merged(self, left: Bundle, right: Bundle, owner: str) -> None:
+        """Both are no more; what they became stays with their owner."""
+        for bundle in (left, right):
+            self._bundles.pop(bundle, None)
+        entry = self._entry(left.joined(right))
+        entry.owner, entry.split_s = owner, self._clock.now_s()
 
     def keep_only(self, bundles: Mapping[Bundle, object]) -> None:
         """Forget all others, once they are more than a few."""

@@ -2,27 +2,37 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.imbalance import imbalance
 from broker_ctl.core.load import BundleLoad
+from broker_ctl.core.names import Namespace
 from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
 from broker_ctl.leader.cycle import Cycle
 from broker_ctl.leader.leading import Leading
-from broker_ctl.leader.operator import move_by_order
+from broker_ctl.leader.operator import (
+    merge_by_order,
+    move_by_order,
+    special_by_order,
+    split_by_order,
+)
 from broker_ctl.leader.orphans import Orphans
 from broker_ctl.leader.overview import explain, overview
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.quotas import Quotas, read_bundle_data
+from broker_ctl.leader.readings import tally
 from broker_ctl.leader.steadiness import Steadiness
+from broker_ctl.leader.tally import Tally
 from broker_ctl.ports import Reply
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Controller:
         self._parts = parts
         self._steadiness = Steadiness(parts.store, parts.clock)
         self._desk: _Desk | None = None
-        self._corrupt_before = 0
+        self._past = Tally()
 
     def start(self) -> None:
         """Begin to notice trouble of this broker's own, leading or not."""
@@ -63,8 +73,17 @@ class Controller:
     @property
     def corrupt_reports(self) -> int:
         """Load reports that did not decode, in all leadings of this process."""
-        now = 0 if self._desk is None else self._desk.leading.board.corrupt
-        return self._corrupt_before + now
+        return self.tally.corrupt_reports
+
+    @property
+    def leading(self) -> Leading | None:
+        """The one that is under way."""
+        return None if self._desk is None else self._desk.leading
+
+    @property
+    def tally(self) -> Tally:
+        """What was counted in all leadings of this process."""
+        return self._past if self._desk is None else self._past + tally(self._desk.leading)
 
     @property
     def offline_bundles(self) -> int:
@@ -108,7 +127,7 @@ class Controller:
                         tasks.create_task(orphans.run(), name="orphans")
                 finally:
                     self._desk = None
-                    self._corrupt_before += leading.board.corrupt
+                    self._past += tally(leading)
         finally:
             await leading.board.close()
 
@@ -171,16 +190,59 @@ class Controller:
             OwnershipError, PeerError, StoreError: why it was not moved.
             NoLeader: this broker does not lead (any more).
         """
+        return await self._by_order(
+            lambda leading: move_by_order(leading, bundle, destination), f"move {bundle}"
+        )
+
+    async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
+        """See `ports.LeaderDesk.special_bundle`.
+
+        Raises:
+            BundleGone: nothing was reported of any bundle of the namespace.
+            NoLeader: this broker does not lead (any more).
+        """
+        return await self._by_order(
+            lambda leading: special_by_order(leading, namespace, name), f"find {name}"
+        )
+
+    async def split(
+        self, bundle: Bundle, algorithm: str, positions: tuple[int, ...], *, is_unloading: bool
+    ) -> Reply:
+        """See `ports.LeaderDesk.split`; a bundle that nobody owns is placed first.
+
+        Raises:
+            NoBroker, OwnershipError, PeerError, StoreError: why it was not split.
+            NoLeader: this broker does not lead (any more).
+        """
+        return await self._by_order(
+            lambda leading: split_by_order(
+                leading, bundle, algorithm, positions, is_unloading=is_unloading
+            ),
+            f"split {bundle}",
+        )
+
+    async def merge(self, left: Bundle, right: Bundle) -> Reply:
+        """See `ports.LeaderDesk.merge`.
+
+        Raises:
+            InvalidName: ``right`` does not begin where ``left`` ends.
+            NoBroker, OwnershipError, PeerError, StoreError: why they were not merged.
+            NoLeader: this broker does not lead (any more).
+        """
+        return await self._by_order(
+            lambda leading: merge_by_order(leading, left, right), f"merge {left} and {right.range}"
+        )
+
+    async def _by_order(self, work: Callable[[Leading], Coroutine[Any, Any, _T]], name: str) -> _T:
+        """In the scope of the leading: it must not outlive it, nor end with whoever asked."""
         desk = self._open_desk()
-        # In the scope of the leading: the move must not outlive it, nor end with whoever asked.
-        work = move_by_order(desk.leading, bundle, destination)
-        task = desk.asked.start(work, f"move {bundle}", is_joined=True)
+        task = desk.asked.start(work(desk.leading), name, is_joined=True)
         try:
             return await asyncio.shield(task)
         except (Fenced, AuthorityLost) as error:
-            raise NoLeader(f"{bundle}: {error}") from error
+            raise NoLeader(f"{name}: {error}") from error
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.cancelled() and current is not None and not current.cancelling():
-                raise NoLeader(f"{bundle}: leading ended during the move") from None
+                raise NoLeader(f"{name}: leading ended meanwhile") from None
             raise

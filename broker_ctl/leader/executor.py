@@ -1,18 +1,19 @@
-"""Carrying decisions out: moves, splits and placements, each written down with its outcome."""
+"""Carrying decisions out: moves, splits, merges, placements; each outcome is written down."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from typing import Final
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.coordination.moves import MoveRecord
+from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
 from broker_ctl.core.footprint import NO_FOOTPRINT
 from broker_ctl.core.move import ADOPTED, BEGUN, Step
-from broker_ctl.core.orders import Cut, Take
+from broker_ctl.core.orders import Cut, Join, Take
 from broker_ctl.errors import (
     Ambiguous,
     AuthorityLost,
@@ -30,13 +31,15 @@ from broker_ctl.leader.dispatch import Dispatch
 from broker_ctl.leader.outcomes import Outcomes
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.transfer import Choose, MoveRun, newest_owner
-from broker_ctl.ports import Outcome
+from broker_ctl.ports import Outcome, Reply
 from broker_ctl.store import paths
 from broker_ctl.store.records.ours import Move
 
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 32
+# The kind of a refusal that an operator may take for an answer.
+NOTHING_TO_SPLIT: Final = "NothingToSplit"
 
 
 class Executor:
@@ -63,8 +66,8 @@ class Executor:
         self._numbers = count(1)
         self._driven: set[str] = set()
 
-    async def perform(self, decisions: Iterable[Action]) -> None:
-        """Carry out all of them, many at a time; returns when the last has come out.
+    async def perform(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+        """Carry out all of them, many at a time; answers with what was done, and its replies.
 
         How many moves there may be at a time is for the plan's budgets to say.
 
@@ -72,24 +75,27 @@ class Executor:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
         room = asyncio.Semaphore(_AT_ONCE)
+        done: dict[Action, Reply] = {}
 
         async def one(decision: Action) -> None:
             async with room:
-                await self._tolerate(self.carry_out(decision))
+                with _tolerated():
+                    done[decision] = await self.carry_out(decision)
 
         async with asyncio.TaskGroup() as group:
             for decision in decisions:
                 group.create_task(one(decision), name=f"{decision.kind} {decision.bundles[0]}")
+        return done
 
-    async def carry_out(self, decision: Action) -> None:
-        """Carry out one, and write down what came of it.
+    async def carry_out(self, decision: Action) -> Reply:
+        """Carry out one, and write down what came of it; answers as the owner did, if it was asked.
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
             Fenced, AuthorityLost: this broker does not lead any more.
         """
         with self._written_down(decision):
-            await self._act(decision)
+            return await self._act(decision)
 
     @contextmanager
     def _written_down(self, decision: Action) -> Iterator[None]:
@@ -103,50 +109,59 @@ class Executor:
         took_s = self._parts.clock.now_s() - began_s
         self._outcomes.record(decision, Outcome("done", took_s=took_s))
 
-    @staticmethod
-    async def _tolerate(work: Awaitable[None]) -> None:
-        """One that fails is no reason to stop the others, unless all must stop."""
-        try:
-            await work
-        except (AuthorityLost, Fenced):
-            raise
-        except BrokerCtlError as error:
-            log.debug("%s", error)
-
-    async def _act(self, decision: Action) -> None:
+    async def _act(self, decision: Action) -> Reply:
         await self._leadership.wait_deciding()
         match decision:
             case Transfer():
-                await self._transfer(decision)
+                return await self._transfer(decision)
             case Split():
-                await self._split(decision)
+                return await self._split(decision)
+            case Merge():
+                return await self._merge(decision)
             case Assign():
-                await self._assign(decision)
-            case Unload() | Merge():
+                return await self._assign(decision)
+            case Unload():
                 raise InvariantBroken(f"no plan has this: {decision.sentence}")
 
-    # Placements and splits.
+    # Placements, splits and merges.
 
-    async def _assign(self, assign: Assign) -> None:
+    async def _assign(self, assign: Assign) -> Reply:
         rules = self._parts.rules()
         take = Take(self._leadership.epoch, assign.bundle)
-        await self._dispatch.send(assign.destination, take, rules.order_s + rules.load_s)
+        reply = await self._dispatch.send(assign.destination, take, rules.order_s + rules.load_s)
         self._memory.given(assign.bundle, assign.destination)
+        return reply
 
-    async def _split(self, split: Split) -> None:
+    async def _split(self, split: Split) -> Reply:
         rules, bundle = self._parts.rules(), split.bundle
         cut = Cut(self._leadership.epoch, bundle, split.algorithm, split.boundaries)
-        self._memory.splitting.add(bundle)
-        try:
+        with self._reshaping(bundle):
             reply = await self._dispatch.send(split.owner, cut, rules.order_s + rules.load_s)
-        finally:
-            self._memory.splitting.discard(bundle)
         if not reply.get("children"):
-            raise PeerRefused("NothingToSplit", f"{split.owner}: no boundary would part {bundle}")
+            raise PeerRefused(NOTHING_TO_SPLIT, f"{split.owner}: no boundary would part {bundle}")
+        return reply
+
+    async def _merge(self, merge: Merge) -> Reply:
+        """The owner looks at all of it again: its transaction fails where the view was too old."""
+        rules = self._parts.rules()
+        join = Join(self._leadership.epoch, merge.left, merge.right)
+        with self._reshaping(merge.left, merge.right):
+            reply = await self._dispatch.send(merge.owner, join, rules.order_s + rules.load_s)
+        self._memory.merged(merge.left, merge.right, merge.owner)
+        return reply
+
+    @contextmanager
+    def _reshaping(self, *bundles: Bundle) -> Iterator[None]:
+        """Nothing else is planned with them until it is answered."""
+        self._memory.splitting.update(bundles)
+        try:
+            yield
+        finally:
+            self._memory.splitting.difference_update(bundles)
 
     # Moves.
 
-    async def _transfer(self, transfer: Transfer) -> None:
+    async def _transfer(self, transfer: Transfer) -> Reply:
         """The view is some time old: everything is looked at again before the record is made."""
         bundle, rules = transfer.bundle, self._parts.rules()
         if (other := self._parts.moves.of(bundle)) is not None:
@@ -172,9 +187,10 @@ class Executor:
         self._driven.add(move.move_id)
         try:
             record = await self._reserve(move)
-            await self._drive(record, BEGUN, transfer.footprint.throughput_bytes)
+            destination = await self._drive(record, BEGUN, transfer.footprint.throughput_bytes)
         finally:
             self._driven.discard(move.move_id)
+        return {"bundle": str(bundle), "to": destination}
 
     async def _reserve(self, move: Move) -> MoveRecord:
         try:
@@ -189,7 +205,7 @@ class Executor:
                 raise
             return found
 
-    async def _drive(self, record: MoveRecord, begin: Step, throughput_bytes: float) -> None:
+    async def _drive(self, record: MoveRecord, begin: Step, throughput_bytes: float) -> str:
         bundle = record.move.bundle
         run = MoveRun(self._parts, self._leadership, record, self._choose)
         try:
@@ -199,6 +215,7 @@ class Executor:
                 self._memory.disturbed(bundle)
         self._memory.given(bundle, destination)
         self._memory.moved(bundle, throughput_bytes)
+        return destination
 
     async def adopt(self) -> None:
         """Take over every move that nobody here drives, and finish or abort it.
@@ -216,10 +233,13 @@ class Executor:
             for record in self._parts.moves.all:
                 move_id = record.move.move_id
                 if move_id not in self._driven:
-                    work = self._tolerate(self._adopt(record))
-                    group.create_task(work, name=f"adopt {move_id}")
+                    group.create_task(self._adopt(record), name=f"adopt {move_id}")
 
     async def _adopt(self, record: MoveRecord) -> None:
+        with _tolerated():
+            await self._take_over(record)
+
+    async def _take_over(self, record: MoveRecord) -> None:
         move = record.move
         decision = Transfer(
             bundle=move.bundle,
@@ -244,3 +264,14 @@ class Executor:
             log.debug("move %s has ended by itself", move.move_id)
         finally:
             self._driven.discard(move.move_id)
+
+
+@contextmanager
+def _tolerated() -> Iterator[None]:
+    """One that fails is no reason to stop the others, unless all must stop."""
+    try:
+        yield
+    except (AuthorityLost, Fenced):
+        raise
+    except BrokerCtlError as error:
+        log.debug("%s", error)

@@ -1,6 +1,6 @@
 """What one leading works with; it ends with the leading."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from broker_ctl.coordination.leadership import Leadership
@@ -10,6 +10,7 @@ from broker_ctl.leader.load_board import LoadBoard
 from broker_ctl.leader.outcomes import Outcomes
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.placement import Placements
+from broker_ctl.leader.simple_manager import SimpleManager, is_simple
 from broker_ctl.leader.survey import Survey
 
 
@@ -29,7 +30,13 @@ class Leading:
     @classmethod
     def of(cls, parts: LeaderParts, leadership: Leadership) -> Self:
         """Build them; nothing is started."""
-        board = LoadBoard(parts.store, parts.clock)
+        simple = SimpleManager(parts.store) if is_simple(parts.rules()) else None
+        rules = parts.rules
+        board = LoadBoard(
+            parts.store, parts.clock, sample_s=lambda: rules().average_sample_s, simple=simple
+        )
+        if simple is not None:
+            parts = replace(parts, rules=lambda: simple.steered(rules()))
         memory = BundleMemory(parts.clock)
         survey = Survey(parts, leadership.epoch, board, memory)
         outcomes = Outcomes(parts, leadership.epoch)

@@ -2,73 +2,108 @@
 
 A report is folded into the averages once. Pulsar's leader folds all reports again whenever any of
 them changes, so that its short average is over seconds in a large cluster and over hours in a
-quiet one (reference: pulsar-load-management 3.10).
+quiet one (reference: pulsar-load-management 3.10). How much a report counts is said by
+`core.load.sample_weight`.
+
+A report may have thousands of lines: it is read and folded a few at a time.
 """
 
+import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.turns import in_turns
 from broker_ctl.coordination.watched_tree import WatchedTree
 from broker_ctl.core.bundle import Bundle, BundleRange
-from broker_ctl.core.load import BundleLoad, BundleStats, TimeAverage
+from broker_ctl.core.load import (
+    BundleLoad,
+    BundleStats,
+    ResourceQuota,
+    sample_weight,
+)
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
-from broker_ctl.errors import InvalidName
+from broker_ctl.core.steps import Steps, batched
+from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
+from broker_ctl.leader.reports import Report
+from broker_ctl.leader.simple_manager import SimpleManager
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
-from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.store.records.simple import BrokerReport, decode_report
+from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A broker's report, and when it came in.
-
-    Its age is counted from then, on our own clock: the broker's clock may be off by any amount.
-    """
-
-    data: LocalBrokerData
-    received_s: float
-    lines: Mapping[Bundle, BundleStats]
+_AT_ONCE: Final = 100
 
 
-def _decode(node: Versioned) -> LocalBrokerData:
-    return LocalBrokerData.decode(node.path, node.data)
+def _undecoded(node: Versioned) -> tuple[str, bytes]:
+    return node.path, node.data
 
 
 class LoadBoard:
-    """Lives as long as one leading."""
+    """Lives as long as one leading.
 
-    def __init__(self, store: MetadataStore, clock: Clock) -> None:
+    Attributes:
+        guessed: bundles that began with Pulsar's defaults, and whose quota nobody has looked for.
+        skipped_lines: lines of reports that named no bundle.
+
+    Args:
+        sample_s: what a report counts by: 0: each is one sample, as in Pulsar; else each is as many
+            samples as ``sample_s`` fits into the time since the one before.
+        simple: learns from each report, where the Simple manager's rules are in use.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        clock: Clock,
+        *,
+        sample_s: Callable[[], float] = lambda: 0.0,
+        simple: SimpleManager | None = None,
+    ) -> None:
         self._clock = clock
-        self._tree = WatchedTree(store, paths.LOAD_REPORTS, _decode)
+        self._sample_s = sample_s
+        self.simple = simple
+        self._tree = WatchedTree(store, paths.LOAD_REPORTS, _undecoded)
+        self._tasks = TaskScope("load board")
+        self._changed = asyncio.Event()
+        self._read: dict[str, tuple[str, bytes]] = {}
+        self._corrupt = 0
         self._reports: dict[str, Report] = {}
         self._loads: dict[Bundle, BundleLoad] = {}
         self._heard_s: dict[Bundle, float] = {}
+        self._folded_s: dict[Bundle, float] = {}
+        self.guessed: set[Bundle] = set()
         self._reporters: dict[Bundle, str] = {}
         self.skipped_lines = 0
 
     async def start(self) -> None:
         """Begin to follow the reports, and take in those that are there."""
-        self._tree.listen(self.fold)
+        if self.simple is not None:
+            await self.simple.start()
+        self._tree.listen(self._changed.set)
         await self._tree.start()
         await self._tree.wait_synced()
-        self.fold()
+        await in_turns(self._fold())
+        self._tasks.start(self._keep_up(), "fold")
 
     async def close(self) -> None:
         """Stop following."""
         await self._tree.close()
+        await self._tasks.close()
+        if self.simple is not None:
+            await self.simple.close()
 
     # What is known.
 
     @property
     def corrupt(self) -> int:
         """Reports that did not decode."""
-        return self._tree.corrupt
+        return self._tree.corrupt + self._corrupt
 
     @property
     def reports(self) -> Mapping[str, Report]:
@@ -99,37 +134,88 @@ class LoadBoard:
     # What is heard.
 
     def seed(self, loads: Mapping[Bundle, BundleLoad]) -> None:
-        """Averages that an earlier leader kept; what was measured since is newer."""
+        """Averages that an earlier leader kept.
+
+        What has been reported meanwhile goes on from there (reference 3.6), whichever came first.
+        """
         now_s = self._clock.now_s()
         for bundle, load in loads.items():
-            if self._loads.setdefault(bundle, load) is load:
+            if bundle in self.guessed:
+                self._begin_anew(bundle, load)
+            elif self._loads.setdefault(bundle, load) is load:
                 self._heard_s[bundle] = now_s
+        self.guessed.difference_update(loads)
 
-    def fold(self) -> None:
+    def begin_with(
+        self, looked_for: Iterable[Bundle], quotas: Mapping[Bundle, ResourceQuota]
+    ) -> None:
+        """Quotas that were found of bundles without averages; they come before the defaults."""
+        for bundle, quota in quotas.items():
+            if bundle in self.guessed:
+                self._begin_anew(bundle, BundleLoad.of_quota(quota))
+        if self.simple is not None:
+            self.simple.begin_with(quotas)
+        self.guessed.difference_update(looked_for)
+
+    def _begin_anew(self, bundle: Bundle, load: BundleLoad) -> None:
+        report = self._reports.get(self._reporters[bundle])
+        line = None if report is None else report.lines.get(bundle)
+        self._loads[bundle] = load if line is None else load.fold(line)
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await in_turns(self._fold())
+
+    def _fold(self) -> Steps[None]:
         """Take in every report that was not taken in yet."""
-        present = self._tree.values
+        present = dict(self._tree.values)
         for gone in self._reports.keys() - present.keys():
             del self._reports[gone]
-        for broker_id, data in present.items():
+        self._read = {name: read for name, read in self._read.items() if name in present}
+        for broker_id, node in present.items():
+            if self._read.get(broker_id) == node:
+                continue
+            self._read[broker_id] = node
+            try:
+                data = yield from decode_report(*node)
+            except (CorruptRecord, NewerVersion) as error:
+                self._corrupt += 1
+                self._reports.pop(broker_id, None)
+                log.warning("skipped a load report: %s", error)
+                continue
             known = self._reports.get(broker_id)
             if known is None or known.data.load.updated_ms != data.load.updated_ms:
-                self._take_in(broker_id, data)
+                yield from self._take_in(broker_id, data)
 
-    def _take_in(self, broker_id: str, data: LocalBrokerData) -> None:
+    def _take_in(self, broker_id: str, data: BrokerReport) -> Steps[None]:
         now_s = self._clock.now_s()
         lines: dict[Bundle, BundleStats] = {}
-        for text, stats in data.load.bundles.items():
-            try:
-                bundle = Bundle.parse(text)
-            except InvalidName as error:
-                self.skipped_lines += 1
-                log.warning("skipped a line of the report of %s: %s", broker_id, error)
-                continue
-            lines[bundle] = stats
-            self._loads[bundle] = self.load_of(bundle).fold(stats)
-            self._heard_s[bundle] = now_s
-            self._reporters[bundle] = broker_id
-        self._reports[broker_id] = Report(data, now_s, lines)
+        for some in batched(data.load.bundles.items(), _AT_ONCE):
+            for text, stats in some:
+                try:
+                    bundle = Bundle.parse(text)
+                except InvalidName as error:
+                    self.skipped_lines += 1
+                    log.warning("skipped a line of the report of %s: %s", broker_id, error)
+                    continue
+                lines[bundle] = stats
+                self._reporters[bundle] = broker_id
+                self._fold_line(bundle, stats, now_s)
+            yield
+        report = self._reports[broker_id] = Report(data, now_s, lines)
+        if self.simple is not None:
+            yield from self.simple.take_in(report)
+
+    def _fold_line(self, bundle: Bundle, stats: BundleStats, now_s: float) -> None:
+        folded_s = self._folded_s.get(bundle)
+        elapsed_s = None if folded_s is None else now_s - folded_s
+        if bundle not in self._loads:
+            self.guessed.add(bundle)
+        weight = sample_weight(elapsed_s, self._sample_s())
+        self._loads[bundle] = self.load_of(bundle).fold(stats, weight)
+        self._heard_s[bundle] = self._folded_s[bundle] = now_s
 
     def note_owned(self, bundle: Bundle) -> None:
         """Somebody owns it, whoever reports it."""
@@ -153,20 +239,20 @@ class LoadBoard:
             if ring is not None and bundle in ring:
                 continue
             children = () if ring is None else _within(bundle.range, ring)
-            self._inherit(bundle, children)
+            for child in children:
+                if child not in self._loads:
+                    ratio = _ratio(child.range, bundle.range)
+                    self._loads[child] = self._loads[bundle].part(ratio)
+                    self.note_owned(child)
             self._forget(bundle)
             if children:
                 splits[bundle] = children
         return splits
 
-    def _inherit(self, parent: Bundle, children: tuple[Bundle, ...]) -> None:
-        for child in children:
-            if child not in self._loads:
-                self._loads[child] = _part(self._loads[parent], _ratio(child.range, parent.range))
-                self.note_owned(child)
-
     def forget_silent(self, limit_s: float) -> None:
         """Forget what nobody owned or reported for ``limit_s``."""
+        if self.simple is not None:
+            self.simple.keep_only(self._reports, self._loads)
         oldest_s = self._clock.now_s() - limit_s
         silent = [bundle for bundle, heard_s in self._heard_s.items() if heard_s < oldest_s]
         reported = self.reporters() if silent else {}
@@ -177,7 +263,9 @@ class LoadBoard:
     def _forget(self, bundle: Bundle) -> None:
         self._loads.pop(bundle, None)
         self._heard_s.pop(bundle, None)
+        self._folded_s.pop(bundle, None)
         self._reporters.pop(bundle, None)
+        self.guessed.discard(bundle)
 
 
 def _within(whole: BundleRange, ring: Ring) -> tuple[Bundle, ...]:
@@ -191,21 +279,3 @@ def _within(whole: BundleRange, ring: Ring) -> tuple[Bundle, ...]:
 
 def _ratio(part: BundleRange, whole: BundleRange) -> float:
     return (part.high - part.low) / (whole.high - whole.low)
-
-
-def _part(load: BundleLoad, ratio: float) -> BundleLoad:
-    """A guess by the share of the hashes; it has no samples, so the first report replaces it."""
-    return BundleLoad(
-        _scaled(load.short, ratio), _scaled(load.long, ratio), round(load.topics * ratio)
-    )
-
-
-def _scaled(average: TimeAverage, ratio: float) -> TimeAverage:
-    return TimeAverage(
-        average.max_samples,
-        0,
-        average.msg_rate_in * ratio,
-        average.msg_rate_out * ratio,
-        average.msg_throughput_in * ratio,
-        average.msg_throughput_out * ratio,
-    )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from broker_ctl.core.decisions import Decision
+from broker_ctl.core.decisions import Decision, Transfer
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.ports import JournalEntry, Outcome
 
@@ -13,6 +13,7 @@ class Outcomes:
     Attributes:
         cycle: number of the newest cycle; what is decided outside of one counts to it.
         done: what was carried out, by kind.
+        relieved_brokers: brokers that bundles were moved away from, each once a cycle.
     """
 
     def __init__(self, parts: LeaderParts, epoch: int) -> None:
@@ -21,10 +22,23 @@ class Outcomes:
         self._epoch = epoch
         self.cycle = 0
         self.done: Counter[str] = Counter()
+        self.relieved_brokers = 0
+        self._relieved: tuple[int, set[str]] = (0, set())
 
     def record(self, decision: Decision, outcome: Outcome) -> None:
         """Write one down."""
         if outcome.result == "done":
             self.done[decision.kind] += 1
+            if isinstance(decision, Transfer):
+                self._relieve(decision.source)
         at_ms = self._clock.wall_ms()
         self._journal.record(JournalEntry(at_ms, self._epoch, self.cycle, decision, outcome))
+
+    def _relieve(self, broker_id: str) -> None:
+        cycle, brokers = self._relieved
+        if cycle != self.cycle:
+            brokers = set()
+            self._relieved = (self.cycle, brokers)
+        if broker_id not in brokers:
+            brokers.add(broker_id)
+            self.relieved_brokers += 1

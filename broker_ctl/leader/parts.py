@@ -10,6 +10,7 @@ from broker_ctl.coordination.peers import Peers
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.leader.rules import LeaderRules
@@ -45,6 +46,7 @@ class LeaderParts:
         rules: asked at each turn, since they may change at run time.
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
         owner_of: the owner node of a bundle, from a cache that follows the nodes.
+        constraints: where bundles may live, by the newest policies that were read.
     """
 
     store: MetadataStore
@@ -56,6 +58,7 @@ class LeaderParts:
     rules: Callable[[], LeaderRules]
     ring_of: Callable[[Namespace], Awaitable[Ring]]
     owner_of: Callable[[Bundle], Awaitable[OwnerNode | None]]
+    constraints: Callable[[], Constraints] = lambda: NO_CONSTRAINTS
 
     def can_receive(self, broker_id: str) -> bool:
         """Whether a broker is alive, and not on its way down."""

@@ -23,6 +23,7 @@ from broker_ctl.errors import NoBroker
 from broker_ctl.leader.load_board import LoadBoard
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.survey import Survey
+from broker_ctl.leader.tally import PlacementLog, PlacementResult
 
 _FRESH_S: Final = 1.0
 # In a large cluster a view takes its time: so much of it may go into views for lookups.
@@ -31,19 +32,31 @@ _VIEWING_RATIO: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A promise: ``broker_id`` is to take the bundle, and is kept free for it ``until_s``."""
+    """A promise: ``broker_id`` is to take the bundle, and is kept free for it ``until_s``.
+
+    Attributes:
+        session_id: session of the broker that was chosen; the next life of it has promised nothing.
+        report_ms: the report of it that was known then; whether it has the bundle says nothing.
+    """
 
     broker_id: str
     choice: Choice
     until_s: float
+    session_id: int
+    report_ms: int | None
 
 
 class Placements:
-    """The placements of one leading."""
+    """The placements of one leading.
+
+    Attributes:
+        log: what came of the questions, and how long they took.
+    """
 
     def __init__(
         self, parts: LeaderParts, leadership: Leadership, board: LoadBoard, survey: Survey
     ) -> None:
+        self.log = PlacementLog()
         self._parts = parts
         self._leadership = leadership
         self._board = board
@@ -54,6 +67,7 @@ class Placements:
         # Brokers with all that was promised to them, and no bundles: cheap to change per choice.
         self._promised: ClusterView | None = None
         self._turn = asyncio.Lock()
+        self._constraints = parts.constraints()
 
     @property
     def reserved(self) -> dict[Bundle, Reservation]:
@@ -67,8 +81,21 @@ class Placements:
             NoBroker: nobody may receive it.
             LeadingSuspended, AuthorityLost: this broker may not decide now, or leads no more.
         """
+        began_s, held = self._parts.clock.now_s(), self._reserved.get(bundle)
+        try:
+            choice = await self._place(bundle)
+        except NoBroker:
+            self.log.note(PlacementResult.EMPTY, self._parts.clock.now_s() - began_s)
+            raise
+        is_kept = held is not None and choice is held.choice
+        result = PlacementResult.SKIP if is_kept else PlacementResult.SUCCESS
+        self.log.note(result, self._parts.clock.now_s() - began_s)
+        return choice
+
+    async def _place(self, bundle: Bundle) -> Choice:
         self._leadership.check()
         async with self._turn:
+            self._heed()
             now_s = self._parts.clock.now_s()
             held = self._reserved.get(bundle)
             if held is not None and self._stands(bundle, held, now_s):
@@ -77,6 +104,7 @@ class Placements:
             view = await self._fresh(now_s)
             # While it was taken the connection may have gone.
             self._leadership.check()
+            view = self._living(view)
             candidates = self._candidates(view, frozenset())
             rules = self._parts.rules()
             choice = place(view, bundle, candidates, rules.placement, rules.placement_rules)
@@ -90,16 +118,38 @@ class Placements:
         """
         await self._leadership.wait_deciding()
         async with self._turn:
+            self._heed()
             view = await self._fresh(self._parts.clock.now_s())
             # The move that is under way names the very broker that failed.
             moves = {other: move for other, move in view.moves.items() if other != bundle}
-            view = replace(view, moves=moves)
+            view = self._living(replace(view, moves=moves))
             candidates = self._candidates(view, in_vain)
             rules = self._parts.rules()
             choice = place(view, bundle, candidates, rules.placement, rules.placement_rules)
             if choice.broker_id is None:
                 raise NoBroker(f"{bundle}: {choice.detail}")
             return choice.broker_id
+
+    def _heed(self) -> None:
+        """What an operator has set since the last choice holds at once, and voids all promises."""
+        constraints = self._parts.constraints()
+        if constraints is self._constraints:
+            return
+        self._constraints = constraints
+        self._reserved.clear()
+        self._promised = None
+        if self._full is not None:
+            self._full = replace(self._full, constraints=constraints)
+
+    def _living(self, view: ClusterView) -> ClusterView:
+        """Without brokers whose session ended since: a restarted one is as new to the next view."""
+        registry = self._parts.registry
+        living = {
+            broker_id: broker
+            for broker_id, broker in view.brokers.items()
+            if (peer := registry.peer(broker_id)) and peer.session_id == broker.session_id
+        }
+        return view if len(living) == len(view.brokers) else replace(view, brokers=living)
 
     def _candidates(self, view: ClusterView, excluded: frozenset[str]) -> Sequence[str]:
         """The view is some time old, the registry is not."""
@@ -110,7 +160,14 @@ class Placements:
         if choice.broker_id is None:
             raise NoBroker(f"{bundle}: {choice.detail}")
         until_s = now_s + self._parts.rules().reservation_s
-        self._reserved[bundle] = Reservation(choice.broker_id, choice, until_s)
+        peer = self._parts.registry.peer(choice.broker_id)
+        self._reserved[bundle] = Reservation(
+            choice.broker_id,
+            choice,
+            until_s,
+            0 if peer is None else peer.session_id,
+            self._report_ms(choice.broker_id),
+        )
         if self._promised is not None:
             self._promised = self._with_promise(self._promised, bundle, choice.broker_id)
         return choice
@@ -118,10 +175,24 @@ class Placements:
     # What stands.
 
     def _stands(self, bundle: Bundle, held: Reservation, now_s: float) -> bool:
-        """Until its broker reports the bundle, goes away, or lets the time pass."""
+        """Until its broker reports the bundle, goes away, or lets the time pass.
+
+        A broker that had the bundle before may have it in its last report still.
+        """
         report = self._board.reports.get(held.broker_id)
-        is_reported = report is not None and bundle in report.lines
-        return now_s < held.until_s and not is_reported and self._parts.can_receive(held.broker_id)
+        is_reported = (
+            report is not None
+            and bundle in report.lines
+            and self._report_ms(held.broker_id) != held.report_ms
+        )
+        peer = self._parts.registry.peer(held.broker_id)
+        is_same_life = peer is not None and peer.session_id == held.session_id
+        can_receive = is_same_life and self._parts.can_receive(held.broker_id)
+        return now_s < held.until_s and not is_reported and can_receive
+
+    def _report_ms(self, broker_id: str) -> int | None:
+        report = self._board.reports.get(broker_id)
+        return None if report is None else report.data.load.updated_ms
 
     async def _fresh(self, now_s: float) -> ClusterView:
         """The brokers with their promises, about a second old at most."""

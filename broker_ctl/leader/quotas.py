@@ -3,6 +3,9 @@
 Nodes and fields are Pulsar's. Only what changed is written, in batches under the leader's guard. A
 bundle that was never written goes at the next turn, so that a new leader knows which bundles have
 traffic even if this one ends soon.
+
+Bundles of which nobody left averages may have a resource quota: those are read here, and written
+where the Simple manager's rules are in use.
 """
 
 import asyncio
@@ -25,10 +28,12 @@ from broker_ctl.errors import (
 )
 from broker_ctl.leader.load_board import LoadBoard
 from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.resource_quotas import read_default_quota, read_quotas
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
 from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.records.load import BundleData, TimeAverageBrokerData
+from broker_ctl.store.records.simple import encode_quota
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +90,8 @@ class Quotas:
         self._board = board
         self._written = dict(found)
         self._existing = {paths.bundle_data(bundle) for bundle in found}
+        self._written_quotas: Mapping[str, bytes] = {}
+        self._has_default = False
         self._full_s = parts.clock.now_s()
 
     async def run(self) -> None:
@@ -94,6 +101,7 @@ class Quotas:
             Fenced: another leader was elected.
         """
         while True:
+            await self.look_for_quotas()
             interval_s = self._parts.rules().quota_interval_s
             await asyncio.sleep(min(_TURN_S, interval_s))
             now_s = self._parts.clock.now_s()
@@ -106,6 +114,19 @@ class Quotas:
                 continue
             if is_full:
                 self._full_s = now_s
+
+    async def look_for_quotas(self) -> None:
+        """What bundles begin with of which there are no averages."""
+        guessed, store = frozenset(self._board.guessed), self._parts.store
+        try:
+            quotas = await read_quotas(store, guessed) if guessed else {}
+            if self._board.simple is not None and not self._has_default:
+                self._board.simple.begin_with({}, await read_default_quota(store))
+                self._has_default = True
+        except StoreError as error:
+            log.info("resource quotas were not read: %s", error)
+            return
+        self._board.begin_with(guessed, quotas)
 
     async def write(self, *, is_full: bool) -> None:
         """Bundles that are new or no more; where ``is_full``, all that changed, and the brokers."""
@@ -127,6 +148,7 @@ class Quotas:
                 del self._written[bundle]
         if is_full:
             await self._write_brokers()
+            await self._write_quotas()
 
     async def _write_brokers(self) -> None:
         """One node a broker; those of brokers that left go."""
@@ -143,6 +165,24 @@ class Quotas:
         wishes += [_Wish(paths.broker_time_average(name), None) for name in known - reports.keys()]
         for start in range(0, len(wishes), _BATCH):
             await self._commit(wishes[start : start + _BATCH])
+
+    async def _write_quotas(self) -> None:
+        """As the Simple manager's leader does; they outlive their bundles, as they do there."""
+        if self._board.simple is None:
+            return
+        nodes = {
+            paths.resource_quota(bundle): encode_quota(quota)
+            for bundle, quota in self._board.simple.quotas.items()
+        }
+        nodes[paths.DEFAULT_RESOURCE_QUOTA] = encode_quota(self._board.simple.default)
+        wishes = [
+            _Wish(path, data)
+            for path, data in nodes.items()
+            if self._written_quotas.get(path) != data
+        ]
+        for start in range(0, len(wishes), _BATCH):
+            await self._commit(wishes[start : start + _BATCH])
+        self._written_quotas = nodes
 
     async def _commit(self, wishes: list[_Wish]) -> None:
         """All or none; what is in the way is found out one by one."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from broker_ctl.core.load import UsageWeights
 from broker_ctl.core.placement.policy import PlacementPolicy
-from broker_ctl.core.rules import Budgets, PlacementRules, SheddingRules, SplitRules
+from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.shedding.policy import SheddingPolicy
 
 
@@ -16,13 +16,16 @@ class LeaderRules:
     Attributes:
         shedding: None: nothing is shed (loadBalancerSheddingEnabled).
         splitting: None: nothing is split (loadBalancerAutoBundleSplitEnabled).
+        merging: None: nothing is merged (loadBalancerAutoBundleMergeEnabled).
         shedding_interval_s: from the end of one cycle to the start of the next
             (loadBalancerSheddingIntervalMinutes).
-        splitting_interval_s: loadBalancerSplitIntervalMinutes.
+        splitting_interval_s: of splits and of merges (loadBalancerSplitIntervalMinutes).
         quota_interval_s: how often averages are written
             (loadBalancerResourceQuotaUpdateIntervalMinutes).
         is_dry_run: decide and record, but move and split nothing (dryRun).
         weights: of the resources in a broker's usage.
+        average_sample_s: for so long a report is one sample of the averages; 0: each is one
+            (loadBalancerAverageSampleSeconds).
         settle_s: from the start of leading to the first cycle: time for reports to come in.
         reclaim_grace_s: as long only its former owner may take a bundle again
             (brokerReclaimGraceMillis).
@@ -37,10 +40,12 @@ class LeaderRules:
     placement: PlacementPolicy
     shedding: SheddingPolicy[Any] | None = None
     splitting: SplitRules | None = None
+    merging: MergeRules | None = None
     shedding_rules: SheddingRules = field(default_factory=SheddingRules)
     placement_rules: PlacementRules = field(default_factory=PlacementRules)
     budgets: Budgets = field(default_factory=Budgets)
     weights: UsageWeights = field(default_factory=UsageWeights)
+    average_sample_s: float = 0.0
     shedding_interval_s: float = 60.0
     splitting_interval_s: float = 60.0
     quota_interval_s: float = 15 * 60.0
@@ -52,3 +57,8 @@ class LeaderRules:
     unload_s: float = 60.0
     load_s: float = 30.0
     forget_s: float = 15 * 60.0
+
+    @property
+    def is_reshaping(self) -> bool:
+        """Whether rings are changed at all."""
+        return self.splitting is not None or self.merging is not None

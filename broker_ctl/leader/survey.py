@@ -2,18 +2,22 @@
 
 Reports say who owns what. Where they cannot (two brokers report a bundle, or none does, or we just
 gave it to somebody) the owner node is asked.
+
+A view of a large cluster takes its time, so the event loop gets a turn every few hundred bundles.
+Meanwhile reports come in and moves begin and end; each place that gives a turn says what may have
+changed under it.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from typing import Final, TypeVar
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import max_usage
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
-from broker_ctl.core.snapshot import snapshot
+from broker_ctl.core.snapshot import snapshot_steps
 from broker_ctl.core.view import BrokerView, BundleView, ClusterView, InFlight
 from broker_ctl.errors import CorruptRecord, NamespaceMissing, StoreError
 from broker_ctl.leader.bundle_memory import BundleMemory
@@ -23,6 +27,9 @@ from broker_ctl.leader.parts import LeaderParts
 log = logging.getLogger(__name__)
 
 _READS_AT_ONCE: Final = 256
+_ITEMS_A_TURN: Final = 256
+
+_Item = TypeVar("_Item")
 
 
 class Survey:
@@ -51,29 +58,26 @@ class Survey:
         """
         rules = self._parts.rules()
         self._board.forget_silent(rules.forget_s)
-        looked_at = await self._rings()
-        # While the rings were read, reports may have come in: what is in a namespace that was not
-        # looked at waits for the next view.
-        for parent, children in self._board.reconcile(looked_at).items():
-            self._memory.split(parent, children)
-        rings = {name: ring for name, ring in looked_at.items() if ring is not None}
+        rings = await self._rings()
+        # What ends while the view is taken counts as going on: who owns it may be told too early.
+        moves, splitting = self._moves(), set(self._memory.splitting)
         owners = await self._owners(rings)
+        bundles = await self._bundles(owners)
         now_s = self._parts.clock.now_s()
         self._memory.keep_only(self._board.loads)
-        self.latest = snapshot(
+        steps = snapshot_steps(
             epoch=self._epoch,
             taken_at_s=now_s,
             draw_seed=draw_seed,
             brokers=self._brokers(now_s),
-            bundles=[self._bundle(bundle, owner) for bundle, owner in owners.items()],
+            bundles=bundles,
             rings=rings.values(),
-            moves=[
-                InFlight(record.move.bundle, record.move.from_broker, record.move.to_broker)
-                for record in self._parts.moves.all
-            ],
-            splitting=self._memory.splitting,
+            moves=(moves | self._moves()).values(),
+            splitting=self._memory.splitting | splitting,
             settled=self._memory.settled(),
+            constraints=self._parts.constraints(),
         )
+        self.latest = await _joined(steps)
         self.latest_ms = self._parts.clock.wall_ms()
         return self.latest
 
@@ -87,9 +91,26 @@ class Survey:
                 max_usage(report.data.load.usage, rules.weights),
                 is_draining=peer.registration.is_draining,
                 age_s=now_s - report.received_s,
+                takes_persistent=report.data.persistent_topics,
+                takes_non_persistent=report.data.non_persistent_topics,
+                session_id=peer.session_id,
             )
             for broker_id, peer in self._parts.registry.peers.items()
             if (report := reports.get(broker_id)) is not None
+        ]
+
+    def _moves(self) -> dict[Bundle, InFlight]:
+        return {
+            record.move.bundle: InFlight(
+                record.move.bundle, record.move.from_broker, record.move.to_broker
+            )
+            for record in self._parts.moves.all
+        }
+
+    async def _bundles(self, owners: Mapping[Bundle, str | None]) -> list[BundleView]:
+        """With their averages; a report that comes in meanwhile makes those of some newer."""
+        return [
+            self._bundle(bundle, owner) async for bundle, owner in _in_turns(list(owners.items()))
         ]
 
     def _bundle(self, bundle: Bundle, owner: str | None) -> BundleView:
@@ -102,10 +123,30 @@ class Survey:
             last_split_s=remembered.split_s,
         )
 
-    async def _rings(self) -> Mapping[Namespace, Ring | None]:
-        """Of every namespace that was heard of; None where it is gone."""
+    async def _rings(self) -> Mapping[Namespace, Ring]:
+        """Of every namespace that was heard of; the board forgets what is in no ring.
+
+        While they are read, reports may come in: what is in a namespace that was not looked at
+        waits for the next view.
+        """
+        looked_at = await self._looked_at()
+        astray: dict[Namespace, Ring | None] = {}
+        async for bundle in _in_turns(list(self._board.loads)):
+            if bundle.namespace in looked_at:
+                ring = looked_at[bundle.namespace]
+                if ring is None or bundle not in ring:
+                    astray[bundle.namespace] = ring
+        if astray:
+            for parent, children in self._board.reconcile(astray).items():
+                self._memory.split(parent, children)
+        return {name: ring for name, ring in looked_at.items() if ring is not None}
+
+    async def _looked_at(self) -> Mapping[Namespace, Ring | None]:
+        """The ring of every namespace that was heard of; None where it is gone."""
         rings: dict[Namespace, Ring | None] = {}
-        for namespace in sorted({bundle.namespace for bundle in self._board.loads}):
+        names = {bundle.namespace async for bundle in _in_turns(list(self._board.loads))}
+        in_order = sorted(names, key=lambda name: (name.tenant, name.name))
+        async for namespace in _in_turns(in_order):
             try:
                 rings[namespace] = await self._parts.ring_of(namespace)
             except NamespaceMissing:
@@ -115,23 +156,49 @@ class Survey:
         return rings
 
     async def _owners(self, rings: Mapping[Namespace, Ring]) -> Mapping[Bundle, str | None]:
-        """Whose each known bundle is."""
-        reporters = self._board.reporters()
-        live = self._parts.registry.peers.keys()
+        """Whose each known bundle is.
+
+        Reports may be replaced meanwhile, brokers may go, bundles may be given away: who is said to
+        have a bundle is held against the report of that moment, so that what was gathered cannot
+        undo what is newer.
+        """
+        reporters = await self._reporters()
         owners: dict[Bundle, str | None] = {}
         doubtful: list[Bundle] = []
-        for bundle in self._board.loads:
+        async for bundle in _in_turns(list(self._board.loads)):
             ring = rings.get(bundle.namespace)
             if ring is None or bundle not in ring:
                 continue
-            said = [broker_id for broker_id in reporters.get(bundle, ()) if broker_id in live]
-            if len(said) == 1 and self._memory.of(bundle).given_to in {None, said[0]}:
-                owners[bundle] = said[0]
-                self._memory.reported(bundle, said[0])
+            said = reporters.get(bundle)
+            if (
+                said is not None
+                and self._is_reported(bundle, said)
+                and self._memory.of(bundle).given_to in {None, said}
+            ):
+                owners[bundle] = said
+                self._memory.reported(bundle, said)
             else:
                 doubtful.append(bundle)
         owners.update(await self._read_owners(doubtful))
         return owners
+
+    async def _reporters(self) -> Mapping[Bundle, str | None]:
+        """By bundle, the live broker that reports it; None where there are several."""
+        lines = [
+            (bundle, broker_id)
+            for broker_id, report in self._board.reports.items()
+            if self._parts.registry.peer(broker_id) is not None
+            for bundle in report.lines
+        ]
+        reporters: dict[Bundle, str | None] = {}
+        async for bundle, broker_id in _in_turns(lines):
+            reporters[bundle] = None if bundle in reporters else broker_id
+        return reporters
+
+    def _is_reported(self, bundle: Bundle, broker_id: str) -> bool:
+        report = self._board.reports.get(broker_id)
+        is_live = self._parts.registry.peer(broker_id) is not None
+        return is_live and report is not None and bundle in report.lines
 
     async def _read_owners(self, bundles: Sequence[Bundle]) -> Mapping[Bundle, str | None]:
         """By owner nodes; a bundle whose node does not decode is left out."""
@@ -140,7 +207,10 @@ class Survey:
         waiting = iter(bundles)
 
         async def work() -> None:
-            for bundle in waiting:
+            for number, bundle in enumerate(waiting, 1):
+                if number % _ITEMS_A_TURN == 0:
+                    # What the cache has is there at once: reading may wait for nothing.
+                    await asyncio.sleep(0)
                 try:
                     node = await self._parts.owner_of(bundle)
                 except CorruptRecord as error:
@@ -150,19 +220,37 @@ class Survey:
                     failures.append(error)
                     return
                 owners[bundle] = None if node is None else node.urls.broker_id
+                self._note(bundle, owners[bundle])
 
         async with asyncio.TaskGroup() as group:
             for number in range(min(_READS_AT_ONCE, len(bundles))):
                 group.create_task(work(), name=f"read owners {number}")
         if failures:
             raise failures[0]
-        self._note(owners)
         return owners
 
-    def _note(self, owners: Mapping[Bundle, str | None]) -> None:
-        for bundle, broker_id in owners.items():
-            if broker_id is None:
-                self._memory.free(bundle, self._board.last_reporter(bundle))
-            else:
-                self._memory.owned(bundle, broker_id)
-                self._board.note_owned(bundle)
+    def _note(self, bundle: Bundle, broker_id: str | None) -> None:
+        if broker_id is None:
+            self._memory.free(bundle, self._board.last_reporter(bundle))
+        else:
+            self._memory.owned(bundle, broker_id)
+            self._board.note_owned(bundle)
+
+
+async def _joined(steps: Generator[None, None, ClusterView]) -> ClusterView:
+    """The end of the steps: they have all that they need, nothing can change under them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            view: ClusterView = end.value
+            return view
+        await asyncio.sleep(0)
+
+
+async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[_Item]:
+    """One after another, with a turn for the event loop now and then."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _ITEMS_A_TURN == 0:
+            await asyncio.sleep(0)

@@ -23,6 +23,7 @@ from tests.support.waiting import eventually
 A, B, C = "a:8080", "b:8080", "c:8080"
 RING = Ring.even(NAMESPACE, 8)
 HOT = RING.bundles[0]
+HALVES = "range_equally_divide"
 BALANCING = replace(
     QUICK,
     shedding=ThresholdShedder(),
@@ -84,9 +85,9 @@ async def test_a_skewed_cluster_is_split_and_evened_out(
     await eventually(is_even)
     assert HOT not in {bundle for b in cluster.brokers.values() for bundle in b.serving}
     assert cluster.witness.faults == []
-    told = controller.overview()
-    assert told["splits"] >= 1
-    assert told["unloads"] >= 2
+    assert controller.overview()["splits"] >= 1
+    # Whoever serves a bundle does so before the leader has heard of it.
+    await eventually(lambda: controller.overview()["unloads"] >= 2)
 
 
 async def test_an_overview_is_plain_json_with_what_was_promised(
@@ -125,6 +126,12 @@ async def test_whoever_does_not_lead_answers_nothing(controller: Controller) -> 
         controller.explain(A)
     with pytest.raises(NoLeader):
         await controller.move(HOT, B)
+    with pytest.raises(NoLeader):
+        await controller.split(HOT, HALVES, (), is_unloading=False)
+    with pytest.raises(NoLeader):
+        await controller.merge(*RING.bundles[:2])
+    with pytest.raises(NoLeader):
+        await controller.special_bundle(NAMESPACE, "HOT")
 
 
 async def test_lookups_are_placed(
@@ -182,6 +189,107 @@ async def test_an_operator_who_goes_away_does_not_stop_the_move(
     asking.cancel()
     cut.resumed.set()
     await eventually(lambda: cluster.witness.servers_of(HOT) == [B])
+
+
+# Splits and merges.
+
+
+def decided(controller: Controller) -> list[tuple[str, str, str]]:
+    rows = controller.overview()["decisions"]
+    return [(row["kind"], row["reason"], row["result"]) for row in reversed(rows)]
+
+
+async def test_an_operator_splits_a_bundle_that_stays_or_goes_where_there_is_room(
+    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+) -> None:
+    for bundle in RING.bundles[:2]:
+        await cluster.brokers[A].acquire(bundle)
+    await lead(cluster, controller, tasks)
+    await controller.split(RING.bundles[1], HALVES, (), is_unloading=False)
+    assert len(cluster.brokers[A].serving) == 3
+    reply = await controller.split(HOT, HALVES, (), is_unloading=True)
+    children = [Bundle.parse(text) for text in reply["children"]]
+    assert children == list(HOT.cut((2**28,)))
+    # Both of 200 MB/s; what is left at A is 50 MB/s.
+    assert {await cluster.owner(child) for child in children} == {B, C}
+    assert decided(controller) == [
+        ("split", "admin", "done"),
+        ("split", "admin", "done"),
+        *[("transfer", "new_part", "done")] * 2,
+    ]
+    assert cluster.witness.faults == []
+
+
+async def test_an_unowned_bundle_is_placed_before_it_is_split(
+    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+) -> None:
+    await lead(cluster, controller, tasks)
+    reply = await controller.split(HOT, HALVES, (2**27,), is_unloading=False)
+    assert len(reply["children"]) == 2
+    assert decided(controller)[0] == ("assign", "admin", "done")
+    with pytest.raises(BundleGone):
+        await controller.split(HOT, HALVES, (), is_unloading=False)
+
+
+async def test_an_operator_finds_the_hottest_bundle_of_all_brokers(
+    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+) -> None:
+    await cluster.brokers[A].acquire(RING.bundles[5])
+    await cluster.brokers[B].acquire(HOT)
+    await lead(cluster, controller, tasks)
+
+    async def is_found() -> bool:
+        return await controller.special_bundle(NAMESPACE, "HOT") == HOT
+
+    await eventually(is_found)
+
+
+@pytest.mark.parametrize(
+    ("owners", "home"), [((A, A), A), ((A, B), A), ((B, None), B), ((None, C), C)]
+)
+async def test_an_operator_merges_neighbours_whoever_owns_them(
+    cluster: LeaderCluster,
+    controller: Controller,
+    tasks: TaskScope,
+    owners: tuple[str | None, str | None],
+    home: str,
+) -> None:
+    left, right = RING.bundles[2:4]
+    for broker_id, bundle in zip(owners, (left, right), strict=True):
+        if broker_id is not None:
+            await cluster.brokers[broker_id].acquire(bundle)
+    await lead(cluster, controller, tasks)
+    whole = left.joined(right)
+    assert await controller.merge(left, right) == {"bundle": str(whole), "owner": home}
+    assert cluster.witness.servers_of(whole) == [home]
+    assert decided(controller)[-1] == ("merge", "admin", "done")
+    assert cluster.witness.faults == []
+    with pytest.raises(BundleGone):
+        await controller.merge(left, right)
+
+
+async def test_an_operator_merges_what_nobody_owns(
+    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+) -> None:
+    await lead(cluster, controller, tasks)
+    left, right = RING.bundles[2:4]
+    reply = await controller.merge(left, right)
+    assert cluster.witness.servers_of(left.joined(right)) == [reply["owner"]]
+
+
+async def test_an_operator_is_told_why_nothing_was_merged(
+    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+) -> None:
+    left, right = RING.bundles[2:4]
+    await cluster.brokers[A].acquire(left)
+    await cluster.brokers[B].acquire(right)
+    await lead(cluster, controller, tasks)
+    with pytest.raises(InvalidName, match="does not begin where"):
+        await controller.merge(right, left)
+    cluster.peers.refusals[A, "prepare"].append(PeerRefused("Draining", "on its way down"))
+    with pytest.raises(PeerRefused, match="on its way down"):
+        await controller.merge(left, right)
+    assert cluster.witness.servers_of(right) == [B]
 
 
 async def test_a_subject_is_explained_with_its_decisions(

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Split, Transfer
+from broker_ctl.core.decisions import Reason, Split, Transfer
 from broker_ctl.core.load import BundleStats
 from broker_ctl.core.namespace import Ring
-from broker_ctl.core.rules import SplitRules
+from broker_ctl.core.rules import MergeRules, SplitRules
 from broker_ctl.core.shedding.threshold import ThresholdShedder
 from broker_ctl.leader.cycle import Cycle
 from broker_ctl.leader.leading import Leading
@@ -21,9 +21,8 @@ from tests.support.waiting import eventually
 A, B, C = "a:8080", "b:8080", "c:8080"
 RING = Ring.even(NAMESPACE, 8)
 CROWDED = RING.bundles[3]
-BALANCING = replace(
-    QUICK, shedding=ThresholdShedder(), splitting=SplitRules(max_bandwidth_bytes=0, max_msg_rate=0)
-)
+SPLITTING = SplitRules(max_bandwidth_bytes=0, max_msg_rate=0, is_unloading=False)
+BALANCING = replace(QUICK, shedding=ThresholdShedder(), splitting=SPLITTING)
 
 
 def skewed(bundle: Bundle) -> BundleStats:
@@ -156,3 +155,119 @@ async def test_nothing_is_shed_while_shedding_is_off(
     cluster.rules = replace(cluster.rules, shedding=None)
     plan = await cycle.once(cluster.rules)
     assert {type(decision) for decision in plan.decisions} == {Split}
+
+
+# Splits that go on, and merges.
+
+
+def kinds_and_reasons(cluster: LeaderCluster) -> list[tuple[str, str, str]]:
+    return [
+        (entry.decision.kind, entry.decision.reason.value, entry.outcome.result)
+        for entry in reversed(cluster.journal.recent(50))
+    ]
+
+
+async def test_what_comes_of_a_split_moves_where_there_is_more_room(
+    cluster: LeaderCluster, cycle: Cycle
+) -> None:
+    unloading = replace(SPLITTING, is_unloading=True)
+    rules = replace(cluster.rules, shedding=None, splitting=unloading)
+    cluster.rules = rules
+    await cycle.once(rules)
+    assert kinds_and_reasons(cluster) == [
+        ("split", "topics", "done"),
+        *[("transfer", "new_part", "done")] * 2,
+    ]
+    assert not any(b.overlaps(CROWDED) for b in cluster.brokers[A].serving)
+    assert cluster.witness.faults == []
+    assert await cluster.record_count() == 0
+
+
+async def test_what_may_not_move_stays_and_the_journal_says_why(
+    cluster: LeaderCluster, cycle: Cycle
+) -> None:
+    unloading = replace(SPLITTING, is_unloading=True)
+    cluster.rules = replace(
+        cluster.rules,
+        shedding=None,
+        splitting=unloading,
+        budgets=replace(cluster.rules.budgets, max_moves=0),
+    )
+    await cycle.once(cluster.rules)
+    assert kinds_and_reasons(cluster) == [
+        ("split", "topics", "done"),
+        *[("skip", "budget_cluster", "skipped")] * 2,
+    ]
+    assert sum(b.overlaps(CROWDED) for b in cluster.brokers[A].serving) == 2
+
+
+async def test_a_bundle_is_split_once_it_was_above_its_limit_often_enough(
+    cluster: LeaderCluster, cycle: Cycle
+) -> None:
+    waiting = replace(SPLITTING, hit_count=2)
+    cluster.rules = replace(cluster.rules, shedding=None, splitting=waiting)
+    for count in (1, 2):
+        await cycle.once(cluster.rules)
+        (entry,) = cluster.journal.recent(5)
+        assert entry.decision.reason is Reason.HIT_COUNT
+        assert entry.decision.detail.startswith(f"above a limit in {count} of 3 rounds in a row;")
+    await cycle.once(cluster.rules)
+    assert kinds_and_reasons(cluster)[-1] == ("split", "topics", "done")
+
+
+MERGING = MergeRules(hit_count=1, min_bundles=7, cool_down_s=0.0)
+
+
+def idle(_: Bundle) -> BundleStats:
+    return BundleStats(topics=1)
+
+
+@pytest.fixture
+async def idle_cluster() -> AsyncIterator[LeaderCluster]:
+    async with running_cluster(A, B, traffic=idle) as running:
+        await running.create_namespace(8)
+        running.rules = replace(QUICK, merging=MERGING)
+        yield running
+
+
+async def test_cold_neighbours_of_one_owner_are_merged_and_no_more_than_may_be(
+    idle_cluster: LeaderCluster,
+) -> None:
+    cluster = idle_cluster
+    for bundle in RING.bundles[:4]:
+        await cluster.brokers[A].acquire(bundle)
+    async with cluster.leading(B) as leading:
+        await cluster.synced(leading)
+        cycle = Cycle(leading, Steadiness(leading.parts.store, leading.parts.clock))
+        for _ in range(3):
+            await cycle.once(cluster.rules)
+            await cluster.synced(leading)
+    whole = RING.bundles[0].joined(RING.bundles[1])
+    assert set(cluster.brokers[A].serving) == {whole, *RING.bundles[2:4]}
+    counts = cluster.journal.counts()
+    assert counts["merge", "cold", "done"] == 1
+    # At first of all, and in the end of the pair that the new bundle makes with the next.
+    assert counts["skip", "hit_count", "skipped"] == 2
+    assert counts["skip", "min_bundles", "skipped"] == 2
+    assert cluster.witness.faults == []
+
+
+async def test_cold_neighbours_of_two_owners_first_come_together(
+    idle_cluster: LeaderCluster,
+) -> None:
+    cluster = idle_cluster
+    for broker_id, bundle in zip((A, B), RING.bundles, strict=False):
+        await cluster.brokers[broker_id].acquire(bundle)
+    async with cluster.leading(B) as leading:
+        cycle = Cycle(leading, Steadiness(leading.parts.store, leading.parts.clock))
+        for _ in range(4):
+            await cluster.synced(leading)
+            await cycle.once(cluster.rules)
+    whole = RING.bundles[0].joined(RING.bundles[1])
+    assert await cluster.owner(whole) in {A, B}
+    assert kinds_and_reasons(cluster)[:3] == [
+        ("skip", "hit_count", "skipped"),
+        ("transfer", "cold", "done"),
+        ("merge", "cold", "done"),
+    ]
+    assert cluster.witness.faults == []

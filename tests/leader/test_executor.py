@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Action, Assign, Reason, Split, Transfer
+from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Split, Transfer
 from broker_ctl.core.footprint import Footprint
 from broker_ctl.errors import AuthorityLost, Fenced, NotOwner, PeerError, PeerRefused
 from broker_ctl.tasks import TaskScope
@@ -335,6 +335,73 @@ async def test_a_split_that_the_owner_refuses_is_written_down(
             await leading.executor.carry_out(split)
     assert results(cluster) == ["failed"]
     await assert_settled(cluster, bundle, A)
+
+
+@pytest.fixture
+async def pair(cluster: LeaderCluster, bundle: Bundle) -> Merge:
+    """Both are A's."""
+    right = (await read_ring(cluster.brokers[A].store, NAMESPACE)).bundles[1]
+    await cluster.brokers[A].acquire(right)
+    return Merge(bundle, right, A, Reason.COLD, "why")
+
+
+async def test_a_merge_is_ordered_from_the_owner(cluster: LeaderCluster, pair: Merge) -> None:
+    whole = pair.left.joined(pair.right)
+    async with cluster.leading(B) as leading:
+        done = await leading.executor.perform([pair])
+        assert [reply["bundle"] for reply in done.values()] == [str(whole)]
+        assert leading.memory.splitting == set()
+        # So it is neither split nor merged again at once.
+        assert leading.memory.of(whole).split_s is not None
+    assert results(cluster) == ["done"]
+    await assert_settled(cluster, whole, A)
+
+
+async def test_while_a_merge_is_not_answered_nothing_is_planned_with_either(
+    cluster: LeaderCluster, pair: Merge
+) -> None:
+    cut = cluster.peers.cut_at("join", BEFORE)
+    async with cluster.leading(B) as leading, TaskScope("test") as tasks:
+        work = tasks.start(leading.executor.perform([pair]), "merge", is_joined=True)
+        await cut.reached.wait()
+        assert leading.memory.splitting == set(pair.bundles)
+        cut.resumed.set()
+        await work
+        assert leading.memory.splitting == set()
+
+
+@pytest.mark.parametrize("phase", [BEFORE, AFTER])
+async def test_wherever_the_leader_is_killed_a_merge_is_done_or_it_is_not(
+    cluster: LeaderCluster, pair: Merge, phase: str
+) -> None:
+    cut = cluster.peers.cut_at("join", phase)
+    async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
+        tasks.start(first.executor.perform([pair]), "merge")
+        await cut.reached.wait()
+    cluster.peers.heal()
+    async with cluster.leading(C) as second:
+        await second.executor.adopt()
+    left = {pair.left.joined(pair.right)} if phase == AFTER else set(pair.bundles)
+    assert set(cluster.brokers[A].serving) == left
+    assert cluster.witness.faults == []
+
+
+async def test_an_old_leader_merges_nothing_any_more(cluster: LeaderCluster, pair: Merge) -> None:
+    async with cluster.leading(B) as old:
+        await cluster.elect(C)
+        with pytest.raises(PeerRefused):
+            await old.executor.carry_out(pair)
+    assert results(cluster) == ["failed"]
+    assert set(cluster.brokers[A].serving) == set(pair.bundles)
+
+
+async def test_a_merge_of_what_has_moved_is_refused(cluster: LeaderCluster, pair: Merge) -> None:
+    async with cluster.leading(B) as leading:
+        await leading.executor.perform([transfer(pair.right)])
+        with pytest.raises(PeerError, match="not served"):
+            await leading.executor.carry_out(pair)
+    assert results(cluster) == ["done", "failed"]
+    assert cluster.witness.faults == []
 
 
 async def test_an_assignment_is_taken_only_at_the_newest_epoch(cluster: LeaderCluster) -> None:

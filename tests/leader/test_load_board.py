@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.core.load import BundleLoad, BundleStats
+from broker_ctl.core.load import BundleLoad, BundleStats, ResourceQuota
 from broker_ctl.core.namespace import Ring
 from broker_ctl.leader.load_board import LoadBoard
 from broker_ctl.store import paths
+from broker_ctl.store.records.simple import LoadReport
 from tests.support.in_memory_broker import InMemoryBroker, even_traffic
 from tests.support.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
 from tests.support.manual_clock import ManualClock
@@ -66,7 +67,6 @@ async def test_a_report_is_folded_once_whatever_else_changes(
     for updated_ms in range(20, 25):
         await report(b, updated_ms, **lines(second=5.0))
         await heard(board, B, updated_ms)
-    board.fold()
     assert board.load_of(FIRST).short.samples == 1
     assert board.load_of(SECOND).short.samples == 5
     await report(a, 11, **lines(first=200.0))
@@ -126,15 +126,18 @@ async def test_the_age_of_a_report_counts_from_its_arrival_whatever_its_writer_t
     assert board.reports[A].received_s == 5_000.0
 
 
-async def test_averages_of_an_earlier_leader_are_kept_until_measured(
+async def test_a_report_goes_on_from_the_averages_of_an_earlier_leader(
     cluster: LeaderCluster, board: LoadBoard
 ) -> None:
     await report(cluster.brokers[A], 10, **lines(first=100.0))
     await heard(board, A, 10)
     old = BundleLoad.unseen().fold(BundleStats(msg_throughput_in=7.0))
     board.seed({FIRST: old, SECOND: old})
-    assert board.load_of(FIRST).short.throughput == pytest.approx(100.0)
+    assert board.load_of(FIRST) == old.fold(even_traffic(100.0))
     assert board.load_of(SECOND) == old
+    # What began with a guess is known by now: who seeds it again changes nothing.
+    board.seed({FIRST: old})
+    assert board.load_of(FIRST).short.samples == 2
 
 
 async def test_what_nobody_owns_or_reports_is_forgotten_after_a_while(
@@ -177,3 +180,48 @@ async def test_a_namespace_that_was_not_looked_at_is_left_alone(board: LoadBoard
 
 def _load() -> BundleLoad:
     return BundleLoad.unseen().fold(even_traffic(1.0))
+
+
+async def test_by_time_a_broker_that_reports_often_weighs_no_more(
+    cluster: LeaderCluster, clock: ManualClock
+) -> None:
+    board = LoadBoard(cluster.brokers[B].store, clock, sample_s=lambda: 60.0)
+    await board.start()
+    await report(cluster.brokers[A], 10, **lines(first=100.0))
+    await heard(board, A, 10)
+    for number in range(1, 13):
+        clock.time_s += 5.0
+        await report(cluster.brokers[A], 10 + number, **lines(first=200.0))
+        await heard(board, A, 10 + number)
+    # One minute of 100 and one of 200, however many reports said so.
+    assert board.load_of(FIRST).short.throughput == pytest.approx(150.0)
+    assert board.load_of(FIRST).long.samples == pytest.approx(2.0)
+    await board.close()
+
+
+async def test_a_quota_comes_before_the_defaults_and_after_averages(
+    cluster: LeaderCluster, board: LoadBoard
+) -> None:
+    await report(cluster.brokers[A], 10, **lines(first=100.0, second=100.0, third=100.0))
+    await heard(board, A, 10)
+    assert board.guessed == {FIRST, SECOND, THIRD}
+    board.seed({THIRD: _load()})
+    quota = ResourceQuota(1.0, 1.0, 500.0, 500.0, 1.0)
+    board.begin_with({FIRST, SECOND}, {FIRST: quota, THIRD: quota, FOURTH: quota})
+    # Ample history: a first sample of 100 after ten of 1000.
+    assert board.load_of(FIRST).short.throughput == pytest.approx(910.0)
+    assert board.load_of(SECOND).short.throughput == pytest.approx(100.0)
+    assert board.load_of(THIRD) == _load().fold(even_traffic(100.0))
+    assert FOURTH not in board.loads
+    assert board.guessed == set()
+
+
+async def test_a_report_of_the_simple_manager_counts_as_well(
+    cluster: LeaderCluster, board: LoadBoard
+) -> None:
+    broker = cluster.brokers[A]
+    load = replace(broker.report().load, bundles={str(FIRST): even_traffic(100.0)}, updated_ms=10)
+    await broker.registry.publish(LoadReport(broker.urls, load).encode())
+    await heard(board, A, 10)
+    assert board.load_of(FIRST).short.throughput == pytest.approx(100.0)
+    assert board.reports[A].data.load_manager.endswith("SimpleLoadManagerImpl")

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from broker_ctl.core.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import AuthorityLost, NoBroker
 from broker_ctl.leader.leading import Leading
+from broker_ctl.store import paths
 from tests.support.leader_cluster import LeaderCluster, running_cluster
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually
@@ -172,3 +174,86 @@ async def test_without_authority_nothing_is_promised(
     cluster.has_authority = False
     with pytest.raises(AuthorityLost):
         await leading.placements.place(ring.bundles[0])
+
+
+async def test_a_restarted_broker_has_promised_nothing(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    """It is there under the same id, but what was promised was promised by its former life."""
+    promised = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:9]}
+    bundle = next(bundle for bundle, chosen in promised.items() if chosen == B)
+    session_id = leading.placements.reserved[bundle].session_id
+    await cluster.kill(B)
+    await eventually(lambda: B not in leading.parts.registry.peers)
+    await cluster.add(B)
+    await eventually(lambda: B in leading.parts.registry.peers)
+    # The view still has the former life: nothing is promised to it.
+    again = {(await leading.placements.place(b)).broker_id for b in [bundle, *ring.bundles[9:19]]}
+    assert again == {A, C}
+    await cluster.synced(leading)
+    clock.time_s += 60.0
+    chosen = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[20:50]}
+    assert B in chosen.values()
+    renewed = next(bundle for bundle, broker_id in chosen.items() if broker_id == B)
+    assert leading.placements.reserved[renewed].session_id != session_id
+
+
+async def test_an_old_report_that_has_the_bundle_fulfils_no_promise(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    """A broker that gave a bundle up has it in its report until the next one."""
+    bundle = ring.bundles[0]
+    await cluster.brokers[A].acquire(bundle)
+    await cluster.synced(leading)
+    await cluster.brokers[A].store.delete(paths.ownership(bundle))
+    cluster.witness.ends(A, bundle)
+    for broker_id in (B, C):
+        await cluster.brokers[broker_id].registry.announce_drain()
+    await eventually(lambda: not leading.parts.can_receive(B) and not leading.parts.can_receive(C))
+    assert (await leading.placements.place(bundle)).broker_id == A
+    assert bundle in leading.board.reports[A].lines
+    until_s = leading.placements.reserved[bundle].until_s
+    clock.time_s += 5.0
+    await leading.placements.place(bundle)
+    assert leading.placements.reserved[bundle].until_s == until_s
+    await cluster.brokers[A].publish()
+    await eventually(lambda: bundle not in leading.board.reports[A].lines)
+    await leading.placements.place(bundle)
+    assert leading.placements.reserved[bundle].until_s == until_s
+
+
+async def test_a_promise_is_made_only_where_the_policies_let_the_bundle_live(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    policy = IsolationPolicy("gold", (".*/.*",), ("b",), ("c",))
+    parts = replace(cluster.parts(A), constraints=lambda: Constraints((policy,)))
+    leading = Leading.of(parts, await cluster.elect(A))
+    await leading.board.start()
+    await cluster.synced(leading)
+    chosen = {(await leading.placements.place(bundle)).broker_id for bundle in ring.bundles[:9]}
+    assert chosen == {B}
+    await cluster.kill(B)
+    await eventually(lambda: B not in leading.parts.registry.peers)
+    # The view still has it: the secondary takes over all the same, and at once.
+    assert (await leading.placements.place(ring.bundles[0])).broker_id == C
+    await cluster.kill(C)
+    await eventually(lambda: C not in leading.parts.registry.peers)
+    with pytest.raises(NoBroker, match="neither primary nor secondary of policy gold"):
+        await leading.placements.place(ring.bundles[1])
+    await leading.board.close()
+
+
+async def test_a_policy_that_is_set_later_voids_the_promises_made_before(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    now = NO_CONSTRAINTS
+    parts = replace(cluster.parts(A), constraints=lambda: now)
+    leading = Leading.of(parts, await cluster.elect(A))
+    await leading.board.start()
+    await cluster.synced(leading)
+    bundles = ring.bundles[:9]
+    assert {(await leading.placements.place(bundle)).broker_id for bundle in bundles} == {A, B, C}
+    # The clock stands still: neither the view nor the promises are old.
+    now = Constraints((IsolationPolicy("gold", (".*/.*",), ("b",)),))
+    assert {(await leading.placements.place(bundle)).broker_id for bundle in bundles} == {B}
+    await leading.board.close()

@@ -1,17 +1,24 @@
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 
 import pytest
 
 from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.load import BrokerLoad, BundleStats
+from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.survey import Survey
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
 from tests.support.leader_cluster import LeaderCluster, running_cluster
 from tests.support.waiting import eventually
 
 A, B = "a:8080", "b:8080"
+LARGE = Namespace("public", "large")
 
 
 @pytest.fixture
@@ -134,3 +141,107 @@ async def test_an_owner_node_that_nobody_can_read_keeps_its_bundle_out(
     await cluster.brokers[A].store.set(paths.ownership(torn), b"{}")
     view = await leading.survey.take()
     assert torn not in view.bundles
+
+
+async def test_constraints_are_those_of_the_moment(
+    cluster: LeaderCluster, leading: Leading
+) -> None:
+    assert (await leading.survey.take()).constraints is NO_CONSTRAINTS
+    policies = Constraints(domain_of={A: "rack-1"})
+    parts = replace(leading.parts, constraints=lambda: policies)
+    survey = Survey(parts, leading.leadership.epoch, leading.board, leading.memory)
+    assert (await survey.take()).constraints is policies
+
+
+async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
+    cluster: LeaderCluster, leading: Leading
+) -> None:
+    told = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
+    newer = replace(
+        told,
+        load=replace(told.load, version="4.1", updated_ms=told.load.updated_ms + 1_000_000),
+        persistent_topics=False,
+    )
+    await cluster.brokers[B].registry.publish(newer.encode())
+    await eventually(lambda: leading.board.reports[B].data.load.version == "4.1")
+    seen = (await leading.survey.take()).brokers
+    assert (seen[B].takes_persistent, seen[B].takes_non_persistent) == (False, True)
+    assert (seen[A].takes_persistent, seen[B].load.version) == (True, "4.1")
+    peers = leading.parts.registry.peers
+    assert {b: broker.session_id for b, broker in seen.items()} == {
+        broker_id: peer.session_id for broker_id, peer in peers.items()
+    }
+    assert seen[A].session_id != seen[B].session_id
+
+
+async def test_a_move_that_ends_while_the_view_is_taken_counts_as_going_on(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    """Who owns its bundle may have been told before it ended."""
+    moved, record = ring.bundles[0], leading.memory
+    record.splitting.add(moved)
+
+    async def ends_meanwhile(bundle: Bundle) -> None:
+        record.splitting.discard(moved)
+
+    leading.memory.given(ring.bundles[2], "nobody")
+    parts = replace(leading.parts, owner_of=ends_meanwhile)
+    survey = Survey(parts, leading.leadership.epoch, leading.board, leading.memory)
+    view = await survey.take()
+    assert moved not in record.splitting
+    assert view.is_busy(moved)
+
+
+async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
+    cluster: LeaderCluster, leading: Leading
+) -> None:
+    """A heartbeat must not wait for ten thousand bundles."""
+    ring = Ring.even(LARGE, 2000)
+    lines = {str(bundle): BundleStats(msg_rate_in=1.0) for bundle in ring.bundles}
+    told = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
+    load = replace(told.load, bundles=lines, updated_ms=told.load.updated_ms + 1_000_000)
+    await cluster.brokers[B].registry.publish(replace(told, load=load).encode())
+    await eventually(lambda: len(leading.board.loads) > len(lines))
+    ring_of = leading.parts.ring_of
+
+    async def rings(namespace: Namespace) -> Ring:
+        return ring if namespace == LARGE else await ring_of(namespace)
+
+    parts = replace(leading.parts, ring_of=rings)
+    survey = Survey(parts, leading.leadership.epoch, leading.board, leading.memory)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        counting = group.create_task(count(), name="count turns")
+        view = await survey.take()
+        counting.cancel()
+    assert len([bundle for bundle in view.bundles if bundle.namespace == LARGE]) == 2000
+    # Five passes over the bundles, 256 of them a turn.
+    assert turns >= 5 * 2000 // 256
+
+
+async def test_a_report_that_is_replaced_while_a_view_is_taken_is_no_proof(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    """Else the view, and what is remembered, would say that A has what it gave up."""
+    moved, survey = ring.bundles[0], leading.survey
+    gathered = survey._reporters
+
+    async def gathered_too_early() -> Mapping[Bundle, str | None]:
+        reporters = await gathered()
+        await cluster.brokers[A].store.delete(paths.ownership(moved))
+        cluster.witness.ends(A, moved)
+        await cluster.brokers[A].publish()
+        await eventually(lambda: moved not in leading.board.reports[A].lines)
+        return reporters
+
+    survey._reporters = gathered_too_early  # type: ignore[method-assign]  # the race, made certain
+    view = await survey.take()
+    assert view.bundles[moved].owner is None
+    assert leading.memory.of(moved).free_since_s is not None

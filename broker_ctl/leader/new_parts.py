@@ -1,0 +1,53 @@
+"""What comes of a split may go elsewhere at once (loadBalancerAutoUnloadSplitBundlesEnabled).
+
+Pulsar unloads all children and leaves it to the next lookups where they land, which may be where
+they were. Here they are proposed for a move like any other bundle: placement says who receives
+them, the budgets how many, and one that would gain nothing, or may live nowhere else, stays.
+"""
+
+from collections.abc import Collection, Mapping
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Action, Reason, Split, Unload
+from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.planning import planned
+from broker_ctl.ports import Outcome, Reply
+from broker_ctl.store import paths
+
+_WHY = "a split has just made it"
+
+
+def parts_of(done: Mapping[Action, Reply]) -> list[Bundle]:
+    """The children of all splits that were carried out."""
+    return [
+        Bundle.parse(text)
+        for decision, reply in done.items()
+        if isinstance(decision, Split)
+        for text in reply["children"]
+    ]
+
+
+async def spread_parts(leading: Leading, parts: Collection[Bundle], draw_seed: int = 0) -> None:
+    """Move those for which another broker is the better place; a failed move is written down.
+
+    Raises:
+        StoreError: the view could not be taken.
+        InvariantBroken: the plan would break a safety sentence; nothing of it is done.
+        ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
+    """
+    if not parts:
+        return
+    # Our copy of the rings may be behind the owner that has just changed them.
+    for namespace in sorted({part.namespace for part in parts}):
+        await leading.parts.store.sync(paths.local_policies(namespace))
+    view = await leading.survey.take(draw_seed)
+    seen = (view.bundles.get(part) for part in sorted(parts))
+    proposals = [
+        Unload(one.bundle, one.owner, Reason.NEW_PART, _WHY)
+        for one in seen
+        if one is not None and one.owner is not None
+    ]
+    plan = planned(view, proposals, leading.parts.rules())
+    for skip in plan.skipped:
+        leading.outcomes.record(skip, Outcome("skipped"))
+    await leading.executor.perform(plan.decisions)

@@ -1,0 +1,63 @@
+"""What leading has come to, counted: of one leading, or of all leadings of a process together."""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+_NEWEST: Final = 1024
+
+
+class PlacementResult(StrEnum):
+    """What came of a question for a receiver, in Pulsar's words.
+
+    ``SUCCESS``: one was chosen. ``EMPTY``: nobody could receive. ``SKIP``: the promise that was
+    made before still stands.
+    """
+
+    SUCCESS = "Success"
+    EMPTY = "Empty"
+    SKIP = "Skip"
+
+
+class PlacementLog:
+    """Counts and times the placements of one leading."""
+
+    def __init__(self) -> None:
+        self.results: Counter[PlacementResult] = Counter()
+        self._newest_s: deque[float] = deque(maxlen=_NEWEST)
+
+    def note(self, result: PlacementResult, took_s: float) -> None:
+        """One was answered."""
+        self.results[result] += 1
+        self._newest_s.append(took_s)
+
+    @property
+    def newest_s(self) -> tuple[float, ...]:
+        """How long the newest took, the last one last."""
+        return tuple(self._newest_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """An immutable value to export.
+
+    Attributes:
+        corrupt_reports: load reports that did not decode.
+        relieved_brokers: brokers that bundles were moved away from, each once a cycle.
+        placements: questions for a receiver, by what came of them.
+        placement_s: how long the newest of them took.
+    """
+
+    corrupt_reports: int = 0
+    relieved_brokers: int = 0
+    placements: Counter[PlacementResult] = field(default_factory=Counter)
+    placement_s: tuple[float, ...] = ()
+
+    def __add__(self, later: "Tally") -> "Tally":
+        return Tally(
+            self.corrupt_reports + later.corrupt_reports,
+            self.relieved_brokers + later.relieved_brokers,
+            self.placements + later.placements,
+            (*self.placement_s, *later.placement_s)[-_NEWEST:],
+        )
