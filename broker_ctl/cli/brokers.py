@@ -1,26 +1,51 @@
-"""``broker-ctl brokers``: who is there."""
+"""``broker-ctl brokers``: who is there, and what one of them carries."""
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.tables import echo_json, print_table
+from broker_ctl.cli.tables import echo_json, print_facts, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
 
 _BROKERS: Final = "/admin/v2/brokers"
+_STATISTICS: Final = "/admin/v2/broker-stats"
 _EXAMPLES: Final = """\b
 Examples:
   broker-ctl brokers list
   broker-ctl brokers list --output json
+  broker-ctl brokers load-report --url http://broker-2:8080
+  broker-ctl brokers topics --url http://broker-2:8080
+  broker-ctl brokers topics --namespace shop/orders --limit 500 --output json
 """
+# Of a load report, what there is one of for each bundle: the JSON output has it.
+_PER_BUNDLE: Final = ("lastStats", "bundleStats", "bundles")
+_TOPIC_COLUMNS: Final = (
+    "topic",
+    "bundle",
+    "producers",
+    "consumers",
+    "msg/s in",
+    "msg/s out",
+    "bytes/s in",
+    "bytes/s out",
+)
+_TOPIC_FIELDS: Final = (
+    "producerCount",
+    "consumerCount",
+    "msgRateIn",
+    "msgRateOut",
+    "msgThroughputIn",
+    "msgThroughputOut",
+)
 
 
-@click.group(short_help="List the live brokers.", epilog=_EXAMPLES)
+@click.group(short_help="List the live brokers; show what one carries.", epilog=_EXAMPLES)
 def command() -> None:
-    """Show who is there."""
+    """Show who is there, and what one of them carries."""
 
 
 @command.command(name="list", epilog=_EXAMPLES)
@@ -44,3 +69,48 @@ async def _rows(client: "Client") -> list[dict[str, Any]]:
         leader_id = None
     ids = await client.get(_BROKERS)
     return [{"broker": broker_id, "leads": broker_id == leader_id} for broker_id in ids]
+
+
+@command.command(name="load-report", epilog=_EXAMPLES)
+@daemon_options
+def load_report(target: Target) -> None:
+    """Show the load report of the broker at --url, as it would be written now."""
+    report = target.run(lambda client: client.get(f"{_STATISTICS}/load-report"))
+    if target.is_json:
+        echo_json(report)
+    else:
+        print_facts("", {name: part for name, part in report.items() if name not in _PER_BUNDLE})
+
+
+@command.command(epilog=_EXAMPLES)
+@click.option("--namespace", metavar="TENANT/NAMESPACE", help="Only topics of this one.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=10_000,
+    show_default=True,
+    help="Show so many topics at most, in the order of bundles and names.",
+)
+@daemon_options
+def topics(target: Target, *, namespace: str | None, limit: int) -> None:
+    """Show the traffic of each topic that the broker at --url serves.
+
+    Where there are more topics than --limit, a line on stderr says so.
+    """
+    query = {"limit": str(limit)} | ({} if namespace is None else {"namespace": namespace})
+    reply = target.run(lambda client: client.request("GET", f"{_STATISTICS}/topics", query))
+    found = reply.json()
+    if target.is_json:
+        echo_json(found)
+    else:
+        print_table("", _TOPIC_COLUMNS, _topic_rows(found))
+    if "X-Broker-Ctl-Cut-At" in reply.headers:
+        click.echo(f"there may be more than these {limit}: see --limit and --namespace", err=True)
+
+
+def _topic_rows(found: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    for namespace, bundles in found.items():
+        for span, domains in bundles.items():
+            for lines in domains.values():
+                for name, line in lines.items():
+                    yield name, f"{namespace}/{span}", *(line[field] for field in _TOPIC_FIELDS)

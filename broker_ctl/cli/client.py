@@ -15,9 +15,10 @@ MAX_REDIRECTS: Final = 20
 # A move takes as long as the source needs to close its topics.
 _TIMEOUT_S: Final = 120.0
 _MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
+_FORBIDDEN: Final = 403
 _ADVICE: Final = {
     401: "the daemon wants a token: use --token-file",
-    403: "the token's role must be in superUserRoles",
+    _FORBIDDEN: "the token's role must be in superUserRoles",
     503: "ask again in a moment",
 }
 
@@ -90,7 +91,7 @@ def _accepted(method: str, path: str, reply: HttpReply) -> HttpReply:
     if reply.status < 400:
         return reply
     reason = _reason(reply)
-    advice = _ADVICE.get(reply.status)
+    advice = _advice(reply)
     raise HttpError(f"{method} {path}: {reason}" + (f"; {advice}" if advice else ""))
 
 
@@ -101,6 +102,18 @@ def _reason(reply: HttpReply) -> str:
         return f"status {reply.status}; is this a broker-ctl daemon?"
     reason = body.get("reason") if isinstance(body, dict) else None
     return f"{reason} ({reply.status})" if reason else f"status {reply.status}"
+
+
+def _advice(reply: HttpReply) -> str | None:
+    """What to do; another role does not help where a write is refused for another reason."""
+    if reply.status == _FORBIDDEN:
+        try:
+            body = reply.json()
+        except HttpError:
+            return None
+        if not (isinstance(body, dict) and body.get("error") == "Forbidden"):
+            return None
+    return _ADVICE.get(reply.status)
 
 
 def namespace_path(namespace: Namespace) -> str:

@@ -11,17 +11,23 @@ from broker_ctl.errors import BrokerCtlError
 # Verb -> where its command is. A module is imported when its verb, or a list of verbs, is asked
 # for; it imports the floors below only when its command runs, so that --help stays quick.
 VERBS: Final = {
+    "anti-affinity": "broker_ctl.cli.anti_affinity:command",
     "brokers": "broker_ctl.cli.brokers:command",
     "bundles": "broker_ctl.cli.bundles:command",
     "config": "broker_ctl.cli.config:command",
+    "configuration": "broker_ctl.cli.configuration:command",
     "dataplane": "broker_ctl.cli.dataplane:command",
     "explain": "broker_ctl.cli.explain:command",
+    "failure-domains": "broker_ctl.cli.failure_domains:command",
+    "isolation-policies": "broker_ctl.cli.isolation_policies:command",
     "leader": "broker_ctl.cli.leader:command",
     "lookup": "broker_ctl.cli.lookup:command",
+    "monitor-brokers": "broker_ctl.cli.monitor:command",
     "namespaces": "broker_ctl.cli.namespaces:command",
     "quickstart": "broker_ctl.cli.quickstart:command",
     "run": "broker_ctl.cli.run:command",
     "status": "broker_ctl.cli.status:command",
+    "topics": "broker_ctl.cli.topics:command",
     "zookeeper": "broker_ctl.cli.zookeeper:command",
 }
 

@@ -11,9 +11,11 @@ from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.registry import Registry
+from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
-from broker_ctl.daemon.reporting import report_rules, usage_source
+from broker_ctl.daemon.reporting import report_form, report_rules, usage_source
+from broker_ctl.daemon.rules import split_rules
 from broker_ctl.daemon.showing import authority, readiness_of, surface_rules
 from broker_ctl.daemon.surroundings import Showing, Surroundings
 from broker_ctl.dataplane.interface import DataPlane
@@ -21,6 +23,8 @@ from broker_ctl.errors import CorruptRecord
 from broker_ctl.http import HttpClient
 from broker_ctl.leader.controller import Controller
 from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.managers.configuration import DynamicConfiguration
+from broker_ctl.managers.constraints import FollowedConstraints
 from broker_ctl.managers.dataplane_watch import DataPlaneWatch
 from broker_ctl.managers.history import HistoryWriter
 from broker_ctl.managers.journal import DecisionJournal
@@ -30,6 +34,10 @@ from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership, OwnershipParts
+from broker_ctl.managers.policies import Policies
+from broker_ctl.managers.standalone import Standalone
+from broker_ctl.managers.topics import OwnTopics
+from broker_ctl.ports import Placement
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
@@ -65,6 +73,9 @@ class Managers:
     """Floor 3, what every broker runs, with the data plane below it."""
 
     dataplane: DataPlane
+    configuration: DynamicConfiguration
+    constraints: FollowedConstraints
+    policies: Policies
     namespaces: Namespaces
     owners: Owners
     ownership: Ownership
@@ -110,9 +121,10 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
             peers=surroundings.peers(coordination.registry, http, managers.orders),
             clock=base.clock,
             journal=managers.journal,
-            rules=lambda: leader_rules(settings),
+            rules=managers.configuration.derive(leader_rules),
             ring_of=managers.namespaces.ring,
             owner_of=managers.owners.owner_of,
+            constraints=managers.constraints.current,
         ),
     )
     readiness = ReadinessNow()
@@ -164,15 +176,21 @@ def _coordinate(base: Foundation) -> Coordination:
     )
 
 
-def _reporter(base: Foundation, registry: Registry, dataplane: DataPlane) -> LoadReporter:
+def _reporter(
+    base: Foundation,
+    registry: Registry,
+    dataplane: DataPlane,
+    configuration: DynamicConfiguration,
+) -> LoadReporter:
     return LoadReporter(
         dataplane=dataplane,
         usage=usage_source(base.settings, dataplane, base.surroundings.host_usage(base.settings)),
         registry=registry,
         clock=base.clock,
-        rules=lambda: report_rules(base.settings),
+        rules=configuration.derive(report_rules),
         urls=base.urls,
         version=version("broker-ctl"),
+        form=report_form(base.settings),
     )
 
 
@@ -192,11 +210,28 @@ def _cached(base: Foundation, registry: Registry) -> tuple[Namespaces, Owners]:
     return namespaces, Owners(base.metadata, registry, base.clock, grace_s, rules)
 
 
+def _constraints(base: Foundation) -> FollowedConstraints:
+    cluster = base.settings.broker.cluster_name
+    return FollowedConstraints(base.metadata, base.configuration, cluster)
+
+
+def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
+    return Policies.of(
+        base.metadata,
+        base.configuration,
+        cluster=base.settings.broker.cluster_name,
+        namespaces=namespaces,
+        clock=base.clock,
+        draws=base.draws,
+    )
+
+
 def _manage(base: Foundation, coordination: Coordination) -> Managers:
     settings, clock = base.settings, base.clock
     dataplane = base.surroundings.dataplane(settings)
     namespaces, owners = _cached(base, coordination.registry)
-    reporter = _reporter(base, coordination.registry, dataplane)
+    configuration = DynamicConfiguration(base.metadata, settings, clock=clock, draws=base.draws)
+    reporter = _reporter(base, coordination.registry, dataplane, configuration)
     ownership = Ownership(
         OwnershipParts(
             store=base.metadata,
@@ -209,9 +244,10 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
             dataplane=dataplane,
             draws=base.draws,
             is_preloading=settings.session.reclaim_preload,
+            split_rules=configuration.derive(split_rules),
         ),
         base.urls,
-        settings.session.bundle_unloading_timeout_s,
+        lambda: configuration.current().session.bundle_unloading_timeout_s,
         reporter.bundles_changed,
     )
     base.watcher.listen_grants(ownership.granted)
@@ -227,6 +263,9 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
     failure_timeout_s = settings.dataplane.failure_timeout_s
     return Managers(
         dataplane=dataplane,
+        configuration=configuration,
+        constraints=_constraints(base),
+        policies=_policies(base, namespaces),
         namespaces=namespaces,
         owners=owners,
         ownership=ownership,
@@ -253,13 +292,16 @@ def _show(
         ownership=managers.ownership,
         namespaces=managers.namespaces,
         cluster=cluster,
-        placement=while_leading,
+        placement=_placement(base, while_leading),
         clock=base.clock,
     )
     parts = Parts(
         lookup=lookup,
         ownership=managers.ownership,
+        topics=OwnTopics(managers.ownership.owned, managers.dataplane),
         namespaces=managers.namespaces,
+        policies=managers.policies,
+        configuration=managers.configuration,
         reporter=managers.reporter,
         orders=managers.orders,
         cluster=cluster,
@@ -273,6 +315,16 @@ def _show(
         clock=base.clock,
     )
     return base.surroundings.surface(parts, surface_rules(base.settings, base.credentials))
+
+
+def _placement(
+    base: Foundation, while_leading: Callable[[], Controller | None]
+) -> Callable[[], Placement | None]:
+    """The leader decides where a bundle goes; a broker that is alone takes it."""
+    if LOAD_MANAGERS.find(base.settings.balancing.load_manager) is not NOOP:
+        return while_leading
+    standalone = Standalone(base.urls.broker_id)
+    return lambda: standalone
 
 
 def _while_leading(election: Election, controller: Controller) -> Callable[[], Controller | None]:

@@ -9,6 +9,7 @@ from typing import Any
 from broker_ctl.core.lock import Event as LockEvent
 from broker_ctl.core.session import Action
 from broker_ctl.daemon.assembly import Assembly
+from broker_ctl.daemon.balancing_metrics import follow_leader
 from broker_ctl.instruments.declared import CacheInstruments, Instruments, StoreInstruments
 from broker_ctl.instruments.kinds import Reading
 from broker_ctl.store.batching.store import BatchedStore
@@ -31,9 +32,11 @@ def connect(assembly: Assembly) -> None:
     _follow_stores(assembly, instruments.store)
     _follow_nodes(assembly, instruments)
     _follow_caches(assembly, instruments.caches)
-    _follow_leader(assembly, instruments)
+    follow_leader(instruments, assembly.controller, assembly.coordination.moves)
     ownership = assembly.managers.ownership
     instruments.bundles.lost.follow(lambda: ownership.lost)
+    reporter = assembly.managers.reporter
+    instruments.bundles.unlisted.follow(lambda: reporter.statistics().unlisted)
 
 
 def _follow_session(assembly: Assembly, instruments: Instruments) -> None:
@@ -87,6 +90,8 @@ def _follow_nodes(assembly: Assembly, instruments: Instruments) -> None:
             "registration": coordination.registry.corrupt,
             "move": coordination.moves.corrupt,
             "load-report": assembly.controller.corrupt_reports,
+            "constraint": managers.constraints.corrupt,
+            "configuration": managers.configuration.corrupt,
         }
         return {(kind,): float(count) for kind, count in counts.items()}
 
@@ -110,10 +115,3 @@ def _follow_caches(assembly: Assembly, instruments: CacheInstruments) -> None:
     instruments.evictions.follow(of_each(lambda cache: cache.evictions))
     instruments.size.follow(of_each(len))
     instruments.invalidations.follow(of_each(lambda cache: cache.invalidations))
-
-
-def _follow_leader(assembly: Assembly, instruments: Instruments) -> None:
-    leader, moves = instruments.leader, assembly.coordination.moves
-    leader.moves_in_flight.follow(lambda: len(moves.all))
-    leader.offline_bundles.follow(lambda: assembly.controller.offline_bundles)
-    leader.imbalance.follow(lambda: assembly.controller.imbalance)

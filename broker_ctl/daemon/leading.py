@@ -1,10 +1,24 @@
 """What the leader's loop takes from the settings."""
 
+from typing import Any
+
+from broker_ctl.core.load_managers import LOAD_MANAGERS, SIMPLE
 from broker_ctl.core.placement.catalog import PLACEMENT
-from broker_ctl.core.shedding.catalog import SHEDDING
-from broker_ctl.daemon.rules import budgets, placement_rules, shedding_rules, split_rules
+from broker_ctl.core.placement.policy import PlacementPolicy
+from broker_ctl.core.shedding.policy import SheddingPolicy
+from broker_ctl.core.simple.placement import SimplePlacement
+from broker_ctl.core.simple.shedding import SimpleShedder
+from broker_ctl.daemon.rules import (
+    budgets,
+    merge_rules,
+    placement_rules,
+    shedding_rules,
+    simple_rules,
+    split_rules,
+)
 from broker_ctl.leader.rules import LeaderRules
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.strategies import shedding_policy
 
 # Reports of a whole round, so that the first cycle does not decide on half of the brokers.
 _SETTLE_REPORTS = 2
@@ -16,14 +30,17 @@ def leader_rules(settings: Settings) -> LeaderRules:
     balancing, session = settings.balancing, settings.session
     is_shedding = balancing.enabled and shedding.enabled
     is_splitting = balancing.enabled and splitting.enabled
+    is_merging = balancing.enabled and splitting.merge_enabled
     return LeaderRules(
-        placement=PLACEMENT.find(settings.placement.strategy),
-        shedding=SHEDDING.find(shedding.strategy) if is_shedding else None,
+        placement=_placement(settings),
+        shedding=_shedding(settings) if is_shedding else None,
         splitting=split_rules(settings) if is_splitting else None,
+        merging=merge_rules(settings) if is_merging else None,
         shedding_rules=shedding_rules(settings),
         placement_rules=placement_rules(settings),
         budgets=budgets(settings),
         weights=settings.load_report.weights,
+        average_sample_s=settings.load_report.average_sample_s,
         shedding_interval_s=shedding.interval_s,
         splitting_interval_s=splitting.interval_s,
         quota_interval_s=balancing.quota_interval_s,
@@ -32,3 +49,19 @@ def leader_rules(settings: Settings) -> LeaderRules:
         reclaim_grace_s=session.reclaim_grace_s,
         unload_s=session.bundle_unloading_timeout_s,
     )
+
+
+def _is_simple(settings: Settings) -> bool:
+    return LOAD_MANAGERS.find(settings.balancing.load_manager) is SIMPLE
+
+
+def _placement(settings: Settings) -> PlacementPolicy:
+    if _is_simple(settings):
+        return SimplePlacement(simple_rules(settings))
+    return PLACEMENT.find(settings.placement.strategy)
+
+
+def _shedding(settings: Settings) -> SheddingPolicy[Any]:
+    if _is_simple(settings):
+        return SimpleShedder(simple_rules(settings))
+    return shedding_policy(settings.shedding.strategies)

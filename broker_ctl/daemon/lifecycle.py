@@ -99,7 +99,7 @@ class Daemon:
                 waiting.cancel()
 
     async def _shut_down(self) -> None:
-        session, store = self._base.settings.session, self._base.store
+        store = self._base.store
         self._is_stopping = True
         self._notifier.send("STOPPING=1")
         self._assembly.readiness.now = Readiness(is_ready=False, reason="draining")
@@ -113,7 +113,9 @@ class Daemon:
         log.info("stopping: handing bundles over")
         # With the session everything is given up already: each stage would wait for nobody.
         if store.is_connected and self._exit_code != exit_codes.SESSION_LOST:
-            await self._hand_over(session.shutdown_timeout_s)
+            # As it is now: it can be changed at run time.
+            now = self._managers.configuration.current().session
+            await self._hand_over(now.shutdown_timeout_s)
         left = len(self._managers.ownership.owned())
         if left:
             # Only what is certainly served no more may be given away at once.
@@ -149,6 +151,8 @@ class Daemon:
         await coordination.moves.close()
         await coordination.locks.close()
         await coordination.deletions.close()
+        await managers.constraints.close()
+        await managers.configuration.close()
         await managers.namespaces.close()
         await managers.owners.close()
         await managers.dataplane.stop()

@@ -1,12 +1,23 @@
 """What the load reporter takes from the settings."""
 
 from broker_ctl.clock import Clock
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.load import BrokerLoad
+from broker_ctl.core.load_managers import LOAD_MANAGERS, SIMPLE
+from broker_ctl.core.simple.shedding import is_overloaded, is_underloaded
+from broker_ctl.daemon.rules import simple_rules
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.managers.host_usage import HostSampler, HostUsage
+from broker_ctl.managers.load_report import ReportForm
 from broker_ctl.managers.report_rules import ReportRules
 from broker_ctl.managers.usage_source import DataPlaneUsage, UsageSource
 from broker_ctl.settings.load_report import HostUsageSource
 from broker_ctl.settings.root import Settings
+from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.store.records.simple import BrokerReport, LoadReport
+
+# What surrounds a report in the request: paths, headers, the registration that goes with it.
+_AROUND_BYTES = 32 * 1024
 
 
 def report_rules(settings: Settings) -> ReportRules:
@@ -17,8 +28,10 @@ def report_rules(settings: Settings) -> ReportRules:
         max_interval_s=report.max_interval_s,
         threshold_percent=report.threshold_percent,
         weights=report.weights,
+        is_by_resource=LOAD_MANAGERS.find(settings.balancing.load_manager) is SIMPLE,
         host_interval_s=report.host_usage_interval_s,
         stats_interval_s=report.stats_interval_s,
+        max_bytes=settings.zookeeper.jute_max_buffer_bytes - _AROUND_BYTES,
     )
 
 
@@ -33,3 +46,22 @@ def usage_source(settings: Settings, dataplane: DataPlane, host: UsageSource) ->
     if settings.load_report.host_usage_source is HostUsageSource.DATAPLANE:
         return DataPlaneUsage(dataplane, host)
     return host
+
+
+def report_form(settings: Settings) -> ReportForm:
+    """The record that this broker's load manager writes."""
+    manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
+    rules = simple_rules(settings)
+
+    def simple(
+        urls: BrokerUrls, load: BrokerLoad, gains: tuple[str, ...], losses: tuple[str, ...]
+    ) -> BrokerReport:
+        is_under, is_over = is_underloaded(load.usage, rules), is_overloaded(load.usage, rules)
+        return LoadReport(urls, load, gains, losses, is_under, is_over)
+
+    def modular(
+        urls: BrokerUrls, load: BrokerLoad, gains: tuple[str, ...], losses: tuple[str, ...]
+    ) -> BrokerReport:
+        return LocalBrokerData(urls, load, gains, losses, manager.class_name)
+
+    return simple if manager is SIMPLE else modular

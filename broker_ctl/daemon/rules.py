@@ -1,6 +1,14 @@
 """From settings to the values that policies take."""
 
-from broker_ctl.core.rules import Budgets, PlacementRules, SheddingRules, SplitRules
+from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
+from broker_ctl.core.shedding.rules import (
+    AvgRules,
+    DifferenceRules,
+    OverloadRules,
+    TransferRules,
+    UniformRules,
+)
+from broker_ctl.core.simple.rules import SimpleRules
 from broker_ctl.settings.root import Settings
 
 
@@ -15,6 +23,38 @@ def shedding_rules(settings: Settings) -> SheddingRules:
         grace_s=shedding.grace_period_s,
         excluded_namespaces=frozenset(shedding.excluded_namespaces),
         report_ttl_s=settings.load_report.ttl_s,
+        overload=OverloadRules(settings.placement.overloaded_threshold_ratio),
+        difference=DifferenceRules(
+            max_ratio=shedding.max_unload_ratio,
+            min_msg_rate=shedding.min_unload_msg_per_s,
+            min_throughput_bytes=shedding.min_unload_throughput_bytes,
+        ),
+        uniform=UniformRules(
+            msg_rate_percent=shedding.rate_difference_percent,
+            throughput_multiple=shedding.throughput_multiple,
+            max_bundles=None if shedding.max_unload_bundles < 0 else shedding.max_unload_bundles,
+        ),
+        avg=AvgRules(
+            low_points=shedding.average_low_threshold_percent,
+            high_points=shedding.average_high_threshold_percent,
+            low_hits=shedding.average_low_hit_count,
+            high_hits=shedding.average_high_hit_count,
+        ),
+        transfer=_transfer_rules(settings),
+    )
+
+
+def _transfer_rules(settings: Settings) -> TransferRules:
+    shedding = settings.shedding
+    return TransferRules(
+        target_std=shedding.target_std,
+        hits=shedding.hit_count,
+        max_brokers=shedding.max_brokers_per_cycle,
+        delay_s=shedding.delay_s,
+        top_bundles=max(shedding.max_reported_bundles, 0),
+        is_transfer_enabled=shedding.transfer_enabled,
+        is_constrained_moved=shedding.policies_enabled,
+        sample_s=settings.load_report.min_interval_s,
     )
 
 
@@ -30,6 +70,22 @@ def split_rules(settings: Settings) -> SplitRules:
         max_bundles_per_namespace=splitting.max_bundles,
         max_per_cycle=splitting.max_splits_per_cycle,
         cool_down_s=settings.load_report.stats_interval_s,
+        hit_count=splitting.hit_count,
+        flow_difference_ratio=splitting.flow_difference_percent / 100,
+        is_unloading=splitting.unload_enabled,
+    )
+
+
+def merge_rules(settings: Settings) -> MergeRules:
+    """When two bundles have so little that one can hold both."""
+    splitting = settings.splitting
+    return MergeRules(
+        limits=split_rules(settings),
+        cold_ratio=splitting.merge_load_percent / 100,
+        hit_count=splitting.merge_hit_count,
+        min_bundles=splitting.min_bundles,
+        max_per_cycle=splitting.max_merges_per_cycle,
+        cool_down_s=splitting.merge_cool_down_s,
     )
 
 
@@ -40,6 +96,22 @@ def placement_rules(settings: Settings) -> PlacementRules:
         overloaded_ratio=placement.overloaded_threshold_ratio,
         max_topics=placement.max_topics,
         report_ttl_s=settings.load_report.ttl_s,
+        usage_difference_ratio=placement.usage_difference_ratio,
+        is_spread_evenly=placement.is_spread_evenly,
+        has_failure_domains=placement.failure_domains_enabled,
+        prefers_later_versions=placement.prefers_later_versions,
+        excluded_namespaces=frozenset(settings.shedding.excluded_namespaces),
+    )
+
+
+def simple_rules(settings: Settings) -> SimpleRules:
+    """What steers the Simple manager."""
+    balancing = settings.balancing
+    return SimpleRules(
+        overload_percent=settings.placement.overloaded_threshold_percent,
+        comfort_percent=balancing.comfort_threshold_percent,
+        underload_percent=balancing.underloaded_threshold_percent,
+        strategy=balancing.simple_strategy,
     )
 
 

@@ -8,6 +8,7 @@ import logging
 from typing import Final
 
 from broker_ctl.coordination.mixed_cluster import foreign_brokers
+from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.service import Notifier
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
@@ -52,6 +53,9 @@ class Serving:
         await base.configuration_store.wait_connected()
         # Watches before reads: whatever changes from here on is heard.
         await managers.namespaces.start()
+        self._not_ready("policies and configuration are being read")
+        await managers.configuration.start()
+        await managers.constraints.start()
         await coordination.registry.start()
         await managers.owners.start()
         await coordination.moves.start()
@@ -87,14 +91,15 @@ class Serving:
             self._readiness.now = Readiness(is_ready=True)
             self._notifier.send("READY=1", f"STATUS=serving as {managers.ownership.broker_id}")
         reason = ""
-        electing = coordination.election.run(self._controller.lead)
         keeping = coordination.registry.keep(lambda: managers.reporter.current().encode())
         async with asyncio.TaskGroup() as group:
-            working = [
-                group.create_task(managers.reporter.run(), name="load report"),
-                group.create_task(electing, name="election"),
-                group.create_task(keeping, name="registration"),
-            ]
+            working = [group.create_task(keeping, name="registration")]
+            if self._is_balanced:
+                electing = coordination.election.run(self._controller.lead)
+                working += [
+                    group.create_task(managers.reporter.run(), name="load report"),
+                    group.create_task(electing, name="election"),
+                ]
             try:
                 await managers.dataplane_watch.run()
             except DataPlaneUnreachable as silent:
@@ -110,6 +115,11 @@ class Serving:
         await managers.ownership.abandon()
         await coordination.registry.unregister()
         await managers.ownership.begin_anew(epoch)
+
+    @property
+    def _is_balanced(self) -> bool:
+        """Whether anybody balances at all: a broker that is alone elects and reports nothing."""
+        return LOAD_MANAGERS.find(self._base.settings.balancing.load_manager) is not NOOP
 
     def _refuse_unsafe_authority(self) -> None:
         authority = self._base.settings.session.ownership_authority

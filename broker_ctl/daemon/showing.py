@@ -23,6 +23,7 @@ def surface_rules(settings: Settings, credentials: Credentials | None) -> Surfac
         max_requests=settings.surface.max_requests_in_flight,
         max_lookups=settings.surface.max_concurrent_lookups,
         split_algorithm=settings.splitting.default_algorithm,
+        split_algorithms=settings.splitting.supported_algorithms,
         credentials=credentials,
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
     )

@@ -1,5 +1,7 @@
 """Every metric of a broker-ctl process, declared once, and grouped by the floor that feeds it.
 
+Those of the load and of the leader stand in `balancing.py`.
+
 Each has its exposed name, what it says, and its labels; names end in the unit. What is called
 ``pulsar_`` or ``caffeine_`` means what it means in Pulsar (reference: metadata-store 1.7,
 pulsar-load-management 10), so that its dashboards fit. All series also carry ``cluster``.
@@ -8,15 +10,19 @@ pulsar-load-management 10), so that its dashboards fit. All series also carry ``
 from collections.abc import Iterator
 from typing import Final
 
+from broker_ctl.instruments.balancing import (
+    BundleInstruments,
+    LeaderInstruments,
+    LeaderTotals,
+    SimpleInstruments,
+    TrafficInstruments,
+)
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Total
 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 _REVALIDATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _LAG_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
-_UNLOADING: Final = {"metric": "bundleUnloading"}
-_SPLITTING: Final = {"metric": "bundlesSplit"}
-_BALANCING: Final = {"metric": "loadBalancing"}
 
 
 class StoreInstruments:
@@ -139,61 +145,6 @@ class SessionInstruments:
         self.brokers = Gauge("broker_ctl_brokers", "Live brokers that this one sees.")
 
 
-class BundleInstruments:
-    """The bundles of this broker, and its load."""
-
-    def __init__(self) -> None:
-        self.owned = Gauge(
-            "broker_ctl_owned_bundles", "Bundles held by this broker, by state.", ("state",)
-        )
-        self.lost = Total(
-            "broker_ctl_bundles_lost_total",
-            "Bundles whose owner node went away under this broker.",
-        )
-        self.is_draining = Gauge("broker_ctl_draining", "1 while this broker gives everything up.")
-        self.cpu_usage = self._usage("cpu", "Processor time")
-        self.memory_usage = self._usage("memory", "Memory")
-        self.direct_memory_usage = self._usage("directMemory", "Direct memory")
-        self.bandwidth_in_usage = self._usage("bandwidth_in", "Incoming bandwidth")
-        self.bandwidth_out_usage = self._usage("bandwidth_out", "Outgoing bandwidth")
-
-    @staticmethod
-    def _usage(resource: str, words: str) -> Gauge:
-        says = f"{words} of this broker, percent of its limit."
-        return Gauge(f"pulsar_lb_{resource}_usage", says, ("broker",), _BALANCING)
-
-
-class LeaderInstruments:
-    """What the leader decides, and what comes of it."""
-
-    def __init__(self) -> None:
-        self.decisions = Total(
-            "broker_ctl_decisions_total",
-            "Decisions, by what, why and what came of it.",
-            ("kind", "reason", "result"),
-        )
-        self.moves_in_flight = Gauge(
-            "broker_ctl_moves_in_flight", "Moves that were begun and have not ended."
-        )
-        self.offline_bundles = Gauge(
-            "broker_ctl_offline_bundles",
-            "Bundles that had traffic and that nobody owned at the leader's last look.",
-        )
-        self.imbalance = Gauge(
-            "broker_ctl_imbalance_ratio",
-            "Max over mean of the brokers at the leader's last look, 1 where all are equal.",
-            ("of",),
-        )
-        self.unload_bundles = Total(
-            "pulsar_lb_unload_bundle_total",
-            "Bundles that the leader moved from one broker to another.",
-            constants=_UNLOADING,
-        )
-        self.bundle_splits = Total(
-            "pulsar_lb_bundles_split_total", "Bundles that were split.", constants=_SPLITTING
-        )
-
-
 class SurfaceInstruments:
     """Lookups, orders, HTTP, and the process that answers."""
 
@@ -238,7 +189,10 @@ class Instruments:
         self.caches = CacheInstruments()
         self.session = SessionInstruments()
         self.bundles = BundleInstruments()
+        self.traffic = TrafficInstruments()
         self.leader = LeaderInstruments()
+        self.totals = LeaderTotals()
+        self.simple = SimpleInstruments()
         self.surface = SurfaceInstruments()
 
     def __iter__(self) -> Iterator[Instrument]:

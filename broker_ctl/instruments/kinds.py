@@ -197,6 +197,7 @@ class Summary(Instrument):
 
     kind: ClassVar[str] = "summary"
     suffixes: ClassVar[tuple[str, ...]] = ("", "_count")
+    quantiles: tuple[float, ...] = _QUANTILES
     _read: Observed | None = None
 
     def follow(self, read: Observed) -> None:
@@ -209,7 +210,7 @@ class Summary(Instrument):
             return
         count, newest = self._read()
         ordered = sorted(newest)
-        for quantile in _QUANTILES if ordered else ():
+        for quantile in self.quantiles if ordered else ():
             rank = min(int(quantile * len(ordered)), len(ordered) - 1)
             yield self._sample((), ordered[rank], quantile=str(quantile))
         yield self._sample((), count, "_count")

@@ -1,29 +1,41 @@
 """``/admin/v2/brokers`` and ``/admin/v2/broker-stats``: who is there (reference: 8.4)."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from aiohttp import web
 
+from broker_ctl.core.load import BundleStats
+from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState
-from broker_ctl.ports import Cluster
+from broker_ctl.managers.topics import TopicTraffic
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
-from broker_ctl.surface.parts import LoadReporter, Ownership
+from broker_ctl.surface.bounds import Bound
+from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.redirects import redirect
 
 _BROKERS: Final = "/admin/v2/brokers"
+_STATISTICS: Final = "/admin/v2/broker-stats"
+# A broker may serve a million topics; so many lines as these are some 30 MB.
+MOST_TOPICS: Final = 100_000
+_TOPICS: Final = 10_000
+# Anybody may ask, and each one keeps the broker process busy.
+_TOPIC_QUESTIONS: Final = 2
+# Says that there are more topics; the body has only what Pulsar's has.
+CUT_HEADER: Final = "X-Broker-Ctl-Cut-At"
 
 
 class BrokerRoutes:
     """Brokers, the leader, and what this broker has and carries."""
 
-    def __init__(
-        self, cluster: Cluster, ownership: Ownership, reporter: LoadReporter, cluster_name: str
-    ) -> None:
-        self._cluster = cluster
-        self._ownership = ownership
-        self._reporter = reporter
+    def __init__(self, parts: Parts, cluster_name: str) -> None:
+        self._cluster = parts.cluster
+        self._ownership = parts.ownership
+        self._topics = parts.topics
+        self._reporter = parts.reporter
         self._cluster_name = cluster_name
+        self._questions = Bound("questions for topic statistics", _TOPIC_QUESTIONS)
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here; a cluster called leaderBroker is not reached, as in Pulsar."""
@@ -32,7 +44,8 @@ class BrokerRoutes:
             web.get(f"{_BROKERS}/leaderBroker", self.leader),
             web.get(f"{_BROKERS}/{{cluster}}", self.live_of_cluster),
             web.get(f"{_BROKERS}/{{cluster}}/{{broker}}/ownedNamespaces", self.owned),
-            web.get("/admin/v2/broker-stats/load-report", self.load_report),
+            web.get(f"{_STATISTICS}/load-report", self.load_report),
+            web.get(f"{_STATISTICS}/topics", self.topics),
         ]
 
     async def live(self, _: web.Request) -> web.Response:
@@ -73,10 +86,61 @@ class BrokerRoutes:
         )
 
     async def load_report(self, _: web.Request) -> web.Response:
-        """This broker's, in Pulsar's form."""
+        """This broker's, in the form of its load manager: LocalBrokerData or LoadReport."""
         report = self._reporter.current().encode()
         return web.Response(body=report, content_type="application/json")
+
+    async def topics(self, request: web.Request) -> web.Response:
+        """Traffic of this broker's topics, by namespace, bundle and domain.
+
+        At most ``limit`` topics, in the order of bundles and names; where there are more, a header
+        says so. ``namespace`` asks for one namespace only.
+        """
+        limit, namespace = _limit_in(request), request.query.get("namespace")
+        with self._questions.held():
+            traffic = await self._topics.statistics(
+                limit, Namespace.parse(namespace) if namespace else None
+            )
+        answer = answers.json(_by_namespace(traffic))
+        if traffic.is_cut:
+            answer.headers[CUT_HEADER] = str(limit)
+        return answer
 
     def _check_cluster(self, request: web.Request) -> None:
         if request.match_info["cluster"] != self._cluster_name:
             raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
+
+
+def _limit_in(request: web.Request) -> int:
+    text = request.query.get("limit") or str(_TOPICS)
+    # Not more digits than the bound has: int() of a long text takes its time.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_TOPICS))
+    if not is_number or not 1 <= int(text) <= MOST_TOPICS:
+        raise Refusal(400, f"limit is a number from 1 to {MOST_TOPICS}")
+    return int(text)
+
+
+def _by_namespace(traffic: TopicTraffic) -> dict[str, Any]:
+    """Pulsar's nesting: namespace, range, domain, complete name."""
+    found: dict[str, Any] = {}
+    for bundle, lines in traffic.bundles.items():
+        domains: dict[str, dict[str, Any]] = {}
+        for name, stats in lines.items():
+            # Not parsed: the broker process has done so, and there are many.
+            domains.setdefault(name.partition("://")[0], {})[name] = _topic_line(stats)
+        if domains:
+            found.setdefault(str(bundle.namespace), {})[str(bundle.range)] = domains
+    return found
+
+
+def _topic_line(stats: BundleStats) -> Mapping[str, float]:
+    """What is measured of a topic, under Pulsar's names; nothing else is made up."""
+    return {
+        "producerCount": stats.producers,
+        "consumerCount": stats.consumers,
+        "averageMsgSize": stats.msg_throughput_in / stats.msg_rate_in if stats.msg_rate_in else 0.0,
+        "msgRateIn": stats.msg_rate_in,
+        "msgRateOut": stats.msg_rate_out,
+        "msgThroughputIn": stats.msg_throughput_in,
+        "msgThroughputOut": stats.msg_throughput_out,
+    }

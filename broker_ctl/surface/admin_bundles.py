@@ -1,38 +1,50 @@
-"""``/admin/v2/namespaces/.../{bundle}``: unload, move and split by hand (reference: 8.4).
+"""``/admin/v2/namespaces/.../{bundle}``: unload, move, split and merge by hand (reference: 8.4).
 
-These verbs belong to the bundle's owner: any other broker sends the request on to it. A move goes
-to the leader, which reserves the destination: in Pulsar that is a hint which the next lookup may
-miss, here it is part of the handover.
+Unload and split belong to the bundle's owner: any other broker sends the request on to it. Whatever
+moves a bundle goes to the leader, which reserves the destination: in Pulsar that is a hint which
+the next lookup may miss, here it is part of the handover. So do the names that stand for a bundle
+of which only the leader can say which it is.
 """
 
-import asyncio
-from collections.abc import Iterator
 from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.core.hashing import RING_HIGH
 from broker_ctl.core.splitting.catalog import SPLITTING
-from broker_ctl.errors import BrokerCtlError, HttpError, InvalidName, NotOwner
+from broker_ctl.core.splitting.special import SPECIAL_NAMES
+from broker_ctl.errors import BundleGone, InvalidName, SettingsError
 from broker_ctl.managers.lookup import Redirect
 from broker_ctl.surface import answers
 from broker_ctl.surface.admin_namespaces import NAMESPACE
 from broker_ctl.surface.answers import Refusal
-from broker_ctl.surface.parts import Owner, Parts
+from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import bundle_in, flag, json_in, namespace_in
 from broker_ctl.surface.redirects import redirect, redirect_to_leader
+from broker_ctl.surface.unloads import Unloads
 
-_UNLOADS_IN_FLIGHT: Final = 8
 _SPECIFIED: Final = "specified_positions_divide"
 
 
 class BundleRoutes:
-    """What an operator does to bundles."""
+    """What an operator does to bundles.
 
-    def __init__(self, parts: Parts, split_algorithm: str) -> None:
+    Attributes:
+        split_algorithm: where a request names none; dynamic.
+        split_algorithms: which a request may name; dynamic.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        split_algorithm: str,
+        split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries),
+    ) -> None:
         self._parts = parts
-        self._split_algorithm = split_algorithm
+        self._unloads = Unloads(parts)
+        self.split_algorithm = split_algorithm
+        self.split_algorithms = split_algorithms
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
@@ -40,6 +52,7 @@ class BundleRoutes:
             web.put(f"{NAMESPACE}/unload", self.unload_all),
             web.put(f"{NAMESPACE}/{{bundle}}/unload", self.unload),
             web.put(f"{NAMESPACE}/{{bundle}}/split", self.split),
+            web.put(f"{NAMESPACE}/{{bundle}}/merge", self.merge),
         ]
 
     async def unload(self, request: web.Request) -> web.Response:
@@ -52,20 +65,13 @@ class BundleRoutes:
         if owner is not None and not owner.is_self:
             return redirect(request, owner.urls)
         if owner is not None:
-            await self._unload_own(bundle)
+            await self._unloads.own(bundle)
         return answers.no_content()
-
-    async def _unload_own(self, bundle: Bundle) -> None:
-        try:
-            await self._parts.ownership.unload(bundle)
-        except NotOwner:
-            # It was given up between the question and the act: that is what was wanted.
-            return
 
     async def _move(self, request: web.Request, bundle: Bundle, destination: str) -> web.Response:
         cluster, desk = self._parts.cluster, self._parts.desk()
         if desk is None:
-            return redirect_to_leader(request, cluster, self._parts.ownership.urls.broker_id)
+            return self._to_leader(request)
         broker_id = destination.removeprefix("http://").removeprefix("https://").rstrip("/")
         if cluster.urls_of(broker_id) is None:
             raise Refusal(409, f"{broker_id!r} is no live broker", kind="NoBroker")
@@ -74,60 +80,97 @@ class BundleRoutes:
 
     async def unload_all(self, request: web.Request) -> web.Response:
         """204 when each owner gave its bundles of the namespace up; else 503 with what is left."""
-        waiting = iter((await self._parts.namespaces.ring(namespace_in(request))).bundles)
-        failures: list[str] = []
-        async with asyncio.TaskGroup() as group:
-            for number in range(_UNLOADS_IN_FLIGHT):
-                work = self._unload_each(waiting, failures)
-                group.create_task(work, name=f"unload namespace {number}")
-        if failures:
-            reason = f"{len(failures)} bundles could not be unloaded, first {failures[0]}"
-            raise Refusal(503, reason, kind="UnloadFailed")
+        await self._unloads.namespace(namespace_in(request))
         return answers.no_content()
-
-    async def _unload_each(self, waiting: Iterator[Bundle], failures: list[str]) -> None:
-        for bundle in waiting:
-            try:
-                owner = await self._parts.ownership.owner_of(bundle)
-                if owner is None:
-                    continue
-                if owner.is_self:
-                    await self._unload_own(bundle)
-                else:
-                    await self._unload_at(owner, bundle)
-            except BrokerCtlError as met:
-                failures.append(f"{bundle.range}: {met}")
-
-    async def _unload_at(self, owner: Owner, bundle: Bundle) -> None:
-        url = owner.urls.web_url or owner.urls.web_url_tls
-        if not url:
-            raise HttpError(f"{owner.urls.broker_id} has no web address")
-        path = f"/admin/v2/namespaces/{bundle.namespace}/{bundle.range}/unload"
-        reply = await self._parts.peers.request("PUT", url.rstrip("/") + path)
-        # Sent on (307): the owner that was asked has given it up meanwhile.
-        if reply.status not in {204, 307}:
-            raise HttpError(f"{owner.urls.broker_id} answered {reply.status}")
 
     async def split(self, request: web.Request) -> web.Response:
         """204, also where there is nothing to split; an unowned bundle is assigned first."""
-        algorithm = request.query.get("splitAlgorithmName") or self._split_algorithm
-        SPLITTING.find(algorithm)
-        wants_unload = flag(request, "unload")
+        algorithm = self._algorithm_in(request)
+        is_unloading = flag(request, "unload")
         authoritative = flag(request, "authoritative")
         positions = _positions_in(await json_in(request))
         if algorithm == _SPECIFIED and not positions:
             raise InvalidName(f"{_SPECIFIED} needs a list of positions in the body")
-        bundle = await bundle_in(request, self._parts.namespaces)
+        is_special = request.match_info["bundle"] in SPECIAL_NAMES
+        if not is_special:
+            bundle = await bundle_in(request, self._parts.namespaces)
+        # The ring is one of the namespace's policies.
+        await self._parts.policies.flag.require_writable()
+        if is_special or is_unloading:
+            return await self._split_by_leader(
+                request, algorithm, positions, is_unloading=is_unloading
+            )
         owner = await self._parts.lookup.find_bundle(bundle, authoritative=authoritative)
         if isinstance(owner, Redirect):
             return redirect(request, owner.urls, is_authoritative=owner.is_authoritative)
         ownership = self._parts.ownership
         if owner.urls.broker_id != ownership.urls.broker_id:
             return redirect(request, owner.urls)
-        children = await ownership.split(bundle, algorithm, positions)
-        for child in children if wants_unload else ():
-            await self._unload_own(child)
+        await ownership.split(bundle, algorithm, positions)
         return answers.no_content()
+
+    def _algorithm_in(self, request: web.Request) -> str:
+        """The short name of the split algorithm that is asked for.
+
+        Raises:
+            SettingsError: there is none of that name, or it is not to be used in this cluster.
+        """
+        name = request.query.get("splitAlgorithmName") or self.split_algorithm
+        SPLITTING.find(name)
+        short_name = name.rpartition(".")[2]
+        if short_name not in self.split_algorithms:
+            supported = ", ".join(self.split_algorithms)
+            raise SettingsError(
+                f"{short_name} is not in supportedNamespaceBundleSplitAlgorithms: {supported}"
+            )
+        return short_name
+
+    async def _split_by_leader(
+        self,
+        request: web.Request,
+        algorithm: str,
+        positions: tuple[int, ...],
+        *,
+        is_unloading: bool,
+    ) -> web.Response:
+        desk, namespace = self._parts.desk(), namespace_in(request)
+        if desk is None:
+            return self._to_leader(request)
+        name = request.match_info["bundle"]
+        if name in SPECIAL_NAMES:
+            await self._parts.namespaces.ring(namespace)
+            bundle = await desk.special_bundle(namespace, name)
+        else:
+            bundle = Bundle(namespace, BundleRange.parse(name))
+        await desk.split(bundle, algorithm, positions, is_unloading=is_unloading)
+        return answers.no_content()
+
+    async def merge(self, request: web.Request) -> web.Response:
+        """204; ``with`` is the range of the other one, else it is the one that follows."""
+        bundle = await bundle_in(request, self._parts.namespaces)
+        ring = await self._parts.namespaces.ring(bundle.namespace)
+        wanted = request.query.get("with")
+        if wanted:
+            other = Bundle(bundle.namespace, BundleRange.parse(wanted))
+        elif bundle.range.high == RING_HIGH:
+            raise InvalidName(f"nothing follows {bundle}: name its neighbour in the parameter with")
+        else:
+            other = ring.find(bundle.range.high)
+        if other not in ring:
+            raise BundleGone(f"{other.range} is no bundle of {bundle.namespace}")
+        left, right = sorted((bundle, other))
+        left.joined(right)
+        # The ring is one of the namespace's policies.
+        await self._parts.policies.flag.require_writable()
+        desk = self._parts.desk()
+        if desk is None:
+            return self._to_leader(request)
+        await desk.merge(left, right)
+        return answers.no_content()
+
+    def _to_leader(self, request: web.Request) -> web.Response:
+        own_id = self._parts.ownership.urls.broker_id
+        return redirect_to_leader(request, self._parts.cluster, own_id)
 
 
 def _positions_in(body: Any) -> tuple[int, ...]:

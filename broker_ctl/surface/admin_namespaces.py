@@ -9,7 +9,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import InvalidName
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
-from broker_ctl.surface.parts import Namespaces
+from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import namespace_in, object_in
 
 _TENANT: Final = "/admin/v2/namespaces/{tenant}"
@@ -21,8 +21,10 @@ MAX_BUNDLES: Final = 65_536
 class NamespaceRoutes:
     """Create, show, delete."""
 
-    def __init__(self, namespaces: Namespaces, cluster: str) -> None:
-        self._namespaces = namespaces
+    def __init__(self, parts: Parts, cluster: str) -> None:
+        self._namespaces = parts.namespaces
+        self._flag = parts.policies.flag
+        self._configuration = parts.configuration
         self._cluster = cluster
 
     def routes(self) -> list[web.RouteDef]:
@@ -41,9 +43,15 @@ class NamespaceRoutes:
         return answers.json(sorted(map(str, namespaces)))
 
     async def create(self, request: web.Request) -> web.Response:
-        """204; the body may say how the ring is cut, other policies in it are not ours."""
+        """204; the body may say how the ring is cut, other policies in it are not ours.
+
+        403 while policies are read-only, as for all that changes them.
+        """
         namespace = namespace_in(request)
         bundles, boundaries = _ring_in(await object_in(request))
+        if bundles is None and not boundaries:
+            bundles = self._configuration.current().splitting.default_bundles
+        await self._flag.require_writable()
         await self._namespaces.create(namespace, bundles=bundles, boundaries=boundaries)
         return answers.no_content()
 
@@ -56,7 +64,9 @@ class NamespaceRoutes:
 
     async def delete(self, request: web.Request) -> web.Response:
         """204; 409 while somebody owns a bundle of it."""
-        await self._namespaces.delete(namespace_in(request))
+        namespace = namespace_in(request)
+        await self._flag.require_writable()
+        await self._namespaces.delete(namespace)
         return answers.no_content()
 
     async def bundles(self, request: web.Request) -> web.Response:

@@ -15,11 +15,16 @@ from broker_ctl.errors import (
     BundleGone,
     Fenced,
     InvalidName,
+    InvalidPolicy,
     NamespaceExists,
     NamespaceMissing,
     OwnershipError,
     PeerRefused,
+    PoliciesReadOnly,
+    PolicyConflict,
+    PolicyMissing,
     SettingsError,
+    TopicMissing,
 )
 
 # What is not listed: 503 where the same request may succeed later, else 500.
@@ -28,6 +33,11 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (SettingsError, 412),
     (NamespaceMissing, 404),
     (NamespaceExists, 409),
+    (TopicMissing, 404),
+    (InvalidPolicy, 400),
+    (PoliciesReadOnly, 403),
+    (PolicyMissing, 404),
+    (PolicyConflict, 409),
     (BundleGone, 412),
     # Who asks again is sent to the winner.
     (BundleBusy, 503),

@@ -4,12 +4,15 @@ from collections import Counter as Counting
 from collections.abc import Callable, Mapping
 
 from broker_ctl.core.decisions import Split, Transfer
-from broker_ctl.core.load import SystemUsage
+from broker_ctl.core.load import BundleStats, SystemUsage, max_usage
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.session import State as SessionState
-from broker_ctl.instruments.declared import BundleInstruments, LeaderInstruments, SurfaceInstruments
-from broker_ctl.instruments.kinds import Labels
+from broker_ctl.instruments.balancing import BundleInstruments, TrafficInstruments
+from broker_ctl.instruments.declared import Instruments, SurfaceInstruments
+from broker_ctl.instruments.kinds import Gauge, Labels
+from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import LookupStatistics
+from broker_ctl.surface import breakdowns
 from broker_ctl.surface.bounds import Bound, Lanes
 from broker_ctl.surface.parts import DecisionJournal, LoadReporter, Ownership, Parts
 
@@ -23,8 +26,10 @@ def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
     """Show each part through its instrument."""
     instruments = parts.instruments
     _follow_lookups(instruments.surface, parts.lookup.statistics)
-    _follow_bundles(instruments.bundles, parts.ownership, parts.reporter)
-    _follow_decisions(instruments.leader, parts.journal)
+    _follow_bundles(instruments.bundles, parts.ownership)
+    _follow_usage(instruments.bundles, parts.reporter, parts.configuration)
+    _follow_traffic(instruments.traffic, parts.reporter, parts.configuration)
+    _follow_decisions(instruments, parts.journal)
     session, surface = instruments.session, instruments.surface
     session.state.follow(
         lambda: {(state,): float(state == parts.session_state()) for state in SessionState}
@@ -59,26 +64,65 @@ def _follow_lookups(
     surface.lookup_ms.follow(latencies)
 
 
-def _follow_bundles(
-    bundles: BundleInstruments, ownership: Ownership, reporter: LoadReporter
-) -> None:
-    def owned() -> Mapping[Labels, float]:
-        states = Counting(held.state for held in ownership.owned().values())
-        return {(state,): states[state] for state in _HELD}
+def _follow_bundles(bundles: BundleInstruments, ownership: Ownership) -> None:
+    def states() -> Counting[str]:
+        return Counting(held.state for held in ownership.owned().values())
 
-    def usage(percent: Callable[[SystemUsage], float]) -> Callable[[], Mapping[Labels, float]]:
-        return lambda: {(ownership.urls.broker_id,): percent(reporter.current().load.usage)}
+    def owned() -> Mapping[Labels, float]:
+        counts = states()
+        return {(state,): counts[state] for state in _HELD}
 
     bundles.owned.follow(owned)
+    bundles.loads_pending.follow(lambda: states()[BundleState.ASSIGNING])
     bundles.is_draining.follow(lambda: float(ownership.is_draining))
+
+
+def _follow_usage(
+    bundles: BundleInstruments, reporter: LoadReporter, configuration: DynamicConfiguration
+) -> None:
+    def usage(percent: Callable[[SystemUsage], float]) -> Callable[[], Mapping[Labels, float]]:
+        def of_self() -> Mapping[Labels, float]:
+            load = reporter.current().load
+            return {(load.broker_id,): percent(load.usage)}
+
+        return of_self
+
+    def balanced() -> Mapping[Labels, float]:
+        load, weights = reporter.current().load, configuration.current().load_report.weights
+        return {(load.broker_id, "max"): max_usage(load.usage, weights)}
+
     bundles.cpu_usage.follow(usage(lambda one: one.cpu.percent))
     bundles.memory_usage.follow(usage(lambda one: one.memory.percent))
     bundles.direct_memory_usage.follow(usage(lambda one: one.direct_memory.percent))
     bundles.bandwidth_in_usage.follow(usage(lambda one: one.bandwidth_in.percent))
     bundles.bandwidth_out_usage.follow(usage(lambda one: one.bandwidth_out.percent))
+    bundles.resource_usage.follow(balanced)
 
 
-def _follow_decisions(leader: LeaderInstruments, journal: DecisionJournal) -> None:
+def _follow_traffic(
+    traffic: TrafficInstruments, reporter: LoadReporter, configuration: DynamicConfiguration
+) -> None:
+    """As many bundles as a load report has room for, and only where that is asked for."""
+
+    def show(gauge: Gauge, number: Callable[[BundleStats], float]) -> None:
+        def of_each() -> Mapping[Labels, float]:
+            if not configuration.current().load_report.is_exposing_bundles:
+                return {}
+            load = reporter.current().load
+            return {(load.broker_id, name): number(line) for name, line in load.bundles.items()}
+
+        gauge.follow(of_each)
+
+    show(traffic.msg_rate_in, lambda line: line.msg_rate_in)
+    show(traffic.msg_rate_out, lambda line: line.msg_rate_out)
+    show(traffic.topics, lambda line: line.topics)
+    show(traffic.consumers, lambda line: line.consumers)
+    show(traffic.producers, lambda line: line.producers)
+    show(traffic.msg_throughput_in, lambda line: line.msg_throughput_in)
+    show(traffic.msg_throughput_out, lambda line: line.msg_throughput_out)
+
+
+def _follow_decisions(instruments: Instruments, journal: DecisionJournal) -> None:
     def done(decided: str) -> float:
         counts = journal.counts()
         return sum(
@@ -87,6 +131,9 @@ def _follow_decisions(leader: LeaderInstruments, journal: DecisionJournal) -> No
             if kind == decided and result == "done"
         )
 
-    leader.decisions.follow(lambda: dict(journal.counts().items()))
-    leader.unload_bundles.follow(lambda: done(Transfer.kind))
-    leader.bundle_splits.follow(lambda: done(Split.kind))
+    totals = instruments.totals
+    instruments.leader.decisions.follow(lambda: dict(journal.counts().items()))
+    totals.unload_bundles.follow(lambda: done(Transfer.kind))
+    totals.unloads.follow(lambda: breakdowns.unloads(journal.counts()))
+    totals.bundle_splits.follow(lambda: done(Split.kind))
+    totals.splits.follow(lambda: breakdowns.splits(journal.counts()))

@@ -12,9 +12,13 @@ from broker_ctl.core.load import BrokerLoad
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.session import State as SessionState
+from broker_ctl.core.splitting.catalog import SPLITTING
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, LookupStatistics
+from broker_ctl.managers.policies import Policies
+from broker_ctl.managers.topics import OwnTopics
 from broker_ctl.ports import Cluster, JournalEntry, LeaderDesk, Orders
 from broker_ctl.surface.credentials import Credentials
 
@@ -179,7 +183,10 @@ class Parts:
 
     lookup: Lookup
     ownership: Ownership
+    topics: OwnTopics
     namespaces: Namespaces
+    policies: Policies
+    configuration: DynamicConfiguration
     reporter: LoadReporter
     orders: Orders
     cluster: Cluster
@@ -202,6 +209,7 @@ class SurfaceRules:
         max_requests: in progress at a time, of clients, and as many again of brokers.
         max_lookups: in progress at a time, within ``max_requests``.
         split_algorithm: where a request names none.
+        split_algorithms: which a request may name.
         credentials: who may change things; None: everybody may.
         dataplane_secret: what the broker process shows for its authority; None: nothing.
     """
@@ -214,5 +222,6 @@ class SurfaceRules:
     max_requests: int = 1024
     max_lookups: int = 50_000
     split_algorithm: str = "range_equally_divide"
+    split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries)
     credentials: Credentials | None = field(default=None, repr=False)
     dataplane_secret: str | None = field(default=None, repr=False)

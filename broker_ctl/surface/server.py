@@ -6,10 +6,16 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.errors import StartError
+from broker_ctl.settings.root import Settings
 from broker_ctl.surface.access import access_middleware
+from broker_ctl.surface.admin_anti_affinity import AntiAffinityRoutes
 from broker_ctl.surface.admin_brokers import BrokerRoutes
 from broker_ctl.surface.admin_bundles import BundleRoutes
+from broker_ctl.surface.admin_configuration import ConfigurationRoutes
 from broker_ctl.surface.admin_namespaces import NamespaceRoutes
+from broker_ctl.surface.admin_policies import PolicyRoutes
+from broker_ctl.surface.admin_quotas import QuotaRoutes
+from broker_ctl.surface.admin_topics import TopicRoutes
 from broker_ctl.surface.bounds import Bound, Lanes
 from broker_ctl.surface.control import ControlRoutes
 from broker_ctl.surface.dataplane_authority import AuthorityRoutes
@@ -39,6 +45,7 @@ class Surface:
         self._rules = rules
         self._lanes = Lanes(rules.max_requests)
         self._lookups = Bound("lookups", rules.max_lookups)
+        self._bundles = BundleRoutes(parts, rules.split_algorithm, rules.split_algorithms)
         self._tasks = TaskScope("surface")
         self._runner: web.AppRunner | None = None
 
@@ -49,6 +56,7 @@ class Surface:
             StartError: the address is taken, or not this machine's.
         """
         follow(self._parts, self._lanes, self._lookups)
+        self._parts.configuration.listen(self._reconfigured)
         # Nothing of a request is logged: a path may name a tenant's topic.
         runner = web.AppRunner(
             self._application(),
@@ -97,6 +105,11 @@ class Surface:
         """Change ``maxConcurrentLookupRequest``; it is dynamic."""
         self._lookups.limit = limit
 
+    def _reconfigured(self, settings: Settings) -> None:
+        self.limit_lookups(settings.surface.max_concurrent_lookups)
+        self._bundles.split_algorithm = settings.splitting.default_algorithm
+        self._bundles.split_algorithms = settings.splitting.supported_algorithms
+
     def _application(self) -> web.Application:
         parts, rules = self._parts, self._rules
         app = web.Application(
@@ -109,10 +122,16 @@ class Surface:
         )
         for subject in (
             LookupRoutes(parts.lookup, self._lookups),
-            NamespaceRoutes(parts.namespaces, rules.cluster),
-            BundleRoutes(parts, rules.split_algorithm),
+            NamespaceRoutes(parts, rules.cluster),
+            self._bundles,
+            TopicRoutes(parts),
+            PolicyRoutes(parts, rules.cluster),
+            AntiAffinityRoutes(parts.policies.groups, rules.cluster),
+            QuotaRoutes(parts.policies.quotas, parts.namespaces),
+            # Before the brokers of a cluster, which could be called configuration.
+            ConfigurationRoutes(parts.configuration),
             HealthRoutes(parts.readiness),
-            BrokerRoutes(parts.cluster, parts.ownership, parts.reporter, rules.cluster),
+            BrokerRoutes(parts, rules.cluster),
             ControlRoutes(parts, rules.cluster),
             AuthorityRoutes(parts.authority),
             MetricsRoutes(parts.instruments, rules.cluster),

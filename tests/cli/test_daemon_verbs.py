@@ -28,7 +28,7 @@ VERBS = [
     *(["brokers"], ["brokers", "list"]),
     *(["namespaces", "create"], ["namespaces", "list"], ["namespaces", "delete"]),
     *(["bundles"], ["bundles", "list"], ["bundles", "owner"]),
-    *(["bundles", "unload"], ["bundles", "split"], ["bundles", "move"]),
+    *(["bundles", "unload"], ["bundles", "split"], ["bundles", "merge"], ["bundles", "move"]),
 ]
 
 
@@ -184,7 +184,34 @@ def test_a_bundle_is_split_where_it_is_told(cluster: Cluster) -> None:
     assert cluster.run("bundles", "split", other, "--at", "half").exit_code == 2
 
 
-@pytest.mark.parametrize("act", [["unload"], ["split"], ["move", "b:1"]])
+def test_the_hottest_bundle_is_split_by_its_name(cluster: Cluster) -> None:
+    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    done = cluster.json("bundles", "split", "t/ns/HOT", "--yes")
+    assert done["children"] == ["t/ns/0x40000000_0x60000000", "t/ns/0x60000000_0x80000000"]
+
+
+def test_two_neighbours_are_merged(cluster: Cluster) -> None:
+    for bundle in BUNDLES[1:3]:
+        cluster.world.assign(bundle, cluster.leader.broker_id)
+    lower, upper = map(str, BUNDLES[1:3])
+    dry = cluster.run("bundles", "merge", lower, "--dry-run")
+    owner = cluster.leader.broker_id
+    assert dry.stdout == f"would merge {lower} and {BUNDLES[2].range} of {owner}\n"
+    done = cluster.json("bundles", "merge", upper, "--with", lower, "--yes")
+    assert done["bundle"] == "t/ns/0x40000000_0xc0000000"
+    assert len(cluster.world.rings[NAMESPACE].bundles) == 3
+    last = cluster.run("bundles", "merge", str(BUNDLES[3]), "--yes")
+    assert last.exit_code == 1
+    assert "nothing follows" in last.stderr
+    apart = cluster.run("bundles", "merge", str(BUNDLES[0]), "--with", str(BUNDLES[3]), "--yes")
+    assert apart.exit_code == 1
+    assert "does not begin where" in apart.stderr
+    gone = cluster.run("bundles", "merge", lower, "--yes")
+    assert gone.exit_code == 1
+    assert "is no bundle (any more)" in gone.stderr
+
+
+@pytest.mark.parametrize("act", [["unload"], ["split"], ["merge"], ["move", "b:1"]])
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     cluster: Cluster, act: list[str]
 ) -> None:

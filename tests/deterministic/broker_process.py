@@ -127,6 +127,10 @@ class DataPlaneLink:
         async with self._call() as serving:
             return await serving.topics(bundle)
 
+    async def topic_statistics(self, bundle: Bundle) -> Mapping[str, BundleStats]:
+        async with self._call() as serving:
+            return await serving.topic_statistics(bundle)
+
     async def statistics(self) -> Mapping[Bundle, BundleStats]:
         async with self._call() as serving:
             return await serving.statistics()

@@ -1,7 +1,7 @@
 """What a scraper finds at a daemon of the real thing, against the table of the reference.
 
-The table stands here in full (reference: metadata-store 1.7): to derive it from the declarations
-would be to compare them with themselves.
+The table stands here in full (reference: metadata-store 1.7, pulsar-load-management 10): to derive
+it from the declarations would be to compare them with themselves.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,18 @@ from tests.support.waiting import eventually
 
 
 class Row(NamedTuple):
-    """A family: its type, its labels beside ``cluster``, its upper bounds beside infinity."""
+    """A family.
+
+    Attributes:
+        labels: beside ``cluster``.
+        bounds: of a histogram beside infinity, or the quantiles of a summary.
+        metric: the value of Pulsar's label of that name, which is the same in all series.
+    """
 
     type: str
     labels: str = ""
     bounds: str = ""
+    metric: str = ""
 
 
 BATCH: Final = "1 5 10 20 50 100 200 500 1000"
@@ -44,6 +51,45 @@ PULSARS: Final = {
     "caffeine_cache_load_failure_total": Row("counter", "cache"),
     "caffeine_cache_estimated_size": Row("gauge", "cache"),
 }
+LOAD: Final = "loadBalancing"
+TRAFFIC: Final = Row("gauge", "broker bundle", metric="bundle")
+UNLOADING: Final = "bundleUnloading"
+SPLITTING: Final = "bundlesSplit"
+LOOKUPS: Final = "0.5 0.75 0.95 0.99 0.999 1"
+
+BALANCING: Final = {
+    "pulsar_lb_cpu_usage": Row("gauge", "broker", metric=LOAD),
+    "pulsar_lb_memory_usage": Row("gauge", "broker", metric=LOAD),
+    "pulsar_lb_directMemory_usage": Row("gauge", "broker", metric=LOAD),
+    "pulsar_lb_bandwidth_in_usage": Row("gauge", "broker", metric=LOAD),
+    "pulsar_lb_bandwidth_out_usage": Row("gauge", "broker", metric=LOAD),
+    "pulsar_lb_resource_usage": Row("gauge", "broker feature", metric=LOAD),
+    "pulsar_lb_unload_broker_total": Row("counter", metric=UNLOADING),
+    "pulsar_lb_unload_bundle_total": Row("counter", metric=UNLOADING),
+    "pulsar_lb_unload_broker_breakdown_total": Row("counter", "result reason", metric=UNLOADING),
+    "pulsar_lb_bundles_split_total": Row("counter", metric=SPLITTING),
+    "pulsar_lb_bundles_split_breakdown_total": Row("counter", "result reason", metric=SPLITTING),
+    "pulsar_lb_assign_broker_breakdown_total": Row("counter", "result", metric="assign"),
+    "pulsar_bundle_msg_rate_in": TRAFFIC,
+    "pulsar_bundle_msg_rate_out": TRAFFIC,
+    "pulsar_bundle_topics_count": TRAFFIC,
+    "pulsar_bundle_consumer_count": TRAFFIC,
+    "pulsar_bundle_producer_count": TRAFFIC,
+    "pulsar_bundle_msg_throughput_in": TRAFFIC,
+    "pulsar_bundle_msg_throughput_out": TRAFFIC,
+    "pulsar_lb_load_rank": Row("gauge", "broker"),
+    "pulsar_lb_quota_pct_cpu": Row("gauge", "broker"),
+    "pulsar_lb_quota_pct_memory": Row("gauge", "broker"),
+    "pulsar_lb_quota_pct_bandwidth_in": Row("gauge", "broker"),
+    "pulsar_lb_quota_pct_bandwidth_out": Row("gauge", "broker"),
+    "pulsar_broker_load_manager_bundle_assigment": Row("summary", "", "0.5 0.99 0.999 1"),
+    "pulsar_broker_lookup": Row("summary", "", LOOKUPS),
+    "pulsar_broker_lookup_answers_total": Row("counter"),
+    "pulsar_broker_lookup_redirects_total": Row("counter"),
+    "pulsar_broker_lookup_failures_total": Row("counter"),
+    "pulsar_broker_lookup_pending_requests": Row("gauge"),
+    "pulsar_broker_topic_load_pending_requests": Row("gauge"),
+}
 ADDED: Final = {
     "broker_ctl_store_round_trip_ms": Row("histogram", "name request", OPERATION),
     "broker_ctl_store_requests_in_flight": Row("gauge", "name lane"),
@@ -59,6 +105,9 @@ ADDED: Final = {
     ),
     "broker_ctl_lock_lost_total": Row("counter", "reason"),
     "broker_ctl_lead_epoch": Row("gauge", "seat"),
+    "broker_ctl_decisions_total": Row("counter", "kind reason result"),
+    "broker_ctl_imbalance_ratio": Row("gauge", "of"),
+    "broker_ctl_load_report_age_seconds": Row("gauge", "broker"),
 }
 # Of these a cluster has no series in which nothing went wrong.
 OF_TROUBLE: Final = {
@@ -67,6 +116,11 @@ OF_TROUBLE: Final = {
     "broker_ctl_session_events_total",
 }
 STORE: Final = "metadata-store"
+# Of the settings whose series are not there by default.
+SHOWING: Final = {
+    "exposeBundlesMetricsInPrometheus": "true",
+    "loadManagerClassName": "org.apache.pulsar.broker.loadbalance.impl.SimpleLoadManagerImpl",
+}
 # Removed by PIP-453.
 GONE: Final = "pulsar_batch_metadata_store_executor_queue_size"
 
@@ -81,10 +135,21 @@ async def scrape(http: HttpClient, daemon: DaemonProcess) -> Mapping[str, Metric
 
 def row_of(family: Metric) -> Row:
     """What was scraped, in the terms of the table; every series carries the same labels."""
-    (labels,) = {frozenset(sample.labels) - {"le"} for sample in family.samples}
+    (labels,) = {frozenset(sample.labels) - {"le", "quantile"} for sample in family.samples}
     assert "cluster" in labels
-    edges = {sample.labels.get("le", "+Inf") for sample in family.samples} - {"+Inf"}
-    return Row(family.type, " ".join(sorted(labels - {"cluster"})), spaced(map(float, edges)))
+    (metric,) = {sample.labels.get("metric", "") for sample in family.samples}
+    bounds = {
+        sample.labels[label]
+        for sample in family.samples
+        for label in ("le", "quantile")
+        if label in sample.labels
+    }
+    return Row(
+        family.type,
+        " ".join(sorted(labels - {"cluster", "metric"})),
+        spaced(map(float, bounds - {"+Inf"})),
+        metric,
+    )
 
 
 def spaced(bounds: Iterable[float]) -> str:
@@ -97,20 +162,26 @@ def values(family: Metric, label: str) -> set[str]:
 
 @pytest.fixture
 async def found(new_cluster: NewCluster, http: HttpClient) -> Mapping[str, Metric]:
-    """Scraped of a broker that owns a bundle."""
+    """Scraped of a leader that owns a bundle, has measured it, and has decided something."""
     topic = Topic("persistent", Namespace("public", "default"), "topic-1")
-    async with new_cluster(1) as daemons:
+    async with new_cluster(1, **SHOWING) as daemons:
         await daemons.wait_ready(http)
         only = daemons.all[0]
         await make_namespace(http, only)
         await eventually(lambda: look_up(http, only, topic), what="an owner")
-        return await scrape(http, only)
+
+        async def scraped() -> Mapping[str, Metric] | None:
+            families = await scrape(http, only)
+            awaited = ("pulsar_bundle_topics_count", "broker_ctl_decisions_total")
+            return families if all(families[name].samples for name in awaited) else None
+
+        return await eventually(scraped, what="a measured bundle and a decision", poll_s=0.2)
 
 
 def test_a_scrape_has_the_names_types_labels_and_buckets_of_the_reference(
     found: Mapping[str, Metric],
 ) -> None:
-    table = {**PULSARS, **ADDED}
+    table = {**PULSARS, **BALANCING, **ADDED}
     assert table.keys() - found.keys() == set()
     assert GONE not in found
     silent = {name for name in table if not found[name].samples}
@@ -127,6 +198,9 @@ def test_a_scrape_has_the_names_types_labels_and_buckets_of_the_reference(
     reasons = {"gone", "other", "session_ended"}
     assert values(found["broker_ctl_lock_lost_total"], "reason") == reasons
     assert {"get", "multi"} <= values(found["broker_ctl_store_round_trip_ms"], "request")
+    assert values(found["pulsar_lb_resource_usage"], "feature") == {"max"}
+    assigned = {"Success", "Empty", "Skip"}
+    assert values(found["pulsar_lb_assign_broker_breakdown_total"], "result") == assigned
 
 
 def test_what_a_daemon_did_is_in_its_numbers(found: Mapping[str, Metric]) -> None:
@@ -141,3 +215,22 @@ def test_what_a_daemon_did_is_in_its_numbers(found: Mapping[str, Metric]) -> Non
     reads = total("caffeine_cache_hit_total") + total("caffeine_cache_miss_total")
     assert total("caffeine_cache_requests_total") == reads > 0
     assert total("caffeine_cache_estimated_size") > 0
+
+
+def test_a_placement_and_what_came_of_it_are_in_the_leaders_numbers(
+    found: Mapping[str, Metric],
+) -> None:
+    assigned = found["pulsar_lb_assign_broker_breakdown_total"].samples
+    results = {sample.labels["result"]: sample.value for sample in assigned}
+    assert results["Success"] >= 1
+    summary = found["pulsar_broker_load_manager_bundle_assigment"].samples
+    (count,) = [sample.value for sample in summary if sample.name.endswith("_count")]
+    assert count == sum(results.values())
+    ((bundle, topics),) = {
+        (sample.labels["bundle"], sample.value)
+        for sample in found["pulsar_bundle_topics_count"].samples
+    }
+    assert bundle.startswith("public/default/0x")
+    assert topics > 0
+    (age,) = [sample.value for sample in found["broker_ctl_load_report_age_seconds"].samples]
+    assert 0 <= age < 60

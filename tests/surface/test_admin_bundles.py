@@ -1,4 +1,4 @@
-"""Unload, move and split by hand."""
+"""Unload, move, split and merge by hand."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http import HttpClient
 from tests.support.surface_parts import BUNDLES, NAMESPACE, Broker
+from tests.support.waiting import eventually
 
 BUNDLE = BUNDLES[1]
 SPLIT_AT = 0x60000000
@@ -58,7 +59,7 @@ async def test_an_unload_that_fails_says_whether_to_ask_again(
     assert (await http.request("PUT", url_of(leader, "unload"))).status == status
 
 
-@pytest.mark.parametrize("verb", ["unload", "split"])
+@pytest.mark.parametrize("verb", ["unload", "split", "merge"])
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -162,14 +163,63 @@ async def test_the_owner_splits_in_the_middle(http: HttpClient, leader: Broker) 
     assert len(leader.world.owners) == 2
 
 
-async def test_it_splits_where_it_is_told_and_unloads_the_children(
-    http: HttpClient, leader: Broker
-) -> None:
+async def test_it_splits_where_it_is_told(http: HttpClient, leader: Broker) -> None:
     leader.world.assign(BUNDLE, leader.broker_id)
-    url = f"{url_of(leader, 'split')}?unload=true&splitAlgorithmName=specified_positions_divide"
+    url = f"{url_of(leader, 'split')}?splitAlgorithmName=specified_positions_divide"
     assert (await http.request("PUT", url, json=[0x41000000, 0x42000000])).status == 204
     assert {0x41000000, 0x42000000} <= set(leader.world.rings[NAMESPACE].boundaries)
-    assert not leader.world.owners
+
+
+async def test_a_split_that_unloads_goes_through_the_leader_who_moves_the_children(
+    http: HttpClient, leader: Broker, follower: Broker
+) -> None:
+    leader.world.assign(BUNDLE, follower.broker_id)
+    url = f"{url_of(follower, 'split')}?unload=true&splitAlgorithmName=range_equally_divide"
+    reply = await http.request("PUT", url)
+    assert (reply.status, reply.headers["Location"]) == (
+        307,
+        url.replace(follower.url, leader.url),
+    )
+    assert (await http.request("PUT", reply.headers["Location"])).status == 204
+    children = BUNDLE.cut((SPLIT_AT,))
+    assert leader.world.owners == dict.fromkeys(children, max(leader.world.brokers))
+
+
+@pytest.mark.parametrize(("name", "split"), [("LARGEST", BUNDLES[1]), ("HOT", BUNDLES[2])])
+async def test_a_bundle_may_be_named_by_what_it_is(
+    http: HttpClient, leader: Broker, follower: Broker, name: str, split: Bundle
+) -> None:
+    for bundle in BUNDLES[1:3]:
+        leader.world.assign(bundle, follower.broker_id)
+    path = f"/admin/v2/namespaces/t/ns/{name}/split"
+    reply = await http.request("PUT", follower.url + path)
+    assert (reply.status, reply.headers["Location"]) == (307, leader.url + path)
+    assert (await http.request("PUT", reply.headers["Location"])).status == 204
+    assert split not in leader.world.rings[NAMESPACE]
+    unknown = f"{leader.url}/admin/v2/namespaces/t/unknown/{name}/split"
+    assert (await http.request("PUT", unknown)).status == 404
+
+
+async def test_of_a_namespace_without_reports_no_bundle_is_the_largest(
+    http: HttpClient, leader: Broker
+) -> None:
+    reply = await http.request("PUT", f"{leader.url}/admin/v2/namespaces/t/ns/LARGEST/split")
+    assert (reply.status, reply.json()["error"]) == (412, "BundleGone")
+
+
+async def test_only_supported_algorithms_may_be_named(leader: Broker, http: HttpClient) -> None:
+    leader.world.assign(BUNDLE, leader.broker_id)
+    await leader.metadata.configuration.set(
+        "supportedNamespaceBundleSplitAlgorithms", "range_equally_divide"
+    )
+    url = f"{url_of(leader, 'split')}?splitAlgorithmName=topic_count_equally_divide"
+
+    async def is_refused() -> bool:
+        reply = await http.request("PUT", url)
+        return reply.status == 412 and b"not in supportedNamespaceBundleSplit" in reply.body
+
+    await eventually(is_refused)
+    assert (await http.request("PUT", url_of(leader, "split"))).status == 204
 
 
 async def test_nothing_to_split_is_done_already(http: HttpClient, leader: Broker) -> None:
@@ -221,3 +271,62 @@ async def test_a_split_that_makes_no_sense_is_refused(
     reply = await http.request("PUT", url_of(leader, "split") + query, json=body)
     assert reply.status == status
     assert leader.world.owners == {BUNDLE: leader.broker_id}
+
+
+# A merge.
+
+WHOLE = BUNDLES[1].joined(BUNDLES[2])
+
+
+@pytest.mark.parametrize(
+    ("bundle", "query"),
+    [
+        (BUNDLES[1], ""),
+        (BUNDLES[1], f"?with={BUNDLES[2].range}"),
+        (BUNDLES[2], f"?with={BUNDLES[1].range}"),
+    ],
+)
+async def test_two_neighbours_are_merged_through_the_leader(
+    http: HttpClient, leader: Broker, follower: Broker, bundle: Bundle, query: str
+) -> None:
+    leader.world.assign(BUNDLES[1], follower.broker_id)
+    reply = await http.request("PUT", url_of(follower, "merge", bundle) + query)
+    assert (reply.status, reply.headers["Location"]) == (
+        307,
+        url_of(leader, "merge", bundle) + query,
+    )
+    assert (await http.request("PUT", reply.headers["Location"])).status == 204
+    assert leader.world.owners == {WHOLE: follower.broker_id}
+    # Again, its answer was lost: nothing more is merged.
+    assert (await http.request("PUT", reply.headers["Location"])).status == 412
+
+
+@pytest.mark.parametrize(
+    ("bundle", "query"),
+    [
+        (BUNDLES[3], ""),
+        (BUNDLES[0], f"?with={BUNDLES[2].range}"),
+        (BUNDLES[1], f"?with={BUNDLES[1].range}"),
+        (BUNDLES[1], "?with=0x80000000_0x90000000"),
+        (BUNDLES[1], "?with=nonsense"),
+    ],
+)
+async def test_what_does_not_touch_is_not_merged(
+    http: HttpClient, leader: Broker, bundle: Bundle, query: str
+) -> None:
+    ring = leader.world.rings[NAMESPACE]
+    reply = await http.request("PUT", url_of(leader, "merge", bundle) + query)
+    assert reply.status == 412
+    assert leader.world.rings[NAMESPACE] is ring
+
+
+async def test_a_merge_without_a_leader_is_for_later(http: HttpClient, follower: Broker) -> None:
+    follower.world.leader_id = None
+    reply = await http.request("PUT", url_of(follower, "merge"))
+    assert (reply.status, reply.json()["error"]) == (503, "NoLeader")
+
+
+async def test_why_a_merge_failed_is_told(http: HttpClient, leader: Broker) -> None:
+    leader.desk.refuse = NotOwner("it has moved")
+    reply = await http.request("PUT", url_of(leader, "merge"))
+    assert (reply.status, reply.json()["error"]) == (409, "NotOwner")

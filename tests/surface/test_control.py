@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.orders import Cut, Order, Prepare, Receive, Release, Take
+from broker_ctl.core.orders import Cut, Join, Order, Prepare, Receive, Release, Take
 from broker_ctl.errors import (
     AuthorityLost,
     BrokerCtlError,
@@ -26,6 +26,7 @@ ORDERS: list[Order] = [
     Receive(7, BUNDLE, "m1"),
     Take(7, BUNDLE),
     Cut(7, BUNDLE, "range_equally_divide", (5,)),
+    Join(7, *BUNDLES[:2]),
 ]
 
 
@@ -72,6 +73,8 @@ async def test_a_refusal_names_its_kind(
         ("take", {"epoch": "7", "bundle": str(BUNDLE)}),
         ("take", {"epoch": 7, "bundle": "nonsense"}),
         ("cut", {"epoch": 7, "bundle": str(BUNDLE), "algorithm": "a", "boundaries": 1}),
+        ("join", {"epoch": 7, "left": str(BUNDLE)}),
+        ("join", {"epoch": 7, "left": str(BUNDLE), "right": "nonsense"}),
         ("take", [1]),
     ],
 )

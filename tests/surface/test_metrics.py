@@ -1,14 +1,30 @@
 """What a scraper sees."""
 
+from dataclasses import replace
+from typing import Final
+
 import aiohttp
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker_ctl.core.load import BundleStats
+from broker_ctl.core.ownership import BundleState
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments, exposed_names
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Summary
 from broker_ctl.surface.metrics import InstrumentCollector
-from tests.support.surface_parts import BUNDLES, CLUSTER, Broker
+from tests.support.surface_parts import BUNDLES, CLUSTER, Broker, Held, MemoryReporter
 from tests.support.waiting import eventually
+
+TRAFFIC: Final = {
+    "pulsar_bundle_msg_rate_in": 1.5,
+    "pulsar_bundle_msg_rate_out": 2.5,
+    "pulsar_bundle_topics_count": 7,
+    "pulsar_bundle_consumer_count": 3,
+    "pulsar_bundle_producer_count": 5,
+    "pulsar_bundle_msg_throughput_in": 1000,
+    "pulsar_bundle_msg_throughput_out": 2000,
+}
 
 
 class Scrape:
@@ -53,6 +69,43 @@ async def test_a_broker_shows_itself(http: HttpClient, leader: Broker) -> None:
     lb = {"broker": leader.broker_id, "metric": "loadBalancing"}
     assert seen.value("pulsar_lb_cpu_usage", **lb) == 75
     assert seen.value("pulsar_lb_memory_usage", **lb) == 10
+    # CPU and memory are at 75 % and 10 %; memory has no weight by default.
+    assert seen.value("pulsar_lb_resource_usage", feature="max", **lb) == 0.75
+
+
+async def test_bundles_that_are_being_taken_are_pending_loads(
+    http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = "pulsar_broker_topic_load_pending_requests"
+    leader.world.assign(BUNDLES[0], leader.broker_id)
+    assert (await scrape(http, leader)).value(loads) == 0
+    states = (BundleState.ASSIGNING, BundleState.ASSIGNING, BundleState.OWNED)
+    held = {bundle: Held(state, 7) for bundle, state in zip(BUNDLES, states, strict=False)}
+    monkeypatch.setattr(leader.ownership, "owned", lambda: held)
+    assert (await scrape(http, leader)).value(loads) == 2
+
+
+async def test_the_traffic_of_bundles_is_shown_once_that_is_asked_for(
+    http: HttpClient, leader: Broker
+) -> None:
+    bundle = str(BUNDLES[0])
+    line = BundleStats(1.5, 2.5, 1000.0, 2000.0, topics=7, producers=5, consumers=3)
+    reporter = leader.parts.reporter
+    assert isinstance(reporter, MemoryReporter)
+    report = reporter.report
+    reporter.report = replace(report, load=replace(report.load, bundles={bundle: line}))
+    seen = await scrape(http, leader)
+    assert not [name for name in seen.names if name.startswith("pulsar_bundle_")]
+    await leader.metadata.configuration.set("exposeBundlesMetricsInPrometheus", "true")
+
+    async def is_shown() -> bool:
+        return "pulsar_bundle_topics_count" in (await scrape(http, leader)).names
+
+    await eventually(is_shown)
+    seen = await scrape(http, leader)
+    labels = {"broker": leader.broker_id, "bundle": bundle, "metric": "bundle"}
+    shown = {name: seen.value(name, **labels) for name in TRAFFIC}
+    assert shown == TRAFFIC
 
 
 async def test_lookups_are_exposed_as_pulsar_does(http: HttpClient, leader: Broker) -> None:
@@ -81,6 +134,13 @@ async def test_decisions_are_counted_by_what_why_and_outcome(
     assert seen.value("broker_ctl_decisions_total", **labels) == 1
     assert seen.value("pulsar_lb_unload_bundle_total", metric="bundleUnloading") == 6
     assert seen.value("pulsar_lb_bundles_split_total", metric="bundlesSplit") == 3
+    moves = {"metric": "bundleUnloading"}
+    broken_down = "pulsar_lb_unload_broker_breakdown_total"
+    assert seen.value(broken_down, result="Success", reason="Overloaded", **moves) == 4
+    assert seen.value(broken_down, result="Success", reason="Admin", **moves) == 2
+    assert seen.value(broken_down, result="Failure", reason="Unknown", **moves) == 1
+    splits = {"metric": "bundlesSplit", "result": "Success", "reason": "Topics"}
+    assert seen.value("pulsar_lb_bundles_split_breakdown_total", **splits) == 3
 
 
 async def test_requests_and_orders_are_counted_by_pattern(http: HttpClient, leader: Broker) -> None:

@@ -1,0 +1,46 @@
+"""What verbs that change something have in common: ask first, or only say what would be done."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from broker_ctl.cli.tables import echo_json
+from broker_ctl.cli.target import Target
+
+V = TypeVar("V", bound=Callable[..., None])
+
+
+def act_options(verb: V) -> V:
+    """Options of the verbs that change something."""
+    dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
+    yes = click.option("--yes", is_flag=True, help="Do not ask.")
+    return dry_run(yes(verb))
+
+
+def cluster_option(verb: V) -> V:
+    """Whose policies."""
+    return click.option(
+        "--cluster",
+        default="standalone",
+        show_default=True,
+        help="clusterName of the daemon; it refuses another one, and says its own.",
+    )(verb)
+
+
+def is_wanted(target: Target, sentence: str, *, dry_run: bool, yes: bool) -> bool:
+    """Whether to go on; the question is asked on stderr, which no program reads."""
+    if dry_run:
+        say(target, "dry_run", f"would {sentence}")
+        return False
+    if not yes:
+        click.confirm(f"{sentence[0].upper()}{sentence[1:]}?", abort=True, err=True)
+    return True
+
+
+def say(target: Target, result: str, sentence: str, **more: Any) -> None:
+    """Tell what was done, in a sentence or as JSON."""
+    if target.is_json:
+        echo_json({"result": result, "sentence": sentence, **more})
+    else:
+        click.echo(sentence)

@@ -1,0 +1,141 @@
+"""``broker-ctl bundles split`` and ``merge``."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.bundle_acts import EXAMPLES, no_bundle, owner_row, owner_rows
+from broker_ctl.cli.target import Target, daemon_options
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.client import Client
+    from broker_ctl.core.bundle import Bundle
+    from broker_ctl.core.names import Namespace
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("bundle")
+@click.option("--algorithm", help="[default: defaultNamespaceBundleSplitAlgorithm of the broker]")
+@click.option(
+    "--at",
+    "positions",
+    multiple=True,
+    metavar="HASH",
+    help="Cut here, for instance 0x10000000; may be given several times.",
+)
+@click.option(
+    "--unload", "wants_unload", is_flag=True, help="Move what comes of it where there is more room."
+)
+@act_options
+@daemon_options
+def split(
+    target: Target,
+    *,
+    bundle: str,
+    algorithm: str | None,
+    positions: tuple[str, ...],
+    wants_unload: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Replace BUNDLE by its parts, which stay with its owner unless --unload is given.
+
+    In the place of the range there may stand LARGEST, the bundle with the most topics, or HOT, the
+    one with the most traffic.
+    """
+    from broker_ctl.cli.client import namespace_path
+
+    namespace, label, held = _to_split(target, bundle)
+    points = [_position(text) for text in positions]
+    if points:
+        algorithm = algorithm or "specified_positions_divide"
+    where = f" at {', '.join(f'0x{point:08x}' for point in points)}" if points else ""
+    sentence = f"split {bundle} of {held}{where}"
+    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes):
+        return
+    query = {"unload": str(wants_unload).lower()}
+    if algorithm:
+        query["splitAlgorithmName"] = algorithm
+
+    async def act(client: "Client") -> list[str]:
+        before = {row["bundle"] for row in await owner_rows(client, namespace)}
+        path = f"{namespace_path(namespace)}/{label}/split"
+        await client.request("PUT", path, query, points or None)
+        rows = await owner_rows(client, namespace)
+        return [row["bundle"] for row in rows if row["bundle"] not in before]
+
+    children = target.run(act)
+    if children:
+        say(target, "split", f"split {bundle} into {', '.join(children)}", children=children)
+    else:
+        say(target, "nothing", f"{bundle}: nothing to split")
+
+
+def _to_split(target: Target, text: str) -> "tuple[Namespace, str, str]":
+    """The namespace, what stands for the range, and who owns it, in words."""
+    from broker_ctl.core.bundle import Bundle
+    from broker_ctl.core.names import Namespace
+    from broker_ctl.core.splitting.special import SPECIAL_NAMES
+
+    rest, _, label = text.rpartition("/")
+    if label in SPECIAL_NAMES:
+        return Namespace.parse(rest), label, "whoever owns it"
+    name = Bundle.parse(text)
+    held = target.run(lambda client: owner_row(client, name))["owner"]
+    return name.namespace, str(name.range), held or "whoever is assigned to it"
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("bundle")
+@click.option("--with", "other", metavar="BUNDLE", help="[default: the one that follows]")
+@act_options
+@daemon_options
+def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes: bool) -> None:
+    """Make one bundle of BUNDLE and its neighbour; where they have two owners one moves first."""
+    from broker_ctl.cli.client import bundle_path
+    from broker_ctl.core.bundle import Bundle
+
+    name = Bundle.parse(bundle)
+    rows = target.run(lambda client: owner_rows(client, name.namespace))
+    ring = {Bundle.parse(row["bundle"]): row["owner"] for row in rows}
+    left, right = _neighbours(ring, name, None if other is None else Bundle.parse(other))
+    owners = " and ".join(sorted({ring[one] or "nobody" for one in (left, right)}))
+    sentence = f"merge {left} and {right.range} of {owners}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
+        query = {"with": str((right if name == left else left).range)}
+        target.run(lambda client: client.request("PUT", bundle_path(name, "merge"), query))
+        whole = left.joined(right)
+        say(target, "merged", f"merged {left} and {right.range}: {whole}", bundle=str(whole))
+
+
+def _neighbours(
+    ring: "Mapping[Bundle, str | None]", bundle: "Bundle", other: "Bundle | None"
+) -> "tuple[Bundle, Bundle]":
+    """Both, the lower one first.
+
+    Raises:
+        ClickException: one is no bundle, or they do not touch.
+    """
+    if bundle not in ring:
+        raise no_bundle(bundle)
+    if other is None:
+        found = [one for one in ring if one.range.low == bundle.range.high]
+        if not found:
+            raise click.ClickException(f"nothing follows {bundle}: name its neighbour, see --with")
+        (other,) = found
+    if other not in ring:
+        raise no_bundle(other)
+    left, right = sorted((bundle, other))
+    left.joined(right)
+    return left, right
+
+
+def _position(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no hash, such as 0x10000000", param_hint="--at"
+        ) from None

@@ -1,0 +1,93 @@
+"""``broker-ctl failure-domains``: which brokers fail together."""
+
+from typing import Final
+from urllib.parse import quote
+
+import click
+
+from broker_ctl.cli.acts import act_options, cluster_option, is_wanted, say
+from broker_ctl.cli.tables import echo_json, print_table
+from broker_ctl.cli.target import Target, daemon_options
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl failure-domains list
+  broker-ctl failure-domains get rack-1
+  broker-ctl failure-domains set rack-1 --broker broker-1:8080 --broker broker-2:8080
+  broker-ctl failure-domains delete rack-1 --yes
+"""
+
+
+@click.group(short_help="Say which brokers fail together.", epilog=_EXAMPLES)
+def command() -> None:
+    """Work on failure domains.
+
+    Namespaces of one anti-affinity group are kept in different domains (failureDomainsEnabled).
+    """
+
+
+def _path(cluster: str, name: str | None = None) -> str:
+    root = f"/admin/v2/clusters/{quote(cluster, safe='')}/failureDomains"
+    return root if name is None else f"{root}/{quote(name, safe='')}"
+
+
+@command.command(name="list", epilog=_EXAMPLES)
+@cluster_option
+@daemon_options
+def list_(target: Target, *, cluster: str) -> None:
+    """List all domains with their brokers."""
+    domains = target.run(lambda client: client.get(_path(cluster)))
+    if target.is_json:
+        echo_json(domains)
+    else:
+        rows = ((name, " ".join(domain["brokers"])) for name, domain in domains.items())
+        print_table("", ("failure domain", "brokers"), rows)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("name")
+@cluster_option
+@daemon_options
+def get(target: Target, *, name: str, cluster: str) -> None:
+    """Show the brokers of the domain NAME."""
+    domain = target.run(lambda client: client.get(_path(cluster, name)))
+    if target.is_json:
+        echo_json(domain)
+    else:
+        print_table("", ("broker",), ([broker] for broker in domain["brokers"]))
+
+
+@command.command(name="set", epilog=_EXAMPLES)
+@click.argument("name")
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    required=True,
+    metavar="HOST:PORT",
+    help="A broker's id; may be given several times.",
+)
+@act_options
+@cluster_option
+@daemon_options
+def set_(
+    target: Target, *, name: str, brokers: tuple[str, ...], dry_run: bool, yes: bool, cluster: str
+) -> None:
+    """Make the domain NAME of these brokers, which may be in no other one."""
+    sentence = f"make failure domain {name} of {', '.join(brokers)}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
+        body = {"brokers": brokers}
+        target.run(lambda client: client.request("POST", _path(cluster, name), json=body))
+        say(target, "set", f"set failure domain {name}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("name")
+@act_options
+@cluster_option
+@daemon_options
+def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str) -> None:
+    """Delete the domain NAME; its brokers are in none then."""
+    if is_wanted(target, f"delete failure domain {name}", dry_run=dry_run, yes=yes):
+        target.run(lambda client: client.request("DELETE", _path(cluster, name)))
+        say(target, "deleted", f"deleted failure domain {name}")

@@ -1,0 +1,130 @@
+"""Load reports of a cluster as `pulsar-perf monitor-brokers` shows them, and as JSON."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any, Final
+
+from broker_ctl.cli.monitor_reports import BrokerLine, Reading
+from broker_ctl.cli.tables import print_table
+from broker_ctl.core.load import BundleStats, UsageWeights, max_usage
+from broker_ctl.store import paths
+from broker_ctl.store.records.load import TimeAverageBrokerData
+
+# What Pulsar's MAX counts: all but the heap.
+_WEIGHTS: Final = UsageWeights(direct_memory=1.0)
+_OVERVIEW: Final = ("broker", "updated", "max %", "topics", "bundles", "msg/s", "KB/s")
+_USAGE: Final = ("cpu %", "memory %", "direct %", "bw in %", "bw out %", "max %")
+_COUNTS: Final = ("topics", "bundles", "producers", "consumers", "bundles +", "bundles -")
+_RATES: Final = ("msg/s in", "msg/s out", "total", "KB/s in", "KB/s out", "total")
+_KB: Final = 1000
+
+
+def to_row(reading: Reading, wall_ms: int) -> dict[str, Any]:
+    """Plain JSON values; rates are messages and bytes a second."""
+    return {
+        "at_ms": wall_ms,
+        "brokers": [_broker_row(line, wall_ms) for line in reading.brokers],
+        "skipped": [asdict(one) for one in reading.skipped],
+    }
+
+
+def _broker_row(line: BrokerLine, wall_ms: int) -> dict[str, Any]:
+    report, usage = line.report, line.report.usage
+    names = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+    percents = (resource.percent for resource in usage.resources)
+    return {
+        "broker": line.broker_id,
+        "manager": report.manager,
+        "age_s": _age_s(line, wall_ms),
+        "usage_percent": dict(zip(names, percents, strict=True))
+        | {"max": max_usage(usage, _WEIGHTS) * 100},
+        "topics": report.total.topics,
+        "bundles": report.bundles,
+        "producers": report.total.producers,
+        "consumers": report.total.consumers,
+        "bundles_gained": report.gained,
+        "bundles_lost": report.lost,
+        "latest": _latest(report.total),
+        "short_term": _term(line.average, "short"),
+        "long_term": _term(line.average, "long"),
+    }
+
+
+def _latest(total: BundleStats) -> dict[str, float]:
+    names = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+    return {name: getattr(total, name) for name in names}
+
+
+def _term(average: TimeAverageBrokerData | None, term: str) -> dict[str, float] | None:
+    """The averages of one term by the names of `_latest`; None where no leader wrote any."""
+    if average is None:
+        return None
+    return {name: getattr(average, f"{term}_{name}") for name in _latest(BundleStats())}
+
+
+def _age_s(line: BrokerLine, wall_ms: int) -> float | None:
+    """By the broker's clock and ours; one that is ahead of ours reported just now."""
+    updated_ms = line.report.updated_ms
+    return max(0, wall_ms - updated_ms) / 1000 if updated_ms > 0 else None
+
+
+def show(reading: Reading, wall_ms: int, source: str) -> None:
+    """One table of all brokers, one for each of them, and what could not be shown."""
+    rows = [_broker_row(line, wall_ms) for line in reading.brokers]
+    if rows:
+        print_table(f"{len(rows)} brokers at {source}", _OVERVIEW, map(_overview, rows))
+    for row in rows:
+        title = f"{row['broker']} ({row['manager']}, {_age(row)})"
+        print_table(title, [""] * 7, _details(row))
+    if not rows:
+        print_table("", ["brokers"], [[_nobody(reading, source)]])
+    if reading.skipped:
+        told = ((one.node, one.reason) for one in reading.skipped)
+        print_table(f"{len(reading.skipped)} nodes skipped", ("node", "why"), told)
+
+
+def _nobody(reading: Reading, source: str) -> str:
+    if reading.is_there:
+        return f"no usable load report at {source}"
+    return missing(source)
+
+
+def missing(source: str) -> str:
+    """What is said where there is no place for reports."""
+    return f"there is no {paths.LOAD_REPORTS} at {source}; is the chroot right?"
+
+
+def _overview(row: dict[str, Any]) -> Iterable[object]:
+    msg_in, msg_out, bytes_in, bytes_out = row["latest"].values()
+    return (
+        row["broker"],
+        _age(row),
+        row["usage_percent"]["max"],
+        row["topics"],
+        row["bundles"],
+        msg_in + msg_out,
+        (bytes_in + bytes_out) / _KB,
+    )
+
+
+def _age(row: dict[str, Any]) -> str:
+    return "no time" if row["age_s"] is None else f"{row['age_s']:.0f} s ago"
+
+
+def _details(row: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    yield ("system", *_USAGE)
+    yield ("", *row["usage_percent"].values())
+    yield ("count", *_COUNTS)
+    counts = ("topics", "bundles", "producers", "consumers", "bundles_gained", "bundles_lost")
+    yield ("", *(row[name] for name in counts))
+    yield ("rates", *_RATES)
+    for name in ("latest", "short_term", "long_term"):
+        yield (name.replace("_", " "), *_rates(row[name]))
+
+
+def _rates(rates: dict[str, float] | None) -> tuple[object, ...]:
+    if rates is None:
+        return (None,) * len(_RATES)
+    msg_in, msg_out, bytes_in, bytes_out = rates.values()
+    kb_in, kb_out = bytes_in / _KB, bytes_out / _KB
+    return msg_in, msg_out, msg_in + msg_out, kb_in, kb_out, kb_in + kb_out

@@ -1,0 +1,56 @@
+"""Connects what the leader counts and sees to its instruments; silent or still where none leads."""
+
+from collections.abc import Callable, Mapping
+
+from broker_ctl.coordination.moves import Moves
+from broker_ctl.core.simple.standing import Standing
+from broker_ctl.instruments.declared import Instruments
+from broker_ctl.instruments.kinds import Gauge, Labels
+from broker_ctl.leader.controller import Controller
+from broker_ctl.leader.readings import report_ages_s, standings
+from broker_ctl.leader.tally import PlacementResult
+
+
+def follow_leader(instruments: Instruments, controller: Controller, moves: Moves) -> None:
+    """Let each instrument follow its part."""
+    leader, totals = instruments.leader, instruments.totals
+
+    def ages() -> Mapping[Labels, float]:
+        leading = controller.leading
+        if leading is None:
+            return {}
+        return {(broker_id,): age_s for broker_id, age_s in report_ages_s(leading).items()}
+
+    def assignments() -> tuple[int, list[float]]:
+        tally = controller.tally
+        return tally.placements.total(), [took_s * 1000 for took_s in tally.placement_s]
+
+    def results() -> Mapping[Labels, float]:
+        placements = controller.tally.placements
+        return {(result,): placements[result] for result in PlacementResult}
+
+    leader.moves_in_flight.follow(lambda: len(moves.all))
+    leader.offline_bundles.follow(lambda: controller.offline_bundles)
+    leader.imbalance.follow(lambda: controller.imbalance)
+    leader.report_age_s.follow(ages)
+    leader.assignment_ms.follow(assignments)
+    totals.unload_brokers.follow(lambda: controller.tally.relieved_brokers)
+    totals.assignments.follow(results)
+    _follow_standings(instruments, controller)
+
+
+def _follow_standings(instruments: Instruments, controller: Controller) -> None:
+    def show(gauge: Gauge, number: Callable[[Standing], float]) -> None:
+        def of_each() -> Mapping[Labels, float]:
+            leading = controller.leading
+            found = {} if leading is None else standings(leading)
+            return {(broker_id,): number(one) for broker_id, one in found.items()}
+
+        gauge.follow(of_each)
+
+    simple = instruments.simple
+    show(simple.load_rank, lambda one: one.load_rank)
+    show(simple.quota_cpu, lambda one: one.needed.cpu_percent)
+    show(simple.quota_memory, lambda one: one.needed.memory_percent)
+    show(simple.quota_bandwidth_in, lambda one: one.needed.bandwidth_in_percent)
+    show(simple.quota_bandwidth_out, lambda one: one.needed.bandwidth_out_percent)

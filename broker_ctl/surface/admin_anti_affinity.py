@@ -1,0 +1,84 @@
+"""``/admin/v2/namespaces/.../antiAffinity``: which namespaces keep apart (reference: 6.4, 8.4)."""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.errors import InvalidName
+from broker_ctl.managers.anti_affinity import AntiAffinity
+from broker_ctl.surface import answers
+from broker_ctl.surface.admin_namespaces import NAMESPACE
+from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.questions import json_in, namespace_in
+
+_GROUP: Final = f"{NAMESPACE}/antiAffinity"
+_JSON: Final = "application/json"
+
+
+class AntiAffinityRoutes:
+    """The group of a namespace, and the namespaces of a group.
+
+    A group goes in and out as bare text: what Pulsar's server and its Java client do with a text,
+    whatever its Content-Type says. A JSON string is taken too, which other clients send.
+    """
+
+    def __init__(self, groups: AntiAffinity, cluster_name: str) -> None:
+        self._groups = groups
+        self._cluster_name = cluster_name
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_GROUP, self.group),
+            web.post(_GROUP, self.set_group),
+            web.delete(_GROUP, self.clear),
+            web.get("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", self.members),
+        ]
+
+    async def group(self, request: web.Request) -> web.Response:
+        """The namespace's group; 204 where it is in none."""
+        group = await self._groups.group_of(namespace_in(request))
+        return answers.no_content() if group is None else web.Response(text=group)
+
+    async def set_group(self, request: web.Request) -> web.Response:
+        """204; 412 for a name that is none."""
+        namespace = namespace_in(request)
+        await self._groups.set(namespace, await _group_in(request))
+        return answers.no_content()
+
+    async def clear(self, request: web.Request) -> web.Response:
+        """204, also where it was in none."""
+        await self._groups.set(namespace_in(request), None)
+        return answers.no_content()
+
+    async def members(self, request: web.Request) -> web.Response:
+        """Namespaces of the group in ``tenant``; 404 for another cluster."""
+        if request.match_info["cluster"] != self._cluster_name:
+            raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
+        tenant = request.query.get("tenant")
+        if not tenant:
+            raise InvalidName("tenant: whose namespaces? ?tenant=NAME says so")
+        found = await self._groups.members(tenant, request.match_info["group"])
+        return answers.json([str(namespace) for namespace in found])
+
+
+async def _group_in(request: web.Request) -> str:
+    """The body, a JSON string or bare text.
+
+    Raises:
+        Refusal: 400, another Content-Type. InvalidName: bytes that are no text.
+    """
+    if request.content_type != _JSON:
+        raise Refusal(400, f"Content-Type must be {_JSON}")
+    try:
+        value = await json_in(request)
+    except Refusal as met:
+        if met.status != 400:
+            raise
+        value = None
+    if isinstance(value, str):
+        return value
+    try:
+        return (await request.read()).decode().strip()
+    except UnicodeDecodeError:
+        raise InvalidName("the body is no text") from None

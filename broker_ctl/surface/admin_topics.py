@@ -1,0 +1,47 @@
+"""``/admin/v2/{domain}/.../{topic}``: one topic, closed by hand (reference: 8.4)."""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.core.names import DOMAINS, Topic
+from broker_ctl.errors import NotOwner, TopicMissing
+from broker_ctl.surface import answers
+from broker_ctl.surface.parts import Parts
+from broker_ctl.surface.questions import namespace_in
+from broker_ctl.surface.redirects import redirect
+
+_TOPIC: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}/{{topic}}"
+
+
+class TopicRoutes:
+    """What an operator does to topics."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [web.put(f"{_TOPIC}/unload", self.unload)]
+
+    async def unload(self, request: web.Request) -> web.Response:
+        """204 once it is closed; 307 to the owner of its bundle; 404 where it is not loaded.
+
+        Nothing is assigned for it, unlike in Pulsar: of a bundle that nobody owns no topic is
+        loaded, and whose it is shall not change by this.
+        """
+        topic = Topic.of(
+            request.match_info["domain"], namespace_in(request), request.match_info["topic"]
+        )
+        bundle = await self._parts.lookup.bundle_of(topic)
+        owner = await self._parts.ownership.owner_of(bundle)
+        if owner is None:
+            raise TopicMissing(f"{topic} is not loaded: nobody owns {bundle}")
+        if not owner.is_self:
+            return redirect(request, owner.urls)
+        try:
+            await self._parts.topics.unload(bundle, topic)
+        except NotOwner as met:
+            # Given up between the question and the act, and all of its topics with it.
+            raise TopicMissing(f"{topic} is not loaded: {met}") from met
+        return answers.no_content()
