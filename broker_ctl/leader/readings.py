@@ -21,12 +21,10 @@ def tally(leading: Leading) -> Tally:
 
 
 def report_ages_s(leading: Leading) -> Mapping[str, float]:
-    """By live broker, the time since its newest report came in; who never reported is left out."""
-    now_s, reports = leading.parts.clock.now_s(), leading.board.reports
+    """By broker, the time since its newest report came in; a report goes with its broker."""
+    now_s = leading.parts.clock.now_s()
     return {
-        broker_id: now_s - report.received_s
-        for broker_id in leading.parts.registry.peers
-        if (report := reports.get(broker_id)) is not None
+        broker_id: now_s - report.received_s for broker_id, report in leading.board.reports.items()
     }
 
 

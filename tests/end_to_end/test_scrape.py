@@ -215,11 +215,11 @@ def test_what_a_daemon_did_is_in_its_numbers(found: Mapping[str, Metric]) -> Non
     reads = total("caffeine_cache_hit_total") + total("caffeine_cache_miss_total")
     assert total("caffeine_cache_requests_total") == reads > 0
     assert total("caffeine_cache_estimated_size") > 0
+    assert_placed(found)
 
 
-def test_a_placement_and_what_came_of_it_are_in_the_leaders_numbers(
-    found: Mapping[str, Metric],
-) -> None:
+def assert_placed(found: Mapping[str, Metric]) -> None:
+    """One bundle, by this leader, on itself."""
     assigned = found["pulsar_lb_assign_broker_breakdown_total"].samples
     results = {sample.labels["result"]: sample.value for sample in assigned}
     assert results["Success"] >= 1
