@@ -86,7 +86,7 @@ def load_report(target: Target) -> None:
 @click.option("--namespace", metavar="TENANT/NAMESPACE", help="Only topics of this one.")
 @click.option(
     "--limit",
-    type=click.IntRange(1, 100_000),
+    type=click.IntRange(1),
     default=10_000,
     show_default=True,
     help="Show so many topics at most, in the order of bundles and names.",
@@ -97,6 +97,8 @@ def topics(target: Target, *, namespace: str | None, limit: int) -> None:
 
     Where there are more topics than --limit, a line on stderr says so.
     """
+    from broker_ctl.surface.admin_brokers import CUT_HEADER
+
     query = {"limit": str(limit)} | ({} if namespace is None else {"namespace": namespace})
     reply = target.run(lambda client: client.request("GET", f"{_STATISTICS}/topics", query))
     found = reply.json()
@@ -104,7 +106,7 @@ def topics(target: Target, *, namespace: str | None, limit: int) -> None:
         echo_json(found)
     else:
         print_table("", _TOPIC_COLUMNS, _topic_rows(found))
-    if "X-Broker-Ctl-Cut-At" in reply.headers:
+    if CUT_HEADER in reply.headers:
         click.echo(f"there may be more than these {limit}: see --limit and --namespace", err=True)
 
 

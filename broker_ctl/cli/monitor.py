@@ -168,11 +168,13 @@ def _store_of(watching: Watching) -> "ZooKeeperStore":
 
 
 async def _wait_connected(store: "ZooKeeperStore", source: str) -> None:
+    from broker_ctl.errors import ConnectionLoss
+
     try:
         async with asyncio.timeout(_CONNECT_S):
             await store.wait_connected()
     except TimeoutError:
-        raise click.ClickException(
+        raise ConnectionLoss(
             f"no ZooKeeper answers at {source} within {_CONNECT_S:g} s: see --zookeeper"
         ) from None
 
@@ -195,9 +197,10 @@ def _show(reading: "Reading", watching: Watching) -> None:
     from broker_ctl.cli import monitor_table
     from broker_ctl.clock import SystemClock
     from broker_ctl.codec import encode
+    from broker_ctl.errors import NoNode
 
     if watching.is_once and not reading.is_there:
-        raise click.ClickException(monitor_table.missing(watching.source))
+        raise NoNode(monitor_table.missing(watching.source))
     wall_ms = SystemClock().wall_ms()
     if watching.output is Output.JSON:
         click.echo(encode(monitor_table.to_row(reading, wall_ms)).decode())

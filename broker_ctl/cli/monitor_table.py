@@ -14,7 +14,7 @@ from broker_ctl.store.records.load import TimeAverageBrokerData
 _WEIGHTS: Final = UsageWeights(direct_memory=1.0)
 _OVERVIEW: Final = ("broker", "updated", "max %", "topics", "bundles", "msg/s", "KB/s")
 _USAGE: Final = ("cpu %", "memory %", "direct %", "bw in %", "bw out %", "max %")
-_COUNTS: Final = ("topics", "bundles", "producers", "consumers", "bundles +", "bundles -")
+_COUNTS: Final = ("topics", "bundles", "producers", "consumers", "gained", "lost")
 _RATES: Final = ("msg/s in", "msg/s out", "total", "KB/s in", "KB/s out", "total")
 _KB: Final = 1000
 
@@ -72,7 +72,7 @@ def show(reading: Reading, wall_ms: int, source: str) -> None:
     """One table of all brokers, one for each of them, and what could not be shown."""
     rows = [_broker_row(line, wall_ms) for line in reading.brokers]
     if rows:
-        print_table(f"{len(rows)} brokers at {source}", _OVERVIEW, map(_overview, rows))
+        print_table(f"brokers at {source}: {len(rows)}", _OVERVIEW, map(_overview, rows))
     for row in rows:
         title = f"{row['broker']} ({row['manager']}, {_age(row)})"
         print_table(title, [""] * 7, _details(row))
@@ -80,7 +80,7 @@ def show(reading: Reading, wall_ms: int, source: str) -> None:
         print_table("", ["brokers"], [[_nobody(reading, source)]])
     if reading.skipped:
         told = ((one.node, one.reason) for one in reading.skipped)
-        print_table(f"{len(reading.skipped)} nodes skipped", ("node", "why"), told)
+        print_table(f"skipped: {len(reading.skipped)}", ("node", "why"), told)
 
 
 def _nobody(reading: Reading, source: str) -> str:
@@ -113,13 +113,13 @@ def _age(row: dict[str, Any]) -> str:
 
 def _details(row: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     yield ("system", *_USAGE)
-    yield ("", *row["usage_percent"].values())
+    yield ("usage", *row["usage_percent"].values())
     yield ("count", *_COUNTS)
     counts = ("topics", "bundles", "producers", "consumers", "bundles_gained", "bundles_lost")
-    yield ("", *(row[name] for name in counts))
+    yield ("now", *(row[name] for name in counts))
     yield ("rates", *_RATES)
     for name in ("latest", "short_term", "long_term"):
-        yield (name.replace("_", " "), *_rates(row[name]))
+        yield (name.removesuffix("_term"), *_rates(row[name]))
 
 
 def _rates(rates: dict[str, float] | None) -> tuple[object, ...]:

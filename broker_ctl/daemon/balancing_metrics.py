@@ -7,7 +7,7 @@ from broker_ctl.core.simple.standing import Standing
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 from broker_ctl.leader.controller import Controller
-from broker_ctl.leader.readings import report_ages_s, standings
+from broker_ctl.leader.readings import offline_bundles, report_ages_s, standings, unevenness
 from broker_ctl.leader.tally import PlacementResult
 
 
@@ -21,6 +21,15 @@ def follow_leader(instruments: Instruments, controller: Controller, moves: Moves
             return {}
         return {(broker_id,): age_s for broker_id, age_s in report_ages_s(leading).items()}
 
+    def offline() -> float:
+        leading = controller.leading
+        return 0 if leading is None else offline_bundles(leading)
+
+    def uneven() -> Mapping[Labels, float]:
+        leading = controller.leading
+        found = {} if leading is None else unevenness(leading)
+        return {(what,): ratio for what, ratio in found.items()}
+
     def assignments() -> tuple[int, list[float]]:
         tally = controller.tally
         return tally.placements.total(), [took_s * 1000 for took_s in tally.placement_s]
@@ -30,8 +39,8 @@ def follow_leader(instruments: Instruments, controller: Controller, moves: Moves
         return {(result,): placements[result] for result in PlacementResult}
 
     leader.moves_in_flight.follow(lambda: len(moves.all))
-    leader.offline_bundles.follow(lambda: controller.offline_bundles)
-    leader.imbalance.follow(lambda: controller.imbalance)
+    leader.offline_bundles.follow(offline)
+    leader.imbalance.follow(uneven)
     leader.report_age_s.follow(ages)
     leader.assignment_ms.follow(assignments)
     totals.unload_brokers.follow(lambda: controller.tally.relieved_brokers)

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.imbalance import imbalance
 from broker_ctl.core.load import BundleLoad
 from broker_ctl.core.names import Namespace
 from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
@@ -84,22 +83,6 @@ class Controller:
     def tally(self) -> Tally:
         """What was counted in all leadings of this process."""
         return self._past if self._desk is None else self._past + tally(self._desk.leading)
-
-    @property
-    def offline_bundles(self) -> int:
-        """Bundles with traffic that nobody owned at the last look; 0 while not leading."""
-        view = None if self._desk is None else self._desk.leading.survey.latest
-        bundles = () if view is None else view.bundles.values()
-        return sum(seen.owner is None and seen.load.short.msg_rate > 0 for seen in bundles)
-
-    @property
-    def imbalance(self) -> Mapping[tuple[str, ...], float]:
-        """Max over mean of the brokers at the last look, by what; nothing while not leading."""
-        view = None if self._desk is None else self._desk.leading.survey.latest
-        if view is None:
-            return {}
-        uneven = imbalance(view)
-        return {("usage",): uneven.usage, ("throughput",): uneven.throughput}
 
     async def lead(self, leadership: Leadership) -> None:
         """Lead until cancelled, or until another leader is met."""

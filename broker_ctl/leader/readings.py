@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from broker_ctl.core.imbalance import imbalance
 from broker_ctl.core.simple.placement import SimplePlacement
 from broker_ctl.core.simple.standing import Standing, standing
 from broker_ctl.leader.leading import Leading
@@ -18,6 +19,22 @@ def tally(leading: Leading) -> Tally:
         Counter(placed.results),
         placed.newest_s,
     )
+
+
+def offline_bundles(leading: Leading) -> int:
+    """Bundles with traffic that nobody owned at the last look."""
+    view = leading.survey.latest
+    bundles = () if view is None else view.bundles.values()
+    return sum(seen.owner is None and seen.load.short.msg_rate > 0 for seen in bundles)
+
+
+def unevenness(leading: Leading) -> Mapping[str, float]:
+    """Max over mean of the brokers at the last look, by what; nothing before the first."""
+    view = leading.survey.latest
+    if view is None:
+        return {}
+    uneven = imbalance(view)
+    return {"usage": uneven.usage, "throughput": uneven.throughput}
 
 
 def report_ages_s(leading: Leading) -> Mapping[str, float]:

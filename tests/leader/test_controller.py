@@ -13,6 +13,7 @@ from broker_ctl.core.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import BundleGone, InvalidName, NoBroker, NoLeader, PeerRefused
 from broker_ctl.leader.controller import Controller
 from broker_ctl.leader.quotas import read_bundle_data
+from broker_ctl.leader.readings import unevenness
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
 from tests.support.in_memory_broker import even_traffic
@@ -102,7 +103,8 @@ async def test_an_overview_is_plain_json_with_what_was_promised(
     assert told["leader"] == A
     assert told["epoch"] == 1
     assert told["imbalance"]["throughput"] == pytest.approx(4e8 / 1.5e8)
-    assert controller.imbalance["throughput",] == told["imbalance"]["throughput"]
+    assert controller.leading is not None
+    assert unevenness(controller.leading)["throughput"] == told["imbalance"]["throughput"]
     assert [row["broker"] for row in told["brokers"]] == [A, B, C]
     first = told["brokers"][0]
     assert first["throughput"] == pytest.approx(4e8)
@@ -330,7 +332,7 @@ async def test_corrupt_reports_are_counted_over_all_leadings(
     assert controller.corrupt_reports == 1
     work.cancel()
     await asyncio.wait([work])
-    assert (controller.corrupt_reports, controller.imbalance) == (1, {})
+    assert (controller.corrupt_reports, controller.leading) == (1, None)
     await lead(cluster, controller, tasks)
     assert controller.corrupt_reports == 2
 

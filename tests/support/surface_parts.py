@@ -1,5 +1,6 @@
 """A cluster in memory, seen through the surface: the managers' signatures, kept honestly."""
 
+import math
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.orders import Order
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.session import State as SessionState
+from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     BrokerCtlError,
     BundleGone,
@@ -34,19 +36,27 @@ from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, Connect, LookupStatistics, Redirect
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.policies import Policies
+from broker_ctl.managers.topics import OwnTopics
 from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome
 from broker_ctl.settings.root import Settings
+from broker_ctl.simulation.curves import TopicTraffic, Wave
+from broker_ctl.simulation.workload import TopicLoad, Workload
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.surface.parts import Parts, Readiness, SurfaceRules
 from broker_ctl.surface.server import Surface
+from tests.support.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")
 RING = Ring.even(NAMESPACE, 4)
 BUNDLES = RING.bundles
 TOKEN = "a-secret-of-the-operator"
 CLUSTER = "c1"
+# Eight topics, in each bundle of the ring some; each takes in ten messages of 100 bytes a second.
+TRAFFIC = TopicTraffic(10.0, 20.0, 1000.0, 2000.0, producers=1, consumers=2)
+TOPICS = tuple(Topic("persistent", NAMESPACE, f"topic {number}") for number in range(8))
+WORKLOAD = Workload("few", tuple(TopicLoad.of(str(topic), Wave(TRAFFIC)) for topic in TOPICS))
 
 
 @dataclass(frozen=True)
@@ -371,6 +381,10 @@ class Broker:
         self.metadata = metadata
         self.cluster = MemoryCluster(world)
         self.ownership = MemoryOwnership(world, urls)
+        # Serves what a test loads, and nobody counts its acts.
+        self.dataplane = SimulatedDataPlane(
+            WORKLOAD, SystemClock(), broker_id=urls.broker_id, draw=random.Random(1), tick_s=0.01
+        )
         self.lookup = MemoryLookup(world, self.ownership, self.cluster)
         self.orders = MemoryOrders()
         self.journal = MemoryJournal()
@@ -381,6 +395,7 @@ class Broker:
         self.parts = Parts(
             lookup=self.lookup,
             ownership=self.ownership,
+            topics=OwnTopics(self.ownership.owned, self.dataplane),
             namespaces=MemoryNamespaces(world),
             policies=metadata.policies,
             configuration=metadata.configuration,
@@ -406,6 +421,19 @@ class Broker:
     def url(self) -> str:
         assert self.urls.web_url is not None
         return self.urls.web_url
+
+    async def serve(self, bundle: Bundle) -> None:
+        """Own a bundle and have its topics loaded; none is opened again, for want of authority."""
+        self.world.assign(bundle, self.broker_id)
+        await self.dataplane.load(bundle, self.world.tokens[bundle])
+        expected = {topic.name for topic in WORKLOAD.topics_in(bundle)}
+
+        async def is_open() -> bool:
+            return set(await self.dataplane.topics(bundle)) == expected
+
+        self.dataplane.grant(1, math.inf)
+        await eventually(is_open, what="its topics are open")
+        self.dataplane.grant(1, 0.0)
 
     def _desk_if_leading(self) -> LeaderDesk | None:
         return self.desk if self.world.leader_id == self.broker_id else None
@@ -436,6 +464,8 @@ async def serving_brokers(
         started: list[Surface] = []
         try:
             await metadata.start()
+            for broker in brokers:
+                await broker.dataplane.start()
             for broker, port in zip(brokers, ports, strict=True):
                 broker.surface = Surface(broker.parts, replace(base, port=port))
                 await broker.surface.start()
@@ -444,6 +474,8 @@ async def serving_brokers(
         finally:
             for surface in started:
                 await surface.stop(1.0)
+            for broker in brokers:
+                await broker.dataplane.stop()
             await metadata.close()
 
 

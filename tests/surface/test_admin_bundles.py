@@ -1,6 +1,7 @@
 """Unload, move, split and merge by hand."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -89,6 +90,18 @@ async def test_a_move_goes_through_the_leader(
     assert reply.headers["Location"] == url_of(leader, "unload") + wanted
     assert (await http.request("PUT", reply.headers["Location"])).status == 204
     assert leader.world.owners[BUNDLE] == follower.broker_id
+
+
+@pytest.mark.parametrize("written", ["{}", "http://{}", "https://{}", "https://{}/"])
+async def test_a_destination_may_be_written_as_an_address(
+    http: HttpClient, leader: Broker, follower: Broker, written: str
+) -> None:
+    leader.world.assign(BUNDLE, leader.broker_id)
+    query = urlencode({"destinationBroker": written.format(follower.broker_id)})
+    assert (await http.request("PUT", f"{url_of(leader, 'unload')}?{query}")).status == 204
+    assert leader.world.owners[BUNDLE] == follower.broker_id
+    gone = urlencode({"destinationBroker": written.format("gone:1")})
+    assert (await http.request("PUT", f"{url_of(leader, 'unload')}?{gone}")).status == 409
 
 
 async def test_a_move_to_nobody_is_a_conflict(http: HttpClient, leader: Broker) -> None:
