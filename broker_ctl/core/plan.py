@@ -115,7 +115,10 @@ def plan_in_steps(
     decisions: list[Action] = []
     skipped: list[Skip] = []
     claimed: dict[Bundle, Action] = {}
-    for proposal in sorted(proposals, key=lambda each: _rank(view, each)):
+    yield
+    ranked = sorted(proposals, key=lambda each: _rank(view, each))
+    yield
+    for proposal in ranked:
         outcome = _taken(now, proposal, claimed)
         if isinstance(outcome, Unload | Transfer):
             outcome = _routed(now, ledger, outcome, placement, placement_rules)

@@ -248,7 +248,9 @@ class ClusterView:
         if owner in brokers:
             broker = brokers[owner]
             brokers[owner] = broker.holding(gone=gone, come=come, expected=broker.expected)
-        bundles = {bundle: seen for bundle, seen in self.bundles.items() if bundle not in gone}
+        bundles = dict(self.bundles)
+        for bundle in gone:
+            del bundles[bundle]
         bundles.update((seen.bundle, seen) for seen in new)
         rings = {**self.rings, ring.namespace: ring}
         return replace(self, brokers=brokers, bundles=bundles, rings=rings)

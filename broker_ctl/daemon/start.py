@@ -1,7 +1,6 @@
 """From a configuration file to a running daemon."""
 
 import asyncio
-import gc
 import logging
 import os
 import random
@@ -12,6 +11,7 @@ import uvloop
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.assembly import assemble
+from broker_ctl.daemon.garbage import collect_now_and_then, settle
 from broker_ctl.daemon.instrumentation import connect
 from broker_ctl.daemon.lifecycle import Daemon
 from broker_ctl.daemon.logs import configure_logs
@@ -20,6 +20,7 @@ from broker_ctl.daemon.surroundings import LiveSurroundings
 from broker_ctl.settings.check import require_startable
 from broker_ctl.settings.load import load, read
 from broker_ctl.settings.root import Settings
+from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ async def _run(settings: Settings) -> int:
     connect(assembly)
     signals = StopSignals()
     signals.install()
-    # What was imported and built lives as long as the process: collections need not look at it.
-    gc.collect()
-    gc.freeze()
-    return await Daemon(assembly, Notifier(os.environ), signals).run()
+    settle()
+    async with TaskScope("garbage") as scope:
+        scope.start(collect_now_and_then(), "collect")
+        return await Daemon(assembly, Notifier(os.environ), signals).run()

@@ -20,7 +20,7 @@ from broker_ctl.core.merging import candidates as merges
 from broker_ctl.core.plan import Plan
 from broker_ctl.core.shedding.policy import SheddingPolicy
 from broker_ctl.core.splitting import candidates as splits
-from broker_ctl.core.steps import Steps
+from broker_ctl.core.steps import Steps, batched
 from broker_ctl.core.view import ClusterView
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
 from broker_ctl.leader.leading import Leading
@@ -28,6 +28,7 @@ from broker_ctl.leader.new_parts import parts_of, spread_parts
 from broker_ctl.leader.planning import planned_in_steps
 from broker_ctl.leader.rules import LeaderRules
 from broker_ctl.leader.steadiness import Steadiness
+from broker_ctl.leader.survey import let_go, remains_of
 from broker_ctl.ports import Outcome, Reply
 from broker_ctl.store import paths
 from broker_ctl.tasks import wait_until
@@ -35,6 +36,7 @@ from broker_ctl.tasks import wait_until
 log = logging.getLogger(__name__)
 
 _IDLE_S: Final = 1.0
+_AT_ONCE: Final = 50
 
 
 class Cycle:
@@ -127,12 +129,16 @@ class Cycle:
         proposals: list[Decision] = (
             await in_turns(self._reshape(view, rules)) if is_split_due else []
         )
+        await asyncio.sleep(0)  # either takes a while where there are many bundles
         if is_shed_due and rules.shedding is not None:
             proposals += self._shed(rules.shedding, view, rules)
         self.plan = await in_turns(planned_in_steps(view, proposals, rules))
         took_s = self._parts.clock.now_s() - began_s
         number, sentence = self._leading.outcomes.cycle, self.plan.sentence
         log.debug("cycle %d took %.3f s: %s", number, took_s, sentence)
+        remains = remains_of(view)
+        del view
+        await let_go(remains)
         done = await self._carry_out(self.plan, rules)
         if rules.splitting is not None and rules.splitting.is_unloading:
             await spread_parts(self._leading, parts_of(done), self._draw_seed())
@@ -165,8 +171,10 @@ class Cycle:
     async def _carry_out(self, decided: Plan, rules: LeaderRules) -> Mapping[Action, Reply]:
         """What was done; nothing while it is held back."""
         outcomes = self._leading.outcomes
-        for skip in decided.skipped:
-            outcomes.record(skip, Outcome("skipped"))
+        for some in batched(decided.skipped, _AT_ONCE):
+            for skip in some:
+                outcomes.record(skip, Outcome("skipped"))
+            await asyncio.sleep(0)
         self.is_paused = await self._parts.store.exists(paths.PAUSE) is not None
         held_back = "paused" if self.is_paused else "dry_run" if rules.is_dry_run else ""
         if not held_back:

@@ -74,6 +74,8 @@ class LoadBoard:
         self._read: dict[str, tuple[str, bytes]] = {}
         self._corrupt = 0
         self._reports: dict[str, Report] = {}
+        # What stands in a report stands in the next one: its names are read once.
+        self._names: dict[str, dict[str, Bundle]] = {}
         self._loads: dict[Bundle, BundleLoad] = {}
         self._heard_s: dict[Bundle, float] = {}
         self._folded_s: dict[Bundle, float] = {}
@@ -173,6 +175,7 @@ class LoadBoard:
         present = dict(self._tree.values)
         for gone in self._reports.keys() - present.keys():
             del self._reports[gone]
+            self._names.pop(gone, None)
         self._read = {name: read for name, read in self._read.items() if name in present}
         for broker_id, node in present.items():
             if self._read.get(broker_id) == node:
@@ -192,29 +195,34 @@ class LoadBoard:
     def _take_in(self, broker_id: str, data: BrokerReport) -> Steps[None]:
         now_s = self._clock.now_s()
         lines: dict[Bundle, BundleStats] = {}
+        names: dict[str, Bundle] = {}
+        known, sample_s = self._names.get(broker_id, {}), self._sample_s()
         for some in batched(data.load.bundles.items(), _AT_ONCE):
             for text, stats in some:
                 try:
-                    bundle = Bundle.parse(text)
+                    bundle = known.get(text) or Bundle.parse(text)
                 except InvalidName as error:
                     self.skipped_lines += 1
                     log.warning("skipped a line of the report of %s: %s", broker_id, error)
                     continue
+                names[text] = bundle
                 lines[bundle] = stats
                 self._reporters[bundle] = broker_id
-                self._fold_line(bundle, stats, now_s)
+                self._fold_line(bundle, stats, now_s, sample_s)
             yield
+        self._names[broker_id] = names
         report = self._reports[broker_id] = Report(data, now_s, lines)
         if self.simple is not None:
             yield from self.simple.take_in(report)
 
-    def _fold_line(self, bundle: Bundle, stats: BundleStats, now_s: float) -> None:
+    def _fold_line(self, bundle: Bundle, stats: BundleStats, now_s: float, sample_s: float) -> None:
         folded_s = self._folded_s.get(bundle)
         elapsed_s = None if folded_s is None else now_s - folded_s
-        if bundle not in self._loads:
+        load = self._loads.get(bundle)
+        if load is None:
             self.guessed.add(bundle)
-        weight = sample_weight(elapsed_s, self._sample_s())
-        self._loads[bundle] = self.load_of(bundle).fold(stats, weight)
+            load = BundleLoad.unseen()
+        self._loads[bundle] = load.fold(stats, sample_weight(elapsed_s, sample_s))
         self._heard_s[bundle] = self._folded_s[bundle] = now_s
 
     def note_owned(self, bundle: Bundle) -> None:

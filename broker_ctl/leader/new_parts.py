@@ -7,10 +7,11 @@ them, the budgets how many, and one that would gain nothing, or may live nowhere
 
 from collections.abc import Collection, Mapping
 
+from broker_ctl.coordination.turns import in_turns
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Action, Reason, Split, Unload
 from broker_ctl.leader.leading import Leading
-from broker_ctl.leader.planning import planned
+from broker_ctl.leader.planning import planned_in_steps
 from broker_ctl.ports import Outcome, Reply
 from broker_ctl.store import paths
 
@@ -47,7 +48,7 @@ async def spread_parts(leading: Leading, parts: Collection[Bundle], draw_seed: i
         for one in seen
         if one is not None and one.owner is not None
     ]
-    plan = planned(view, proposals, leading.parts.rules())
+    plan = await in_turns(planned_in_steps(view, proposals, leading.parts.rules()))
     for skip in plan.skipped:
         leading.outcomes.record(skip, Outcome("skipped"))
     await leading.executor.perform(plan.decisions)

@@ -10,13 +10,17 @@ where the Simple manager's rules are in use.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import BundleLoad
+from broker_ctl.core.load import BundleLoad, ResourceQuota
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.steps import batched
 from broker_ctl.errors import (
     CorruptRecord,
     Fenced,
@@ -39,6 +43,8 @@ log = logging.getLogger(__name__)
 
 _TURN_S: Final = 10.0
 _BATCH: Final = 64
+_AT_ONCE: Final = 1000
+_NAMESPACES: Final = 4
 
 
 async def read_bundle_data(store: MetadataStore) -> Mapping[Bundle, BundleLoad]:
@@ -118,8 +124,11 @@ class Quotas:
     async def look_for_quotas(self) -> None:
         """What bundles begin with of which there are no averages."""
         guessed, store = frozenset(self._board.guessed), self._parts.store
+        quotas: dict[Bundle, ResourceQuota] = {}
         try:
-            quotas = await read_quotas(store, guessed) if guessed else {}
+            # A new leader has to look for all bundles of the cluster.
+            for some in batched((await _by_namespace(guessed)).values(), _NAMESPACES):
+                quotas |= await read_quotas(store, chain.from_iterable(some))
             if self._board.simple is not None and not self._has_default:
                 self._board.simple.begin_with({}, await read_default_quota(store))
                 self._has_default = True
@@ -131,18 +140,25 @@ class Quotas:
     async def write(self, *, is_full: bool) -> None:
         """Bundles that are new or no more; where ``is_full``, all that changed, and the brokers."""
         loads = dict(self._board.loads)
-        changed = {
-            bundle: load
-            for bundle, load in loads.items()
-            if load.short.samples
-            and (bundle not in self._written or (is_full and self._written[bundle] != load))
-        }
+        changed: dict[Bundle, BundleLoad] = {}
+        for some in batched(loads.items(), _AT_ONCE):
+            changed |= {
+                bundle: load
+                for bundle, load in some
+                if load.short.samples
+                and (bundle not in self._written or (is_full and self._written[bundle] != load))
+            }
+            await asyncio.sleep(0)
         for batch in _batches(list(changed)):
             await self._commit(
                 [_Wish(paths.bundle_data(b), BundleData(changed[b]).encode()) for b in batch]
             )
             self._written.update((bundle, changed[bundle]) for bundle in batch)
-        for batch in _batches([bundle for bundle in self._written if bundle not in loads]):
+        gone: list[Bundle] = []
+        for known in batched(list(self._written), _AT_ONCE):
+            gone += [bundle for bundle in known if bundle not in loads]
+            await asyncio.sleep(0)
+        for batch in _batches(gone):
             await self._commit([_Wish(paths.bundle_data(bundle), None) for bundle in batch])
             for bundle in batch:
                 del self._written[bundle]
@@ -155,13 +171,11 @@ class Quotas:
         known = set(await self._parts.store.children(paths.BROKER_TIME_AVERAGES))
         self._existing |= {paths.broker_time_average(name) for name in known}
         reports = dict(self._board.reports)
-        wishes = [
-            _Wish(
-                paths.broker_time_average(broker_id),
-                TimeAverageBrokerData.of(map(self._board.load_of, report.lines)).encode(),
-            )
-            for broker_id, report in reports.items()
-        ]
+        wishes: list[_Wish] = []
+        for broker_id, report in reports.items():
+            sums = TimeAverageBrokerData.of(map(self._board.load_of, report.lines))
+            wishes.append(_Wish(paths.broker_time_average(broker_id), sums.encode()))
+            await asyncio.sleep(0)
         wishes += [_Wish(paths.broker_time_average(name), None) for name in known - reports.keys()]
         for start in range(0, len(wishes), _BATCH):
             await self._commit(wishes[start : start + _BATCH])
@@ -223,6 +237,15 @@ class Quotas:
                 await self._parts.store.create(parent_of(error.path), make_parents=True)
             except NodeExists:
                 log.debug("%s is there by now", parent_of(error.path))
+
+
+async def _by_namespace(bundles: Iterable[Bundle]) -> Mapping[Namespace, list[Bundle]]:
+    found: dict[Namespace, list[Bundle]] = defaultdict(list)
+    for some in batched(bundles, _AT_ONCE):
+        for bundle in some:
+            found[bundle.namespace].append(bundle)
+        await asyncio.sleep(0)
+    return found
 
 
 def _batches(bundles: list[Bundle]) -> list[list[Bundle]]:

@@ -10,9 +10,11 @@ changed under it.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, TypeVar
 
+from broker_ctl.coordination.turns import in_turns
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import max_usage
 from broker_ctl.core.names import Namespace
@@ -62,7 +64,7 @@ class Survey:
         # What ends while the view is taken counts as going on: who owns it may be told too early.
         moves, splitting = self._moves(), set(self._memory.splitting)
         owners = await self._owners(rings)
-        bundles = await self._bundles(owners)
+        seen = await self._bundles(owners)
         now_s = self._parts.clock.now_s()
         self._memory.keep_only(self._board.loads)
         steps = snapshot_steps(
@@ -70,16 +72,20 @@ class Survey:
             taken_at_s=now_s,
             draw_seed=draw_seed,
             brokers=self._brokers(now_s),
-            bundles=bundles,
+            bundles=_taken_out_of(seen),
             rings=rings.values(),
             moves=(moves | self._moves()).values(),
             splitting=self._memory.splitting | splitting,
             settled=self._memory.settled(),
             constraints=self._parts.constraints(),
         )
-        self.latest = await _joined(steps)
-        self.latest_ms = self._parts.clock.wall_ms()
-        return self.latest
+        former, view = self.latest, await in_turns(steps)
+        self.latest, self.latest_ms = view, self._parts.clock.wall_ms()
+        if former is not None:
+            remains = remains_of(former)
+            del former
+            await let_go(remains)
+        return view
 
     def _brokers(self, now_s: float) -> list[BrokerView]:
         """Live brokers that have reported. Others can be given no orders, or judged."""
@@ -184,15 +190,15 @@ class Survey:
 
     async def _reporters(self) -> Mapping[Bundle, str | None]:
         """By bundle, the live broker that reports it; None where there are several."""
-        lines = [
-            (bundle, broker_id)
+        live = [
+            (broker_id, report)
             for broker_id, report in self._board.reports.items()
             if self._parts.registry.peer(broker_id) is not None
-            for bundle in report.lines
         ]
         reporters: dict[Bundle, str | None] = {}
-        async for bundle, broker_id in _in_turns(lines):
-            reporters[bundle] = None if bundle in reporters else broker_id
+        for broker_id, report in live:
+            async for bundle in _in_turns(list(report.lines)):
+                reporters[bundle] = None if bundle in reporters else broker_id
         return reporters
 
     def _is_reported(self, bundle: Bundle, broker_id: str) -> bool:
@@ -237,15 +243,23 @@ class Survey:
             self._board.note_owned(bundle)
 
 
-async def _joined(steps: Generator[None, None, ClusterView]) -> ClusterView:
-    """The end of the steps: they have all that they need, nothing can change under them."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            view: ClusterView = end.value
-            return view
+def remains_of(view: ClusterView) -> list[object]:
+    """All of a view that there is much of."""
+    lines = (broker.load.bundles.values() for broker in view.brokers.values())
+    return [*view.bundles.values(), *chain.from_iterable(lines)]
+
+
+async def let_go(remains: list[object]) -> None:
+    """Free what was left of a view, unless others have it: all at once takes long."""
+    while remains:
+        del remains[-_ITEMS_A_TURN:]
         await asyncio.sleep(0)
+
+
+def _taken_out_of(seen: list[BundleView]) -> Iterator[BundleView]:
+    """The last first; none is kept here."""
+    while seen:
+        yield seen.pop()
 
 
 async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[_Item]:

@@ -149,6 +149,25 @@ async def test_the_loop_goes_on_through_trouble_of_the_store(
         assert tasks.failures == 0
 
 
+@pytest.mark.parametrize(("shedding_s", "splitting_s"), [(0.05, 300.0), (300.0, 0.05)])
+async def test_an_interval_that_is_made_shorter_counts_from_the_last_cycle(
+    cluster: LeaderCluster,
+    leading: Leading,
+    cycle: Cycle,
+    shedding_s: float,
+    splitting_s: float,
+) -> None:
+    cluster.rules = replace(cluster.rules, shedding_interval_s=300.0, splitting_interval_s=300.0)
+    async with TaskScope("test") as tasks:
+        tasks.start(cycle.run(), "cycle")
+        await eventually(lambda: leading.outcomes.cycle == 1)
+        cluster.rules = replace(
+            cluster.rules, shedding_interval_s=shedding_s, splitting_interval_s=splitting_s
+        )
+        await eventually(lambda: leading.outcomes.cycle >= 3)
+        assert tasks.failures == 0
+
+
 async def test_nothing_is_shed_while_shedding_is_off(
     cluster: LeaderCluster, leading: Leading, cycle: Cycle
 ) -> None:

@@ -97,7 +97,7 @@ def movable(
     Where nothing may go, the skips say why; a topic that is too much by itself is always told.
     ``among`` are those of its bundles that count; without, all do.
     """
-    owned = sorted(source.owned if among is None else among)
+    owned = sorted(source.owned if among is None else among, key=_place)
     candidates = [bundle for bundle in owned if not bundle.namespace.is_pinned]
     refusal = _refusal(view, source, candidates, receiver, detail)
     if refusal or receiver is None:
@@ -120,6 +120,12 @@ def movable(
             0, _nothing_free(source, Counter(o for o in obstacles.values() if o), detail)
         )
     return free, skipped
+
+
+def _place(bundle: Bundle) -> tuple[str, str, int, int]:
+    """Bundles in order; compared as such they take several times as long."""
+    namespace, span = bundle.namespace, bundle.range
+    return namespace.tenant, namespace.name, span.low, span.high
 
 
 def proposed(

@@ -1,6 +1,7 @@
 """What is read of the daemon: its metric of the event loop, its lease, its log, its memory."""
 
 import asyncio
+import math
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -51,6 +52,8 @@ def _quantile(counts: Buckets, rank: float) -> float:
     low, below = 0.0, 0.0
     for bound, count in counts.items():
         if count >= rank:
+            if bound == math.inf:
+                break
             return low + (bound - low) * (rank - below) / (count - below)
         low, below = bound, count
     return low

@@ -11,7 +11,13 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Merge, Reason, Skip, Transfer
 from broker_ctl.core.hits import Hits
 from broker_ctl.core.load import BundleStats
-from broker_ctl.core.merging.candidates import Pair, candidates, observe
+from broker_ctl.core.merging.candidates import (
+    Pair,
+    candidates,
+    candidates_in_steps,
+    observe,
+    observe_in_steps,
+)
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
@@ -240,3 +246,20 @@ def test_a_plan_of_merges_is_legal_and_calls_for_no_split(
     }
     judged = cluster([broker("b1", 0.5, reported)], rings=[after.rings[NAMESPACE]])
     assert split_candidates(judged, rules.limits) == ()
+
+
+def test_namespaces_are_judged_one_by_one_and_the_coldest_pair_of_all_comes_first() -> None:
+    rings = [Ring.even(Namespace("tenant", f"n{number}"), 8) for number in range(3)]
+    lines = {
+        bundle: stats(1 + (number + 2 * index) % 3, 1, 0)
+        for number, ring in enumerate(rings)
+        for index, bundle in enumerate(ring.bundles)
+    }
+    view = cluster([broker("b1", 0.5, lines)], rings=rings)
+    hits = observe(Hits(), view, RULES)
+    found = [one for one in candidates(view, RULES, hits) if isinstance(one, Merge)]
+    together = [lines[one.left].throughput + lines[one.right].throughput for one in found]
+    assert len(found) >= 3
+    assert together == sorted(together)
+    assert len(list(observe_in_steps(Hits(), view, RULES))) == len(rings)
+    assert len(list(candidates_in_steps(view, RULES, hits))) == len(rings)

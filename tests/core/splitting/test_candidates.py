@@ -12,7 +12,12 @@ from broker_ctl.core.load import BundleStats
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import MIB, SplitRules
-from broker_ctl.core.splitting.candidates import candidates, observe
+from broker_ctl.core.splitting.candidates import (
+    candidates,
+    candidates_in_steps,
+    observe,
+    observe_in_steps,
+)
 from broker_ctl.core.view import ClusterView, InFlight
 from tests.support.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, broker, cluster, stats
 
@@ -190,3 +195,18 @@ def test_a_round_in_which_nobody_reports_it_does_not_count_at_all() -> None:
 def test_what_cannot_be_split_anyway_is_told_so_and_not_to_wait() -> None:
     (skip,) = candidates(seen(stats(150, topics=1)), replace(RULES, hit_count=3), Hits())
     assert skip.reason is Reason.TOO_FEW_TOPICS
+
+
+def test_a_large_cluster_is_judged_in_steps_with_the_same_result() -> None:
+    ring = Ring.even(NAMESPACE, 2000)
+    lines = {
+        bundle: stats(150 if index % 500 == 0 else 1) for index, bundle in enumerate(ring.bundles)
+    }
+    view = cluster([broker("b1", 0.5, lines)], rings=[ring])
+    hits = observe(Hits(), view, RULES)
+    assert hits.counts == dict.fromkeys(ring.bundles[::500], 1)
+    rules = replace(RULES, max_bundles_per_namespace=4000)
+    decisions = candidates(view, rules, hits)
+    assert {one.bundle for one in decisions if isinstance(one, Split)} == set(ring.bundles[::500])
+    assert len(list(observe_in_steps(Hits(), view, RULES))) == 4
+    assert len(list(candidates_in_steps(view, rules, hits))) == 4
