@@ -8,7 +8,7 @@ data plane that lost it) is no matter for the others.
 import asyncio
 import logging
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,6 +17,8 @@ from broker_ctl.coordination.lock_batches import Wish, acquire_together
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.outwait import stale_limit_s
 from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import (
@@ -91,28 +93,42 @@ class Retaker:
             ExceptionGroup: with `SessionError`: this session has ended too, and moves nothing.
         """
         self.peak_in_flight = 0
+        rings = await self._rings(wanted)
         if len(wanted) > _BATCH:
             # An outage ends the sessions of many brokers at once.
             await asyncio.sleep(self._draws.uniform(0, _WINDOW_S))
-        # By namespace: the fewer rings there are in a batch, the fewer are read and checked.
+        # By namespace: the fewer rings there are in a batch, the fewer are checked.
         ordered = sorted(wanted, key=_place)
         batches = (ordered[at : at + _BATCH] for at in range(0, len(ordered), _BATCH))
         async with asyncio.TaskGroup() as group:
             for number in range(_BATCHES_IN_FLIGHT):
-                group.create_task(self._take_batches(batches, epoch), name=f"retake {number}")
+                work = self._take_batches(batches, rings, epoch)
+                group.create_task(work, name=f"retake {number}")
         left = [held for held in ordered if held.state is BundleState.RECLAIMING]
         waiting = iter(left)
         async with asyncio.TaskGroup() as group:
             for number in range(min(_BATCHES_IN_FLIGHT * _IN_FLIGHT, len(left))):
                 group.create_task(self._take_singly(waiting, epoch), name=f"retake one {number}")
 
+    async def _rings(self, wanted: Iterable[OwnedBundle]) -> Mapping[Namespace, Ring]:
+        """All in one go, while others have the servers; what changes until then fails its check."""
+        try:
+            return await self._namespaces.rings({held.bundle.namespace for held in wanted})
+        except SessionError:
+            raise
+        except BrokerCtlError as error:
+            log.info("what are the rings? %s; looking at each by itself", error)
+            return {}
+
     # Batches.
 
-    async def _take_batches(self, batches: Iterator[list[OwnedBundle]], epoch: int) -> None:
+    async def _take_batches(
+        self, batches: Iterator[list[OwnedBundle]], rings: Mapping[Namespace, Ring], epoch: int
+    ) -> None:
         for batch in batches:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
-                    await self._take_batch(batch, epoch)
+                    await self._take_batch(batch, rings, epoch)
                 except SessionError:
                     raise
                 except BrokerCtlError as error:
@@ -123,11 +139,12 @@ class Retaker:
                 else:
                     break
 
-    async def _take_batch(self, batch: Sequence[OwnedBundle], epoch: int) -> None:
+    async def _take_batch(
+        self, batch: Sequence[OwnedBundle], rings: Mapping[Namespace, Ring], epoch: int
+    ) -> None:
         """Lock and renew; what could not be is still RECLAIMING."""
         # The lease may have run out since it was last looked at.
         await self._watcher.wait_authority()
-        rings = await self._namespaces.rings({held.bundle.namespace for held in batch})
         wanted: dict[str, OwnedBundle] = {}
         wishes: list[Wish] = []
         for held in batch:
