@@ -82,6 +82,7 @@ class Owners:
         # From when to when this broker saw nothing, and so may have missed an expiry.
         self._suspended_s: float | None = None
         self._blind_until_s = 0.0
+        self._was_asked = False
         self._stops: list[Callable[[], None]] = []
 
     async def start(self) -> None:
@@ -91,6 +92,9 @@ class Owners:
             self._store.listen(self._session_changed),
             await set_watch(self._store, paths.OWNERSHIP, self._notified),
         ]
+        if self._was_asked:
+            # Lookups came before the watch stood: what they found may have gone since, untold.
+            self._blind_until_s = self._clock.now_s() + self._grace_s
         await self.cache.start()
 
     async def close(self) -> None:
@@ -106,6 +110,7 @@ class Owners:
         Raises:
             CorruptRecord: a node that does not decode; it is somebody's all the same.
         """
+        self._was_asked = True
         return await self.cache.get(paths.ownership(bundle))
 
     def forget(self, bundle: Bundle) -> None:

@@ -232,6 +232,22 @@ async def test_after_an_outage_of_its_own_it_waits_for_whoever_may_have_expired_
 
 
 @in_virtual_time
+async def test_what_was_looked_at_before_the_watch_stood_may_have_gone_untold() -> None:
+    async with parties(2) as (owner, looker):
+        await create_node(owner)
+        owners = owners_at(looker)
+        assert await owners.owner_of(BUNDLE) is not None
+        owner.expire()
+        await asyncio.sleep(0.1)
+        await owners.start()
+        with pytest.raises(BundleReclaimable, match="after an outage"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
+        await asyncio.sleep(GRACE_S)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+        await owners.close()
+
+
+@in_virtual_time
 async def test_a_short_cut_of_its_own_is_no_outage() -> None:
     async with scene() as (owner, _, owners, looker):
         await owner.store.delete(PATH)
