@@ -136,7 +136,7 @@ class SharedEnsemble:
 def shared_ensemble(directory: Path, size: int) -> Iterator[SharedEnsemble]:
     """Run an ensemble below ``directory``, which is removed with it."""
     with LoopThread("embedded ZooKeeper") as thread:
-        ensemble = Ensemble.of(directory, servers=size, heap_mb=128)
+        ensemble = Ensemble.of(directory, servers=size, heap_mb=512)
         thread.run(ensemble.start())
         try:
             yield SharedEnsemble(ensemble, thread)
