@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from typing import Final
 
 from broker_ctl.clock import Clock
@@ -94,11 +95,12 @@ class LoadBoard:
         self._tasks.start(self._keep_up(), "fold")
 
     async def close(self) -> None:
-        """Stop following."""
-        await self._tree.close()
-        await self._tasks.close()
-        if self.simple is not None:
-            await self.simple.close()
+        """Stop following; all of it, also where a second cancellation comes in the middle."""
+        async with AsyncExitStack() as ends:
+            if self.simple is not None:
+                ends.push_async_callback(self.simple.close)
+            ends.push_async_callback(self._tasks.close)
+            ends.push_async_callback(self._tree.close)
 
     # What is known.
 

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -56,6 +57,24 @@ async def heard(board: LoadBoard, broker_id: str, updated_ms: int) -> None:
         return known is not None and known.data.load.updated_ms == updated_ms
 
     await eventually(is_there, what=f"report {updated_ms} of {broker_id}")
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_an_end_that_is_cut_short_leaves_no_task_behind(
+    cluster: LeaderCluster, clock: ManualClock, turns: int
+) -> None:
+    before = asyncio.all_tasks()
+    board = LoadBoard(cluster.brokers[B].store, clock)
+    await board.start()
+    closing = asyncio.get_running_loop().create_task(board.close(), name="close")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    if turns:  # it had begun
+        await eventually(lambda: asyncio.all_tasks() <= before)
+    else:
+        await board.close()
 
 
 async def test_a_report_is_folded_once_whatever_else_changes(

@@ -136,6 +136,7 @@ class SharedEnsemble:
 def shared_ensemble(directory: Path, size: int) -> Iterator[SharedEnsemble]:
     """Run an ensemble below ``directory``, which is removed with it."""
     with LoopThread("embedded ZooKeeper") as thread:
+        # A server keeps the last 500 transactions in memory, and some tests write 500 kB in each.
         ensemble = Ensemble.of(directory, servers=size, heap_mb=512)
         thread.run(ensemble.start())
         try:
