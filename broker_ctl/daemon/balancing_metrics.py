@@ -1,6 +1,7 @@
 """Connects what the leader counts and sees to its instruments; silent or still where none leads."""
 
 from collections.abc import Callable, Mapping
+from statistics import fmean, pstdev
 
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.core.simple.standing import Standing
@@ -38,6 +39,18 @@ def follow_leader(instruments: Instruments, controller: Controller, moves: Moves
         placements = controller.tally.placements
         return {(result,): placements[result] for result in PlacementResult}
 
+    def averages() -> Mapping[Labels, float]:
+        known = controller.usage_averages
+        return {(broker_id, "max_ema"): usage_ratio for broker_id, usage_ratio in known.items()}
+
+    def deviation() -> Mapping[Labels, float]:
+        known = controller.usage_averages.values()
+        if not known:
+            return {}
+        return {("max_ema", "avg"): fmean(known), ("max_ema", "std"): pstdev(known)}
+
+    instruments.bundles.resource_usage.follow(averages)
+    leader.usage_stats.follow(deviation)
     leader.moves_in_flight.follow(lambda: len(moves.all))
     leader.offline_bundles.follow(offline)
     leader.imbalance.follow(uneven)

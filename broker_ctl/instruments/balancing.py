@@ -43,7 +43,8 @@ class BundleInstruments:
         self.bandwidth_out_usage = self._usage("bandwidth_out", "Outgoing bandwidth")
         self.resource_usage = Gauge(
             "pulsar_lb_resource_usage",
-            "Usage of this broker that is balanced, 1 is full; max: the largest weighted resource.",
+            "Usage that is balanced, 1 is full; max: the largest weighted resource of this broker, "
+            "max_ema: the leader's moving average of it, of each broker.",
             ("broker", "feature"),
             _LOAD,
         )
@@ -91,6 +92,12 @@ class LeaderInstruments:
             "broker_ctl_imbalance_ratio",
             "Max over mean of the brokers at the leader's last look, 1 where all are equal.",
             ("of",),
+        )
+        self.usage_stats = Gauge(
+            "pulsar_lb_resource_usage_stats",
+            "Mean and standard deviation of the leader's moving averages of the brokers' usage.",
+            ("feature", "stat"),
+            _LOAD,
         )
         self.report_age_s = Gauge(
             "broker_ctl_load_report_age_seconds",

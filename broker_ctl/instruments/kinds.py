@@ -85,19 +85,21 @@ class Gauge(Instrument):
     """Read when somebody asks. ``follow`` says how; before that there is no series."""
 
     kind: ClassVar[str] = "gauge"
-    _read: Reading | None = None
+    _reads: list[Reading] = field(default_factory=list)
 
     def follow(self, read: Reading) -> None:
-        """Ask ``read`` from now on: a number, or one per label values. It must not raise."""
-        self._read = read
+        """Ask ``read`` too from now on: a number, or one per label values. It must not raise.
+
+        Where several are asked, no two of them may say something of the same label values.
+        """
+        self._reads.append(read)
 
     def samples(self) -> Iterator[Sample]:
         """What was read just now."""
-        if self._read is None:
-            return iter(())
-        value = self._read()
-        values = value if isinstance(value, Mapping) else {(): value}
-        return (self._sample(labels, value) for labels, value in values.items())
+        for read in self._reads:
+            value = read()
+            values = value if isinstance(value, Mapping) else {(): value}
+            yield from (self._sample(labels, value) for labels, value in values.items())
 
 
 @dataclass(slots=True, eq=False)

@@ -80,6 +80,11 @@ class Controller:
         return None if self._desk is None else self._desk.leading
 
     @property
+    def usage_averages(self) -> Mapping[str, float]:
+        """Moving average of each broker's usage, 1.0 is full; nothing while this one leads not."""
+        return {} if self._desk is None else self._desk.cycle.usage_averages
+
+    @property
     def tally(self) -> Tally:
         """What was counted in all leadings of this process."""
         return self._past if self._desk is None else self._past + tally(self._desk.leading)

@@ -18,6 +18,7 @@ from broker_ctl.core.draw import splitmix64
 from broker_ctl.core.hits import Hits
 from broker_ctl.core.merging import candidates as merges
 from broker_ctl.core.plan import Plan
+from broker_ctl.core.shedding.averages import usage_averages
 from broker_ctl.core.shedding.policy import SheddingPolicy
 from broker_ctl.core.splitting import candidates as splits
 from broker_ctl.core.steps import Steps, batched
@@ -60,6 +61,11 @@ class Cycle:
         self._split_s = -math.inf
         self.plan: Plan | None = None
         self.is_paused = False
+
+    @property
+    def usage_averages(self) -> Mapping[str, float]:
+        """Moving average of each broker's usage, where the strategy of shedding keeps one."""
+        return usage_averages(self._memory)
 
     async def run(self) -> None:
         """Cycle until leading ends.
@@ -131,7 +137,7 @@ class Cycle:
         )
         await asyncio.sleep(0)  # either takes a while where there are many bundles
         if is_shed_due and rules.shedding is not None:
-            proposals += self._shed(rules.shedding, view, rules)
+            proposals += await in_turns(self._shed(rules.shedding, view, rules))
         self.plan = await in_turns(planned_in_steps(view, proposals, rules))
         took_s = self._parts.clock.now_s() - began_s
         number, sentence = self._leading.outcomes.cycle, self.plan.sentence
@@ -161,12 +167,12 @@ class Cycle:
 
     def _shed(
         self, policy: SheddingPolicy[Any], view: ClusterView, rules: LeaderRules
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         if policy is not self._policy:
             # What one policy remembers says nothing to another.
             self._policy, self._memory = policy, policy.recall(None)
-        self._memory = policy.observe(self._memory, view, rules.shedding_rules)
-        return policy.shed(view, self._memory, rules.shedding_rules)
+        self._memory = yield from policy.observe(self._memory, view, rules.shedding_rules)
+        return (yield from policy.shed(view, self._memory, rules.shedding_rules))
 
     async def _carry_out(self, decided: Plan, rules: LeaderRules) -> Mapping[Action, Reply]:
         """What was done; nothing while it is held back."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from inspect import isgeneratorfunction
 from typing import Any, Final, TypeVar
 
 from broker_ctl.core.catalog import Catalog
@@ -32,10 +33,12 @@ class OpenCatalog(Catalog[_T]):
     Attributes:
         group: of the entry points.
         functions: what a strategy must have.
+        steps: those of them that go in steps: generator functions.
     """
 
     group: str
     functions: tuple[str, ...]
+    steps: tuple[str, ...]
 
     # Not super(): a dataclass with slots is made anew, and what is meant by it is not.
     def knows(self, name: str) -> bool:
@@ -50,7 +53,7 @@ class OpenCatalog(Catalog[_T]):
         """
         if Catalog.knows(self, name) or not self.knows(name):
             return Catalog.find(self, name)
-        strategy: _T = _loaded(self.group, self.short(name), self.functions)
+        strategy: _T = _loaded(self.group, self.short(name), self.functions, self.steps)
         return strategy
 
 
@@ -60,7 +63,7 @@ def _registered(group: str, name: str) -> tuple[EntryPoint, ...]:
 
 # One object for each name: who compares strategies must not take every look-up for a new one.
 @cache
-def _loaded(group: str, name: str, functions: tuple[str, ...]) -> Any:
+def _loaded(group: str, name: str, functions: tuple[str, ...], steps: tuple[str, ...]) -> Any:
     first, *others = _registered(group, name)
     where = f"entry point {name!r} of {group} ({first.value})"
     if others:
@@ -74,11 +77,18 @@ def _loaded(group: str, name: str, functions: tuple[str, ...]) -> Any:
     missing = [each for each in functions if not callable(getattr(strategy, each, None))]
     if missing:
         raise SettingsError(f"{where} is no strategy: it has no {', '.join(missing)}")
+    whole = [each for each in steps if not isgeneratorfunction(getattr(strategy, each))]
+    if whole:
+        raise SettingsError(f"{where} is no strategy: {', '.join(whole)} must go in steps (yield)")
     return strategy
 
 
 SHEDDING_STRATEGIES: Final[OpenCatalog[SheddingPolicy[Any]]] = OpenCatalog(
-    SHEDDING.kind, SHEDDING.entries, "broker_ctl.shedding", ("recall", "observe", "shed")
+    SHEDDING.kind,
+    SHEDDING.entries,
+    "broker_ctl.shedding",
+    ("recall", "observe", "shed"),
+    ("observe", "shed"),
 )
 
 

@@ -25,6 +25,7 @@ from broker_ctl.core.plan import Plan, plan
 from broker_ctl.core.rules import Budgets, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.splitting.candidates import candidates
+from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
 from broker_ctl.errors import InvariantBroken
 from tests.support.views import BUNDLES, NOW_S, RING, broker, cluster, stats
@@ -276,8 +277,8 @@ SPLITTING = SplitRules(max_bandwidth_bytes=300 * 1024 * 1024)
 
 def proposed(view: ClusterView) -> list[Decision]:
     shedder = ThresholdShedder()
-    memory = shedder.observe(ThresholdMemory(), view, SHEDDING)
-    return [*candidates(view, SPLITTING), *shedder.shed(view, memory, SHEDDING)]
+    memory = finished(shedder.observe(ThresholdMemory(), view, SHEDDING))
+    return [*candidates(view, SPLITTING), *finished(shedder.shed(view, memory, SHEDDING))]
 
 
 @given(clusters(), budgets_drawn)

@@ -17,6 +17,7 @@ from broker_ctl.core.rules import Budgets, PlacementRules, SheddingRules, SplitR
 from broker_ctl.core.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.snapshot import snapshot
 from broker_ctl.core.splitting.candidates import candidates
+from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BundleView, ClusterView
 from tests.support.views import NAMESPACE, broker, stats
 
@@ -78,12 +79,12 @@ class World:
     def cycle(self, pause_s: float = 60) -> list[str]:
         """One cycle of the leader, carried out: its log."""
         view = self.view()
-        self.memory = SHEDDER.observe(self.memory, view, self.shedding)
+        self.memory = finished(SHEDDER.observe(self.memory, view, self.shedding))
         made = plan(
             view,
             (
                 *candidates(view, SplitRules()),
-                *SHEDDER.shed(view, self.memory, self.shedding),
+                *finished(SHEDDER.shed(view, self.memory, self.shedding)),
             ),
             placement=LeastLongTermMessageRate(),
             placement_rules=PlacementRules(),

@@ -8,6 +8,7 @@ import pytest
 
 from broker_ctl.core.load import ResourceUsage, SystemUsage
 from broker_ctl.core.namespace import Ring
+from broker_ctl.core.shedding.threshold import ThresholdShedder
 from broker_ctl.core.simple.placement import SimplePlacement
 from broker_ctl.daemon.balancing_metrics import follow_leader
 from broker_ctl.instruments.declared import Instruments
@@ -99,3 +100,29 @@ async def test_a_move_relieves_its_source(cluster: LeaderCluster, tasks: TaskSco
     await lead(cluster, controller, tasks)
     await controller.move(BUNDLES[0], B)
     assert values(instruments.totals.unload_brokers) == {("bundleUnloading",): 1}
+
+
+async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
+    cluster: LeaderCluster, tasks: TaskScope
+) -> None:
+    instruments, controller = Instruments(), Controller(cluster.parts(A))
+    follow_leader(instruments, controller, cluster.brokers[A].moves)
+    usage, stats = instruments.bundles.resource_usage, instruments.leader.usage_stats
+    cluster.rules = replace(cluster.rules, shedding=ThresholdShedder())
+    assert values(usage) == values(stats) == {}
+    await publish(cluster, A, 60.0)
+    await publish(cluster, B, 20.0)
+    work = await lead(cluster, controller, tasks)
+    await eventually(lambda: values(usage))
+    averages = values(usage)
+    assert averages == {
+        ("loadBalancing", A, "max_ema"): pytest.approx(0.6),
+        ("loadBalancing", B, "max_ema"): pytest.approx(0.2),
+    }
+    assert values(stats) == {
+        ("loadBalancing", "max_ema", "avg"): pytest.approx(0.4),
+        ("loadBalancing", "max_ema", "std"): pytest.approx(0.2),
+    }
+    work.cancel()
+    await asyncio.wait([work])
+    assert values(usage) == values(stats) == {}

@@ -115,6 +115,10 @@ OF_TROUBLE: Final = {
     "broker_ctl_multi_rollbacks_total",
     "broker_ctl_session_events_total",
 }
+# The Simple manager, which has ranks that no other has, keeps no averages of usage.
+AVERAGES: Final = {
+    "pulsar_lb_resource_usage_stats": Row("gauge", "feature stat", metric=LOAD),
+}
 STORE: Final = "metadata-store"
 # Of the settings whose series are not there by default.
 SHOWING: Final = {
@@ -234,3 +238,20 @@ def assert_placed(found: Mapping[str, Metric]) -> None:
     assert topics > 0
     (age,) = [sample.value for sample in found["broker_ctl_load_report_age_seconds"].samples]
     assert 0 <= age < 60
+
+
+async def test_a_leader_whose_strategy_keeps_averages_of_usage_shows_them(
+    new_cluster: NewCluster, http: HttpClient
+) -> None:
+    async with new_cluster(1) as daemons:
+        await daemons.wait_ready(http)
+
+        async def scraped() -> Mapping[str, Metric] | None:
+            families = await scrape(http, daemons.all[0])
+            return families if all(families[name].samples for name in AVERAGES) else None
+
+        shown = await eventually(scraped, what="averages of usage", poll_s=0.2)
+    assert {name: row_of(shown[name]) for name in AVERAGES} == AVERAGES
+    assert values(shown["pulsar_lb_resource_usage_stats"], "feature") == {"max_ema"}
+    assert values(shown["pulsar_lb_resource_usage_stats"], "stat") == {"avg", "std"}
+    assert values(shown["pulsar_lb_resource_usage"], "feature") == {"max", "max_ema"}

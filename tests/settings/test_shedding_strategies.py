@@ -27,6 +27,12 @@ from broker_ctl.core.shedding.overload import OverloadShedder
 class {name}(OverloadShedder):
     pass
 """
+HASTY = """
+class HastyShedder:
+    def recall(self, row): ...
+    def observe(self, memory, view, rules): yield
+    def shed(self, view, memory, rules): return ()
+"""
 Install = Callable[[str, str, str], None]
 
 
@@ -145,6 +151,12 @@ def test_nothing_of_it_is_imported_before_it_is_named(install: Install) -> None:
             "HalfShedder",
             "class HalfShedder:\n    def shed(self): ...\n",
             "is no strategy: it has no recall, observe",
+        ),
+        (
+            "acme_e",
+            "HastyShedder",
+            HASTY,
+            "is no strategy: shed must go in steps (yield)",
         ),
     ],
 )

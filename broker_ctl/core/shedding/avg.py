@@ -20,6 +20,7 @@ from broker_ctl.core.shedding.measure import Amount, Measure
 from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.rules import AvgRules, DifferenceRules
 from broker_ctl.core.shedding.selection import fitting, movable, nothing_fits, proposed
+from broker_ctl.core.steps import Steps
 from broker_ctl.core.view import BrokerView, ClusterView
 
 
@@ -80,8 +81,11 @@ class AvgShedder:
             tuple((str(hot), str(cool)) for hot, cool in known.get("firing", ())),
         )
 
-    def observe(self, memory: AvgMemory, view: ClusterView, rules: SheddingRules) -> AvgMemory:
+    def observe(
+        self, memory: AvgMemory, view: ClusterView, rules: SheddingRules
+    ) -> Steps[AvgMemory]:
         """Count one more hit for both of each pair that is far apart; others start anew."""
+        yield
         limits = rules.avg
         low_hits: dict[str, int] = {}
         high_hits: dict[str, int] = {}
@@ -103,7 +107,7 @@ class AvgShedder:
 
     def shed(
         self, view: ClusterView, memory: AvgMemory, rules: SheddingRules
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         """Move a part of the difference of each pair that has been far apart for long enough."""
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
@@ -116,7 +120,7 @@ class AvgShedder:
         decisions: list[Decision] = []
         for pair in pairs:
             if pair.ids in memory.firing:
-                decisions += _evened(view, pair, rules)
+                decisions += yield from _evened(view, pair, rules)
             else:
                 decisions.append(_waiting(pair, memory, rules.avg))
         return (*skipped, *decisions)
@@ -133,12 +137,12 @@ def _far_apart(brokers: Iterable[BrokerView], limits: AvgRules) -> Iterable[_Pai
     return (pair for pair in _paired(brokers) if pair.points >= limits.low_points)
 
 
-def _evened(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Decision, ...]:
+def _evened(view: ClusterView, pair: _Pair, rules: SheddingRules) -> Steps[tuple[Decision, ...]]:
     source, destination = pair.source, pair.destination
     amount = _amount(view, pair, rules.difference)
     if isinstance(amount, Skip):
         return (amount,)
-    free, skipped = movable(
+    free, skipped = yield from movable(
         view, source, destination.expected, rules, amount=amount, detail=pair.text
     )
     if not free:

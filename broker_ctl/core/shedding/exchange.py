@@ -16,7 +16,8 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason, Skip
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.measure import Amount, Measure
-from broker_ctl.core.shedding.selection import movable, nothing_fits, standing_obstacle
+from broker_ctl.core.shedding.selection import movable, nothing_fits, rank, standing_obstacle
+from broker_ctl.core.steps import Steps
 from broker_ctl.core.view import BrokerView, BundleView, ClusterView
 
 # A swap that leaves the hot broker with more than this of its load is not worth two disturbances.
@@ -51,13 +52,14 @@ def exchange(
     *,
     wanted_bytes: float,
     detail: str,
-) -> Exchange:
+) -> Steps[Exchange]:
     """Move ``wanted_bytes`` of bytes/s, or less; the hot broker keeps a bundle with traffic."""
     amount = Amount(Measure.THROUGHPUT, wanted_bytes)
     top = _top(view, source, rules)
+    yield
     if source.owned and not top:
         return Exchange(skipped=(_nothing_to_look_at(view, source, detail),))
-    free, skipped = movable(
+    free, skipped = yield from movable(
         view,
         source,
         destination.expected,
@@ -87,7 +89,7 @@ def exchange(
 def _top(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> list[BundleView]:
     """Its heaviest bundles, heaviest first: with traffic, not pinned, free of policies."""
     busy = _busy(view, broker)
-    busy.sort(key=lambda seen: (-seen.footprint.throughput_bytes, seen.bundle))
+    busy.sort(key=lambda seen: rank(seen, seen.footprint.throughput_bytes))
     are_all_moved = rules.transfer.is_constrained_moved
     loose = (seen for seen in busy if are_all_moved or not _is_constrained(view, seen.bundle))
     return list(islice(loose, rules.transfer.top_bundles or None))

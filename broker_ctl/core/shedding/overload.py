@@ -11,6 +11,7 @@ from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.policy import Memoryless, NoMemory
 from broker_ctl.core.shedding.selection import heaviest
+from broker_ctl.core.steps import Steps
 from broker_ctl.core.view import BrokerView, ClusterView
 
 
@@ -22,7 +23,7 @@ class OverloadShedder(Memoryless):
         view: ClusterView,
         memory: NoMemory,  # noqa: ARG002  # nothing is kept
         rules: SheddingRules,
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         """Unload what is above the limit, hottest broker first."""
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
@@ -32,7 +33,7 @@ class OverloadShedder(Memoryless):
         decisions: list[Decision] = []
         for broker in ranked:
             if broker.expected.usage_ratio >= limit:
-                decisions += _relieved(view, broker, rules)
+                decisions += yield from _relieved(view, broker, rules)
         if not decisions:
             top = ranked[0]
             text = (
@@ -42,13 +43,18 @@ class OverloadShedder(Memoryless):
         return (*skipped, *decisions)
 
 
-def _relieved(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> tuple[Decision, ...]:
+def _relieved(
+    view: ClusterView, broker: BrokerView, rules: SheddingRules
+) -> Steps[tuple[Decision, ...]]:
     usage, limit = broker.expected.usage_ratio, rules.overload.overloaded_ratio
-    return heaviest(
-        view,
-        broker,
-        rules,
-        target_bytes=(usage - limit + rules.margin_ratio) * broker.expected.throughput_bytes,
-        reason=Reason.OVERLOADED,
-        detail=f"{usage:.1%} is {(usage - limit) * 100:.1f} points above the limit of {limit:.1%}",
+    points = (usage - limit) * 100
+    return (
+        yield from heaviest(
+            view,
+            broker,
+            rules,
+            target_bytes=(usage - limit + rules.margin_ratio) * broker.expected.throughput_bytes,
+            reason=Reason.OVERLOADED,
+            detail=f"{usage:.1%} is {points:.1f} points above the limit of {limit:.1%}",
+        )
     )

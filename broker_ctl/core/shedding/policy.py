@@ -1,4 +1,8 @@
-"""What every shedding strategy is: two functions and a memory that is a plain value."""
+"""What every shedding strategy is: two functions and a memory that is a plain value.
+
+Both functions go in steps: a strategy that walks over thousands of bundles lets others have a turn
+now and then. One that has little to do yields once.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from broker_ctl.core.decisions import Decision
 from broker_ctl.core.rules import SheddingRules
+from broker_ctl.core.steps import Steps
 from broker_ctl.core.view import ClusterView
 
 
@@ -38,8 +43,9 @@ class Memoryless:
         memory: NoMemory,
         view: ClusterView,  # noqa: ARG002  # nothing is kept
         rules: SheddingRules,  # noqa: ARG002  # nothing is kept
-    ) -> NoMemory:
+    ) -> Steps[NoMemory]:
         """Nothing is learnt."""
+        yield
         return memory
 
 
@@ -53,12 +59,12 @@ class SheddingPolicy(Protocol[MemoryT]):
         """The memory that ``to_row`` wrote; an empty one for None."""
         ...
 
-    def observe(self, memory: MemoryT, view: ClusterView, rules: SheddingRules) -> MemoryT:
+    def observe(self, memory: MemoryT, view: ClusterView, rules: SheddingRules) -> Steps[MemoryT]:
         """Learn from a view: once a cycle, before `shed`."""
         ...
 
     def shed(
         self, view: ClusterView, memory: MemoryT, rules: SheddingRules
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         """What to give up, and why the rest stays; at least one decision."""
         ...

@@ -3,8 +3,9 @@
 Reference: pulsar-load-management 5 (common part), 5.1 and 5.3.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason, Skip, Transfer, Unload
@@ -12,7 +13,10 @@ from broker_ctl.core.footprint import Footprint
 from broker_ctl.core.imbalance import improves
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.measure import Amount, Measure
+from broker_ctl.core.steps import Steps, batched
 from broker_ctl.core.view import BrokerView, BundleView, ClusterView
+
+_BUNDLES_A_STEP: Final = 256
 
 
 def heaviest(
@@ -23,7 +27,7 @@ def heaviest(
     target_bytes: float,
     reason: Reason,
     detail: str,
-) -> tuple[Unload | Skip, ...]:
+) -> Steps[tuple[Unload | Skip, ...]]:
     """Unload the heaviest bundles until ``target_bytes`` of bytes/s are reached, at least one.
 
     A bundle that would only carry the overload to the coolest broker is passed over, so that the
@@ -31,7 +35,7 @@ def heaviest(
     """
     amount = Amount(Measure.THROUGHPUT, target_bytes)
     coolest = coolest_receiver(view, source, rules)
-    free, skipped = movable(view, source, coolest, rules, amount=amount, detail=detail)
+    free, skipped = yield from movable(view, source, coolest, rules, amount=amount, detail=detail)
     chosen: list[Unload] = []
     taken_bytes = 0.0
     for seen in free:
@@ -91,41 +95,40 @@ def movable(
     amount: Amount,
     detail: str,
     among: Iterable[Bundle] | None = None,
-) -> tuple[list[BundleView], list[Skip]]:
+) -> Steps[tuple[list[BundleView], list[Skip]]]:
     """What may go to ``receiver``, heaviest first, and what is to be said of the rest.
 
     Where nothing may go, the skips say why; a topic that is too much by itself is always told.
     ``among`` are those of its bundles that count; without, all do.
     """
-    owned = sorted(source.owned if among is None else among, key=_place)
+    owned = source.owned if among is None else among
     candidates = [bundle for bundle in owned if not bundle.namespace.is_pinned]
+    yield
     refusal = _refusal(view, source, candidates, receiver, detail)
     if refusal or receiver is None:
         return [], [refusal] if refusal else []
-    obstacles = {
-        bundle: standing_obstacle(view, seen := view.bundles[bundle], rules)
-        or _futility(source, receiver, seen, amount)
-        for bundle in candidates
-    }
-    free = [view.bundles[bundle] for bundle, obstacle in obstacles.items() if obstacle is None]
-    free.sort(key=lambda seen: (-amount.measure.of_bundle(seen), seen.bundle))
-    hot = [
-        view.bundles[bundle]
-        for bundle, obstacle in obstacles.items()
-        if obstacle is Reason.HOT_TOPIC
-    ]
+    by_obstacle: dict[Reason | None, list[BundleView]] = defaultdict(list)
+    for some in batched(candidates, _BUNDLES_A_STEP):
+        for bundle in some:
+            seen = view.bundles[bundle]
+            obstacle = standing_obstacle(view, seen, rules)
+            by_obstacle[obstacle or _futility(source, receiver, seen, amount)].append(seen)
+        yield
+    free = by_obstacle.pop(None, [])
+    free.sort(key=lambda seen: rank(seen, amount.measure.of_bundle(seen)))
+    yield
+    hot = by_obstacle.get(Reason.HOT_TOPIC)
     skipped = [_hottest(hot, amount)] if hot else []
     if not free:
-        skipped.insert(
-            0, _nothing_free(source, Counter(o for o in obstacles.values() if o), detail)
-        )
+        counts = Counter({reason: len(kept) for reason, kept in by_obstacle.items() if reason})
+        skipped.insert(0, _nothing_free(source, counts, detail))
     return free, skipped
 
 
-def _place(bundle: Bundle) -> tuple[str, str, int, int]:
-    """Bundles in order; compared as such they take several times as long."""
-    namespace, span = bundle.namespace, bundle.range
-    return namespace.tenant, namespace.name, span.low, span.high
+def rank(seen: BundleView, traffic: float) -> tuple[float, str, str, int, int]:
+    """The heaviest first. Bundles that are compared as such take several times as long."""
+    namespace, span = seen.bundle.namespace, seen.bundle.range
+    return -traffic, namespace.tenant, namespace.name, span.low, span.high
 
 
 def proposed(
@@ -147,15 +150,16 @@ def proposed(
 def standing_obstacle(view: ClusterView, seen: BundleView, rules: SheddingRules) -> Reason | None:
     """The first reason why a bundle that is not pinned may go nowhere at all."""
     bundle, unloaded_s = seen.bundle, seen.last_unloaded_s
+    if bundle.namespace in rules.excluded_namespaces:
+        return Reason.EXCLUDED
+    if view.is_busy(bundle):
+        return Reason.MOVING
+    if not view.is_in_ring(bundle):
+        return Reason.GONE
+    if seen.current is None:
+        return Reason.NOT_MEASURED
     is_in_grace = unloaded_s is not None and view.taken_at_s - unloaded_s < rules.grace_s
-    obstacles = (
-        (bundle.namespace in rules.excluded_namespaces, Reason.EXCLUDED),
-        (view.is_busy(bundle), Reason.MOVING),
-        (not view.is_in_ring(bundle), Reason.GONE),
-        (seen.current is None, Reason.NOT_MEASURED),
-        (is_in_grace, Reason.IN_GRACE),
-    )
-    return next((reason for stands, reason in obstacles if stands), None)
+    return Reason.IN_GRACE if is_in_grace else None
 
 
 def _refusal(

@@ -7,6 +7,7 @@ from typing import Any
 from broker_ctl.core.decisions import Decision, Skip
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.policy import Memory, SheddingPolicy
+from broker_ctl.core.steps import Steps
 from broker_ctl.core.view import ClusterView
 
 
@@ -41,22 +42,20 @@ class SheddingSequence:
 
     def observe(
         self, memory: SequenceMemory, view: ClusterView, rules: SheddingRules
-    ) -> SequenceMemory:
+    ) -> Steps[SequenceMemory]:
         """Each learns."""
-        return SequenceMemory(
-            {
-                name: policy.observe(memory.memories[name], view, rules)
-                for name, policy in self.policies.items()
-            }
-        )
+        memories: dict[str, Memory] = {}
+        for name, policy in self.policies.items():
+            memories[name] = yield from policy.observe(memory.memories[name], view, rules)
+        return SequenceMemory(memories)
 
     def shed(
         self, view: ClusterView, memory: SequenceMemory, rules: SheddingRules
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         """What the first wants that wants anything; where none does, why, each in its words."""
         reasons: list[Decision] = []
         for name, policy in self.policies.items():
-            decisions = policy.shed(view, memory.memories[name], rules)
+            decisions = yield from policy.shed(view, memory.memories[name], rules)
             if not all(isinstance(decision, Skip) for decision in decisions):
                 return decisions
             reasons += [decision for decision in decisions if decision not in reasons]

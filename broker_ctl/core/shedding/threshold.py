@@ -22,6 +22,7 @@ from broker_ctl.core.footprint import throughput_text
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.selection import heaviest
+from broker_ctl.core.steps import Steps
 from broker_ctl.core.view import BrokerView, ClusterView
 
 
@@ -62,8 +63,9 @@ class ThresholdShedder:
 
     def observe(
         self, memory: ThresholdMemory, view: ClusterView, rules: SheddingRules
-    ) -> ThresholdMemory:
+    ) -> Steps[ThresholdMemory]:
         """Fold one sample a broker; brokers that left are forgotten."""
+        yield
         history: dict[str, float] = {}
         for broker_id, broker in sorted(view.brokers.items()):
             usage, past = broker.expected.usage_ratio, memory.history.get(broker_id)
@@ -73,16 +75,16 @@ class ThresholdShedder:
 
     def shed(
         self, view: ClusterView, memory: ThresholdMemory, rules: SheddingRules
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         """Unload what is above mean + threshold; else, if enabled, feed whoever is below it."""
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
             return (*skipped, too_few(view, len(brokers)))
         levels = _levels(brokers, memory)
         mean = fsum(level.history for level in levels) / len(levels)
-        decisions = _overloaded(view, levels, mean, rules)
+        decisions = yield from _overloaded(view, levels, mean, rules)
         if rules.is_lower_boundary_enabled and not any(isinstance(d, Unload) for d in decisions):
-            decisions += _lower_boundary(view, levels, mean, rules)
+            decisions += yield from _lower_boundary(view, levels, mean, rules)
         return (*skipped, *(decisions or (_balanced(levels, mean, rules),)))
 
 
@@ -97,7 +99,7 @@ def _levels(brokers: Iterable[BrokerView], memory: ThresholdMemory) -> list[_Lev
 
 def _overloaded(
     view: ClusterView, levels: list[_Level], mean: float, rules: SheddingRules
-) -> tuple[Decision, ...]:
+) -> Steps[tuple[Decision, ...]]:
     limit = mean + rules.threshold_ratio
     decisions: list[Decision] = []
     for level in levels:
@@ -107,7 +109,7 @@ def _overloaded(
         excess_ratio = usage - limit + rules.margin_ratio
         target_bytes = excess_ratio * level.broker.expected.throughput_bytes
         detail = f"{usage:.1%} is {_points(usage - mean)} above the mean of {mean:.1%}"
-        decisions += _give(
+        decisions += yield from _give(
             view,
             level.broker,
             rules,
@@ -120,7 +122,7 @@ def _overloaded(
 
 def _lower_boundary(
     view: ClusterView, levels: list[_Level], mean: float, rules: SheddingRules
-) -> tuple[Decision, ...]:
+) -> Steps[tuple[Decision, ...]]:
     """Feed idle brokers from the broker with the highest level."""
     idle = [level for level in levels if level.as_receiver < mean - rules.threshold_ratio]
     givers = [
@@ -138,13 +140,15 @@ def _lower_boundary(
         f"{coolest.broker.broker_id} at {coolest.as_receiver:.1%} is "
         f"{_points(mean - coolest.as_receiver)} below the mean of {mean:.1%}"
     )
-    return _give(
-        view,
-        giver,
-        rules,
-        target_bytes=target_bytes,
-        reason=Reason.UNDERLOADED_RECEIVER,
-        detail=detail,
+    return (
+        yield from _give(
+            view,
+            giver,
+            rules,
+            target_bytes=target_bytes,
+            reason=Reason.UNDERLOADED_RECEIVER,
+            detail=detail,
+        )
     )
 
 
@@ -156,12 +160,16 @@ def _give(
     target_bytes: float,
     reason: Reason,
     detail: str,
-) -> tuple[Decision, ...]:
+) -> Steps[tuple[Decision, ...]]:
     if target_bytes < rules.min_throughput_bytes:
         least = throughput_text(rules.min_throughput_bytes)
         text = f"{detail}, but only {throughput_text(target_bytes)} should go, less than {least}"
         return (Skip(source.broker_id, Reason.LOW_THROUGHPUT, text),)
-    return heaviest(view, source, rules, target_bytes=target_bytes, reason=reason, detail=detail)
+    return (
+        yield from heaviest(
+            view, source, rules, target_bytes=target_bytes, reason=reason, detail=detail
+        )
+    )
 
 
 def _balanced(levels: list[_Level], mean: float, rules: SheddingRules) -> Skip:

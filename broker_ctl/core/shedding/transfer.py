@@ -13,9 +13,10 @@ quarter less on the hot broker. Left out: the wrong sum after a swap (see `excha
 leg of a swap that would make the cool broker the hotter one while the second is under way.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from broker_ctl.core.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.rules import SheddingRules
@@ -23,7 +24,10 @@ from broker_ctl.core.shedding.exchange import Exchange, exchange
 from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.selection import proposed
 from broker_ctl.core.shedding.spread import Spread
+from broker_ctl.core.steps import Steps, batched
 from broker_ctl.core.view import BrokerView, ClusterView
+
+_BUNDLES_A_STEP: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,12 @@ class TransferShedder:
 
     def observe(
         self, memory: TransferMemory, view: ClusterView, rules: SheddingRules
-    ) -> TransferMemory:
+    ) -> Steps[TransferMemory]:
         """Fold one sample a broker, and count a hit; brokers that left are forgotten."""
         history = _folded(memory, view, rules)
         seen = TransferMemory(history, view.taken_at_s, memory.hits)
         brokers, _ = participants(view, rules)
-        if _hindrance(view, brokers, rules):
+        if (yield from _hindrance(view, brokers, rules)):
             return seen
         spread = _spread(brokers, history)
         coolest, *_, hottest = spread.ranked
@@ -82,17 +86,17 @@ class TransferShedder:
         seen = replace(seen, hits=memory.hits + 1)
         if seen.hits <= rules.transfer.hits:
             return seen
-        decisions = _transfers(view, brokers, spread, rules)
+        decisions = yield from _transfers(view, brokers, spread, rules)
         if all(isinstance(decision, Skip) for decision in decisions):
             return seen
         return replace(seen, hits=0, is_due=True)
 
     def shed(
         self, view: ClusterView, memory: TransferMemory, rules: SheddingRules
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         """Even out pair after pair, once the cluster has been uneven for long enough."""
         brokers, skipped = participants(view, rules)
-        hindrance = _hindrance(view, brokers, rules)
+        hindrance = yield from _hindrance(view, brokers, rules)
         if hindrance:
             return (*skipped, hindrance)
         spread = _spread(brokers, memory.history)
@@ -103,7 +107,7 @@ class TransferShedder:
         if not memory.is_due and memory.hits <= rules.transfer.hits:
             text = f"{trigger[1]}: {memory.hits} cycles, more than {rules.transfer.hits} count"
             return (*skipped, Skip("cluster", Reason.HIT_COUNT, text))
-        return (*skipped, *_transfers(view, brokers, spread, rules))
+        return (*skipped, *(yield from _transfers(view, brokers, spread, rules)))
 
 
 def _folded(memory: TransferMemory, view: ClusterView, rules: SheddingRules) -> dict[str, float]:
@@ -125,21 +129,22 @@ def _spread(brokers: Iterable[BrokerView], history: Mapping[str, float]) -> Spre
 
 def _hindrance(
     view: ClusterView, brokers: tuple[BrokerView, ...], rules: SheddingRules
-) -> Skip | None:
+) -> Steps[Skip | None]:
     """Why the picture is not to be judged in this cycle."""
     if len(brokers) < 2:
         return too_few(view, len(brokers))
-    owners = {seen.owner for seen in view.bundles.values() if seen.owner is not None}
-    silent = sorted(owners - view.brokers.keys())
+    owners: set[str | None] = {None}
+    newest_s = -math.inf
+    for some in batched(view.bundles.values(), _BUNDLES_A_STEP):
+        owners.update(seen.owner for seen in some)
+        unloaded_s = (seen.last_unloaded_s for seen in some if seen.last_unloaded_s is not None)
+        newest_s = max([newest_s, *unloaded_s])
+        yield
+    silent = sorted(owner for owner in owners if owner is not None and owner not in view.brokers)
     if silent:
         text = f"{len(silent)} owners have not reported, {silent[0]} among them"
         return Skip("cluster", Reason.NO_LOAD_DATA, text)
-    ages_s = [
-        view.taken_at_s - seen.last_unloaded_s
-        for seen in view.bundles.values()
-        if seen.last_unloaded_s is not None
-    ]
-    delay_s, age_s = rules.transfer.delay_s, min(ages_s, default=float("inf"))
+    delay_s, age_s = rules.transfer.delay_s, view.taken_at_s - newest_s
     if age_s < delay_s:
         text = f"a bundle was unloaded {age_s:.0f} s ago, reports settle within {delay_s:g} s"
         return Skip("cluster", Reason.COOLING_DOWN, text)
@@ -148,7 +153,7 @@ def _hindrance(
 
 def _transfers(
     view: ClusterView, brokers: tuple[BrokerView, ...], spread: Spread, rules: SheddingRules
-) -> tuple[Decision, ...]:
+) -> Steps[tuple[Decision, ...]]:
     by_id = {broker.broker_id: broker for broker in brokers}
     waiting = spread.ranked
     decisions: list[Decision] = []
@@ -162,7 +167,9 @@ def _transfers(
         waiting.pop()
         source, destination = by_id[hottest], by_id[coolest]
         wanted_bytes = _wanted_bytes(spread, source, destination)
-        found = exchange(view, source, destination, rules, wanted_bytes=wanted_bytes, detail=detail)
+        found = yield from exchange(
+            view, source, destination, rules, wanted_bytes=wanted_bytes, detail=detail
+        )
         if rules.transfer.is_transfer_enabled:
             decisions += _moves(source, destination, found, reason, detail)
         else:

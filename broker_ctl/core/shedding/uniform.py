@@ -17,6 +17,7 @@ from broker_ctl.core.shedding.measure import Amount, Measure
 from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.policy import Memoryless, NoMemory
 from broker_ctl.core.shedding.selection import coolest_receiver, fitting, movable, nothing_fits
+from broker_ctl.core.steps import Steps
 from broker_ctl.core.view import BrokerView, ClusterView
 
 # Less than this is no traffic; it counts as 1 so that it can be compared with.
@@ -67,7 +68,7 @@ class UniformLoadShedder(Memoryless):
         view: ClusterView,
         memory: NoMemory,  # noqa: ARG002  # nothing is kept
         rules: SheddingRules,
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         """Unload a part of the difference from the one broker that has most."""
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
@@ -76,18 +77,18 @@ class UniformLoadShedder(Memoryless):
         if 0 < rules.uniform.msg_rate_percent < rate.percent:
             least = rules.difference.min_msg_rate
             detail = f"{rate.text}: {rate.percent:,.0f}% more"
-            return (*skipped, *_given(view, rate, least, detail, rules))
+            return (*skipped, *(yield from _given(view, rate, least, detail, rules)))
         throughput = _Gap.of(view, brokers, Measure.THROUGHPUT)
         if 0 < rules.uniform.throughput_multiple < throughput.multiple:
             least = rules.difference.min_throughput_bytes
             detail = f"{throughput.text}: {throughput.multiple:,.1f} times as much"
-            return (*skipped, *_given(view, throughput, least, detail, rules))
+            return (*skipped, *(yield from _given(view, throughput, least, detail, rules)))
         return (*skipped, _uniform(rate, throughput, rules))
 
 
 def _given(
     view: ClusterView, gap: _Gap, least: float, detail: str, rules: SheddingRules
-) -> tuple[Decision, ...]:
+) -> Steps[tuple[Decision, ...]]:
     source = gap.source
     # Whole messages and bytes, as in Pulsar.
     wanted = int((gap.highest - gap.lowest) * rules.difference.max_ratio)
@@ -96,7 +97,7 @@ def _given(
         text = f"{detail}, but only {amount.text} should go, less than {gap.measure.text(least)}"
         return (Skip(source.broker_id, Reason.LOW_THROUGHPUT, text),)
     coolest = coolest_receiver(view, source, rules)
-    free, skipped = movable(view, source, coolest, rules, amount=amount, detail=detail)
+    free, skipped = yield from movable(view, source, coolest, rules, amount=amount, detail=detail)
     if not free:
         return tuple(skipped)
     fit = fitting(free, amount)

@@ -17,6 +17,7 @@ from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.policy import NoMemory
 from broker_ctl.core.shedding.selection import standing_obstacle
 from broker_ctl.core.simple.rules import SimpleRules
+from broker_ctl.core.steps import Steps
 from broker_ctl.core.view import BrokerView, BundleView, ClusterView
 
 
@@ -31,24 +32,25 @@ class SimpleShedder:
         del row
         return NoMemory()
 
-    def observe(self, memory: NoMemory, view: ClusterView, rules: SheddingRules) -> NoMemory:
+    def observe(self, memory: NoMemory, view: ClusterView, rules: SheddingRules) -> Steps[NoMemory]:
         """Nothing to learn."""
         del view, rules
+        yield
         return memory
 
     def shed(
         self, view: ClusterView, memory: NoMemory, rules: SheddingRules
-    ) -> tuple[Decision, ...]:
+    ) -> Steps[tuple[Decision, ...]]:
         """One bundle of each overloaded broker."""
         del memory
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
             return (*skipped, too_few(view, len(brokers)))
-        decided = [
-            self._give(view, broker, rules)
-            for broker in brokers
-            if bottleneck(broker)[1] > self.rules.overload_percent
-        ]
+        decided: list[Decision] = []
+        for broker in brokers:
+            if bottleneck(broker)[1] > self.rules.overload_percent:
+                decided.append(self._give(view, broker, rules))
+                yield
         return (*skipped, *(decided or (self._calm(brokers),)))
 
     def _give(self, view: ClusterView, source: BrokerView, rules: SheddingRules) -> Decision:

@@ -10,6 +10,7 @@ from broker_ctl.core.decisions import Decision, Reason, Transfer
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.avg import AvgMemory, AvgShedder
 from broker_ctl.core.shedding.rules import DifferenceRules
+from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
 from tests.core.shedding.worlds import World, moved, skips
 from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
@@ -28,16 +29,16 @@ def watched(
     decisions: tuple[Decision, ...] = ()
     for usage in usages:
         view = even_cluster(usage, bundles_each=16)
-        known = SHEDDER.observe(known, view, HALF)
-        decisions = SHEDDER.shed(view, known, HALF)
+        known = finished(SHEDDER.observe(known, view, HALF))
+        decisions = finished(SHEDDER.shed(view, known, HALF))
     return known, decisions
 
 
 def fired(view: ClusterView, rules: SheddingRules = HALF) -> tuple[Decision, ...]:
     memory = SHEDDER.recall(None)
     for _ in range(rules.avg.high_hits):
-        memory = SHEDDER.observe(memory, view, rules)
-    return SHEDDER.shed(view, memory, rules)
+        memory = finished(SHEDDER.observe(memory, view, rules))
+    return finished(SHEDDER.shed(view, memory, rules))
 
 
 def test_a_gap_of_24_points_is_acted_on_in_the_eighth_cycle() -> None:

@@ -8,6 +8,7 @@ from broker_ctl.core.decisions import Decision, Reason
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.overload import OverloadShedder
 from broker_ctl.core.shedding.rules import OverloadRules
+from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
 from tests.core.shedding.worlds import World, moved, skips
 from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
@@ -18,7 +19,7 @@ A, B, C = BUNDLES[:3]
 
 
 def shed(view: ClusterView, rules: SheddingRules = RULES) -> tuple[Decision, ...]:
-    return SHEDDER.shed(view, SHEDDER.recall(None), rules)
+    return finished(SHEDDER.shed(view, SHEDDER.recall(None), rules))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from broker_ctl.core.shedding.avg import AvgShedder
 from broker_ctl.core.shedding.overload import OverloadShedder
 from broker_ctl.core.shedding.sequence import SequenceMemory, SheddingSequence
 from broker_ctl.core.shedding.threshold import ThresholdShedder
+from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
 from tests.core.shedding.worlds import World, moved, skips
 from tests.support.views import even_cluster
@@ -21,16 +22,20 @@ BLIND = {f"b{n}": 0.5 for n in range(1, 6)} | {"b6": 0.0}
 def watched(view: ClusterView, cycles: int) -> SequenceMemory:
     memory = BOTH.recall(None)
     for _ in range(cycles):
-        memory = BOTH.observe(memory, view, RULES)
+        memory = finished(BOTH.observe(memory, view, RULES))
     return memory
 
 
 def test_the_first_that_wants_something_has_the_cycle() -> None:
     view = even_cluster({"b1": 0.9, "b2": 0.1}, 16)
     memory = watched(view, 2)
-    decisions = BOTH.shed(view, memory, RULES)
+    decisions = finished(BOTH.shed(view, memory, RULES))
     threshold = ThresholdShedder()
-    alone = threshold.shed(view, threshold.observe(threshold.recall(None), view, RULES), RULES)
+    alone = finished(
+        threshold.shed(
+            view, finished(threshold.observe(threshold.recall(None), view, RULES)), RULES
+        )
+    )
     assert moved(decisions)
     assert decisions == alone
 
@@ -38,8 +43,8 @@ def test_the_first_that_wants_something_has_the_cycle() -> None:
 def test_where_the_first_is_blind_the_next_is_asked() -> None:
     view = even_cluster(BLIND, 16)
     rules = replace(RULES, min_throughput_bytes=1.0)
-    assert not moved(BOTH.shed(view, watched(view, 1), rules))
-    decisions = BOTH.shed(view, watched(view, 2), rules)
+    assert not moved(finished(BOTH.shed(view, watched(view, 1), rules)))
+    decisions = finished(BOTH.shed(view, watched(view, 2), rules))
     assert {each.reason for each in moved(decisions)} == {Reason.OVERLOADED}
     assert not skips(decisions)
 
@@ -47,7 +52,7 @@ def test_where_the_first_is_blind_the_next_is_asked() -> None:
 def test_where_none_wants_anything_each_says_why_and_none_twice() -> None:
     view = even_cluster(BLIND | {"b7": 0.5}, 16)
     stale = replace(view, brokers={**view.brokers, "b7": replace(view.brokers["b7"], age_s=9999.0)})
-    reasons = [skip.reason for skip in skips(BOTH.shed(stale, watched(stale, 1), RULES))]
+    reasons = [skip.reason for skip in skips(finished(BOTH.shed(stale, watched(stale, 1), RULES)))]
     assert reasons == [Reason.STALE_REPORT, Reason.BELOW_THRESHOLD, Reason.HIT_COUNT]
 
 

@@ -10,6 +10,7 @@ from broker_ctl.core.load import BundleLoad, BundleStats
 from broker_ctl.core.rules import MIB, SheddingRules
 from broker_ctl.core.shedding.rules import DifferenceRules, UniformRules
 from broker_ctl.core.shedding.uniform import UniformLoadShedder
+from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
 from tests.core.shedding.worlds import World, moved, skips
 from tests.support.views import BUNDLES, broker, cluster, stats
@@ -20,7 +21,7 @@ A, B, C, D, E = BUNDLES[:5]
 
 
 def shed(view: ClusterView, rules: SheddingRules = RULES) -> tuple[Decision, ...]:
-    return SHEDDER.shed(view, SHEDDER.recall(None), rules)
+    return finished(SHEDDER.shed(view, SHEDDER.recall(None), rules))
 
 
 def pair(one: dict[Bundle, BundleStats], other: dict[Bundle, BundleStats]) -> ClusterView:

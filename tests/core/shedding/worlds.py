@@ -12,6 +12,7 @@ from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTerm
 from broker_ctl.core.plan import plan
 from broker_ctl.core.rules import MIB, Budgets, PlacementRules, SheddingRules
 from broker_ctl.core.shedding.policy import SheddingPolicy
+from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
 from tests.support.views import NAMESPACE, NOW_S, broker, cluster, stats
 
@@ -91,8 +92,8 @@ class World:
         """What moved within one minute."""
         view = self.view()
         memory = self.policy.recall(None) if self.memory is None else self.memory
-        self.memory = self.policy.observe(memory, view, self.rules)
-        self.told = self.policy.shed(view, self.memory, self.rules)
+        self.memory = finished(self.policy.observe(memory, view, self.rules))
+        self.told = finished(self.policy.shed(view, self.memory, self.rules))
         outcome = plan(
             view,
             self.told,

@@ -10,6 +10,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.simple.rules import SimpleRules
 from broker_ctl.core.simple.shedding import SimpleShedder, is_overloaded, is_underloaded
+from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BrokerView, ClusterView
 from tests.support.views import BUNDLES, NOW_S, RING, broker, cluster, stats
 
@@ -35,9 +36,9 @@ def using(view: BrokerView, used: SystemUsage) -> BrokerView:
 
 
 def shed(view: ClusterView, rules: SheddingRules = RULES) -> tuple[Decision, ...]:
-    memory = SHEDDER.observe(SHEDDER.recall(None), view, rules)
+    memory = finished(SHEDDER.observe(SHEDDER.recall(None), view, rules))
     assert memory.to_row() == {}
-    return SHEDDER.shed(view, memory, rules)
+    return finished(SHEDDER.shed(view, memory, rules))
 
 
 def hot_and_cool(

@@ -1,0 +1,23 @@
+"""What a strategy remembers of the brokers' usage (Pulsar's ``max_ema``; reference 5.2, 5.5)."""
+
+from collections.abc import Mapping
+
+from broker_ctl.core.shedding.policy import Memory
+from broker_ctl.core.shedding.sequence import SequenceMemory
+from broker_ctl.core.shedding.threshold import ThresholdMemory
+from broker_ctl.core.shedding.transfer import TransferMemory
+
+
+def usage_averages(memory: Memory | None) -> Mapping[str, float]:
+    """Moving average of each broker's usage, 1.0 is full; nothing where the strategy keeps none.
+
+    Of several strategies, what the first keeps that keeps any.
+    """
+    match memory:
+        case ThresholdMemory() | TransferMemory():
+            return memory.history
+        case SequenceMemory():
+            kept = (usage_averages(each) for each in memory.memories.values())
+            return next(filter(None, kept), {})
+        case _:
+            return {}
