@@ -21,6 +21,8 @@ STORM = {
     "control_p99_ms",
     "loop_lag_p99_ms",
     "topics_s",
+    "bystander_get_p99_ms",
+    "bystander_set_p99_ms",
 }
 
 

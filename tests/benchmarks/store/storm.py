@@ -3,7 +3,8 @@
 Beside the loads the same store answers gets that have nothing to do with them, and writes a
 heartbeat over its control lane; a timer watches the loop. Three ways take turns: the store; the
 store without its bounds on what is in flight and on what is handled in one turn of the loop, for
-what the bounds cost; and the store as Pulsar had it before PIP-453.
+what the bounds cost; and the store as Pulsar had it before PIP-453. A bystander that shares nothing
+with the store but the servers tells what they have to give at the time.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from broker_ctl.store.batching import settling
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.store.bystander import Watch, standing_by
 from tests.benchmarks.store.figures import quantile_ms
 from tests.benchmarks.store.old_model import MAX_FRAME_BYTES, OldStore
 from tests.benchmarks.store.pacing import arrivals, ask_open_loop, every, now_s, pace
@@ -41,6 +43,7 @@ WAYS: Final = ("bounded", "unbounded", "old_model")
 _ROOT: Final = "/foreground"
 _NODES: Final = 1000
 _HEARTBEAT: Final = f"{_ROOT}/heartbeat"
+_BYSTANDER: Final = f"{_ROOT}/bystander"
 _FOREGROUND_RATE: Final = 100
 _HEARTBEAT_RATE: Final = 50
 _LAG_PERIOD_S: Final = 0.01
@@ -51,6 +54,8 @@ _MEASURES: Final = (
     "control_p99_ms",
     "loop_lag_p99_ms",
     "topics_s",
+    "bystander_get_p99_ms",
+    "bystander_set_p99_ms",
 )
 
 
@@ -111,14 +116,22 @@ async def measure(store: ZooKeeperStore, ports: Sequence[int], extent: Extent) -
 async def _one(store: ZooKeeperStore, task: Storm) -> dict[str, Any]:
     """One death, in a process of its own; afterwards nothing is left of it but versions."""
     top, port = "managed-ledgers", int(task.host.rpartition(":")[2])
+    watch = Watch(
+        task.host,
+        keys(_ROOT, _NODES),
+        _BYSTANDER,
+        read_rate=_FOREGROUND_RATE,
+        write_rate=_HEARTBEAT_RATE,
+    )
     before = await counted(port, top)
-    found = await measured_apart(__name__, asdict(task))
+    async with standing_by(store, watch) as aside:
+        found = await measured_apart(__name__, asdict(task))
     done = await counted(port, top) - before
     # Of the eight operations two read policies and one the number of partitions.
     if (done.reads, done.writes) != (3 * task.topics, 2 * task.topics):
         raise RuntimeError(f"{task}: the server has counted {done}")
     await remove(store, Topics(task.topics).made_by_loading())
-    return found
+    return found | {f"bystander_{name}": value for name, value in aside.items()}
 
 
 def _summary(extent: Extent, found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
