@@ -36,6 +36,7 @@ Each class says whether the same call may succeed when it is made again (``can_r
       NoLeader                         nobody leads at the moment                    (retry)
       NoBroker                         no broker may receive the bundle              (retry)
       NamespaceMissing, NamespaceExists
+      ForeignNamespace                 it is served in other clusters
       TopicMissing                     the topic is not loaded anywhere
       InvalidPolicy                    a policy that makes no sense, and why
       PolicyMissing                    there is no such policy
@@ -269,6 +270,10 @@ class NamespaceMissing(BrokerCtlError):
 
 class NamespaceExists(BrokerCtlError):
     """The namespace exists already."""
+
+
+class ForeignNamespace(BrokerCtlError):
+    """The namespace is served in other clusters, none of which clients may be sent to."""
 
 
 class TopicMissing(BrokerCtlError):

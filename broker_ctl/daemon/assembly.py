@@ -11,7 +11,7 @@ from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.registry import Registry
-from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
+from broker_ctl.daemon.finding import home_cluster, leaderless_of, lookup_of
 from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.reporting import report_form, report_rules, usage_source
@@ -27,6 +27,7 @@ from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.constraints import FollowedConstraints
 from broker_ctl.managers.dataplane_watch import DataPlaneWatch
 from broker_ctl.managers.history import HistoryWriter
+from broker_ctl.managers.home_cluster import HomeCluster
 from broker_ctl.managers.journal import DecisionJournal
 from broker_ctl.managers.load_report import LoadReporter
 from broker_ctl.managers.lookup import Lookup
@@ -35,9 +36,7 @@ from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership, OwnershipParts
 from broker_ctl.managers.policies import Policies
-from broker_ctl.managers.standalone import Standalone
 from broker_ctl.managers.topics import OwnTopics
-from broker_ctl.ports import Placement
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
@@ -77,6 +76,7 @@ class Managers:
     constraints: FollowedConstraints
     policies: Policies
     namespaces: Namespaces
+    home: HomeCluster
     owners: Owners
     ownership: Ownership
     orders: OwnOrders
@@ -95,6 +95,7 @@ class Assembly:
     managers: Managers
     controller: Controller
     peers_http: HttpClient
+    lookup: Lookup
     surface: Showing
     readiness: ReadinessNow
 
@@ -128,15 +129,29 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
         ),
     )
     readiness = ReadinessNow()
+    cluster = LiveCluster(coordination.registry, coordination.election)
+    while_leading = _while_leading(coordination.election, controller)
+    lookup = lookup_of(
+        base,
+        ownership=managers.ownership,
+        namespaces=managers.namespaces,
+        home=managers.home,
+        cluster=cluster,
+        leaderless=leaderless_of(
+            base, coordination.registry, managers.configuration, managers.constraints
+        ),
+        while_leading=while_leading,
+    )
     surface = _show(
         base,
-        coordination=coordination,
+        cluster=cluster,
         managers=managers,
-        controller=controller,
+        lookup=lookup,
+        while_leading=while_leading,
         http=http,
         readiness=readiness,
     )
-    return Assembly(base, coordination, managers, controller, http, surface, readiness)
+    return Assembly(base, coordination, managers, controller, http, lookup, surface, readiness)
 
 
 def _broker_of(node: Versioned) -> str | None:
@@ -267,6 +282,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         constraints=_constraints(base),
         policies=_policies(base, namespaces),
         namespaces=namespaces,
+        home=home_cluster(base),
         owners=owners,
         ownership=ownership,
         orders=orders,
@@ -280,21 +296,13 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
 def _show(
     base: Foundation,
     *,
-    coordination: Coordination,
+    cluster: LiveCluster,
     managers: Managers,
-    controller: Controller,
+    lookup: Lookup,
+    while_leading: Callable[[], Controller | None],
     http: HttpClient,
     readiness: ReadinessNow,
 ) -> Showing:
-    cluster = LiveCluster(coordination.registry, coordination.election)
-    while_leading = _while_leading(coordination.election, controller)
-    lookup = Lookup(
-        ownership=managers.ownership,
-        namespaces=managers.namespaces,
-        cluster=cluster,
-        placement=_placement(base, while_leading),
-        clock=base.clock,
-    )
     parts = Parts(
         lookup=lookup,
         ownership=managers.ownership,
@@ -315,16 +323,6 @@ def _show(
         clock=base.clock,
     )
     return base.surroundings.surface(parts, surface_rules(base.settings, base.credentials))
-
-
-def _placement(
-    base: Foundation, while_leading: Callable[[], Controller | None]
-) -> Callable[[], Placement | None]:
-    """The leader decides where a bundle goes; a broker that is alone takes it."""
-    if LOAD_MANAGERS.find(base.settings.balancing.load_manager) is not NOOP:
-        return while_leading
-    standalone = Standalone(base.urls.broker_id)
-    return lambda: standalone
 
 
 def _while_leading(election: Election, controller: Controller) -> Callable[[], Controller | None]:

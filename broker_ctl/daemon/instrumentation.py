@@ -102,6 +102,7 @@ def _follow_caches(assembly: Assembly, instruments: CacheInstruments) -> None:
     caches: Mapping[str, WatchedCache[Any]] = {
         "owners": assembly.managers.owners.cache,
         "local-policies": assembly.managers.namespaces.cache,
+        **assembly.managers.home.caches,
     }
 
     def of_each(count: Callable[[WatchedCache[Any]], int]) -> Reading:

@@ -146,6 +146,7 @@ class Daemon:
         base, coordination, managers = self._base, self._coordination, self._managers
         self._assembly.readiness.now = Readiness(is_ready=False, reason="stopped")
         self._assembly.controller.close()
+        await self._assembly.lookup.close()
         await base.watcher.close()
         await coordination.registry.close()
         await coordination.moves.close()
@@ -154,6 +155,7 @@ class Daemon:
         await managers.constraints.close()
         await managers.configuration.close()
         await managers.namespaces.close()
+        await managers.home.close()
         await managers.owners.close()
         await managers.dataplane.stop()
         # Whoever waits in a lane is told, and the store below is closed with it.

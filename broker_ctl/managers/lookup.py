@@ -2,7 +2,10 @@
 
 Owner known: connect there. Nobody owns it: the leader decides, so a follower sends the client to
 the leader and the leader to the broker that it chose; an authoritative request acquires here. The
-loser of a race answers with the winner.
+loser of a race answers with the winner. Where nobody has led for a while, whoever is asked decides.
+
+Whoever asks for a bundle that nobody owns joins those who ask already: a broker's death brings the
+clients of all its topics at once.
 """
 
 import logging
@@ -16,6 +19,9 @@ from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Topic
 from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
+from broker_ctl.managers.home_cluster import HomeCluster
+from broker_ctl.managers.joined import Joined
+from broker_ctl.managers.leaderless import PATIENCE_S, Vacancy
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.ownership import Ownership
 from broker_ctl.ports import Cluster, Placement
@@ -40,7 +46,14 @@ class Redirect:
     is_authoritative: bool
 
 
-Answer = Connect | Redirect
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Ask the cluster that has these addresses."""
+
+    urls: BrokerUrls
+
+
+Answer = Connect | Redirect | Elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +77,19 @@ class Lookup:
         namespaces: Namespaces,
         cluster: Cluster,
         placement: Callable[[], Placement | None],
+        home: HomeCluster,
+        leaderless: Placement,
         clock: Clock,
     ) -> None:
         self._ownership = ownership
         self._namespaces = namespaces
         self._cluster = cluster
         self._placement = placement
+        self._home = home
+        self._leaderless = leaderless
         self._clock = clock
+        self._joined: Joined[tuple[Bundle, bool], Answer] = Joined("lookups")
+        self._vacancy = Vacancy()
         self._answers = 0
         self._redirects = 0
         self._failures = 0
@@ -97,14 +116,13 @@ class Lookup:
 
         Raises:
             NamespaceMissing: there is no such namespace.
+            ForeignNamespace: it is not served in this cluster.
             NoLeader, NoBroker, BundleMoving, BundleReclaimable, Draining, AuthorityLost: later.
         """
         began_s = self._clock.now_s()
         self._pending += 1
         try:
-            answer = await self.find_bundle(
-                await self.bundle_of(topic), authoritative=authoritative
-            )
+            answer = await self._find(topic, authoritative=authoritative)
         except Exception:
             self._failures += 1
             raise
@@ -117,20 +135,39 @@ class Lookup:
             self._redirects += 1
         return answer
 
+    async def _find(self, topic: Topic, *, authoritative: bool) -> Answer:
+        elsewhere = await self._home.elsewhere(topic.namespace)
+        if elsewhere is not None:
+            return Elsewhere(elsewhere)
+        return await self.find_bundle(await self.bundle_of(topic), authoritative=authoritative)
+
     async def find_bundle(self, bundle: Bundle, *, authoritative: bool = False) -> Answer:
         """As `find`, for a bundle; admin verbs that need its owner use it too."""
         owner = await self._ownership.owner_of(bundle)
         if owner is not None:
             return Connect(owner.urls)
+
+        async def settle() -> Answer:
+            return await self._settle(bundle, authoritative=authoritative)
+
+        return await self._joined.ask((bundle, authoritative), settle)
+
+    async def close(self) -> None:
+        """Give up what is on its way."""
+        await self._joined.close()
+
+    async def _settle(self, bundle: Bundle, *, authoritative: bool) -> Answer:
+        """Of a bundle that nobody owned a moment ago."""
         pinned = self._pinned_broker(bundle)
         if authoritative or pinned == self._ownership.broker_id:
             return await self._take(bundle)
         if pinned is not None:
             return self._send_to(pinned, is_authoritative=True)
-        placement = self._placement()
-        if placement is None:
-            return self._send_to_leader(bundle)
-        chosen = await placement.place(bundle)
+        placement, leader = self._placement(), self._leader()
+        if placement is None and leader is not None:
+            self._vacancy.over()
+            return self._send_to(leader, is_authoritative=False)
+        chosen = await (placement or self._without_leader(bundle)).place(bundle)
         if chosen == self._ownership.broker_id:
             return await self._take(bundle)
         return self._send_to(chosen, is_authoritative=True)
@@ -152,11 +189,22 @@ class Lookup:
             return Connect(owner.urls)
         return Connect(self._ownership.urls)
 
-    def _send_to_leader(self, bundle: Bundle) -> Redirect:
+    def _leader(self) -> str | None:
+        """Who else leads and can be reached."""
         leader = self._cluster.leader()
         if leader is None or leader[0] == self._ownership.broker_id:
+            return None
+        return None if self._cluster.urls_of(leader[0]) is None else leader[0]
+
+    def _without_leader(self, bundle: Bundle) -> Placement:
+        """Decide here, once nobody has led for long enough.
+
+        Raises:
+            NoLeader: somebody may lead in a moment.
+        """
+        if self._vacancy.noticed(self._clock.now_s()) < PATIENCE_S:
             raise NoLeader(f"{bundle}: nobody leads at the moment")
-        return self._send_to(leader[0], is_authoritative=False)
+        return self._leaderless
 
     def _send_to(self, broker_id: str, *, is_authoritative: bool) -> Redirect:
         urls = self._cluster.urls_of(broker_id)

@@ -7,7 +7,7 @@ from aiohttp import web
 from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.core.names import Topic
 from broker_ctl.errors import InvalidName
-from broker_ctl.managers.lookup import Connect, Redirect
+from broker_ctl.managers.lookup import Connect, Elsewhere, Redirect
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.bounds import Bound
@@ -46,6 +46,8 @@ class LookupRoutes:
                 return answers.json(_lookup_data(urls, listener))
             case Redirect(urls, is_authoritative):
                 return redirect(request, urls, is_authoritative=is_authoritative)
+            case Elsewhere(urls):
+                return redirect(request, urls)
 
     async def bundle(self, request: web.Request) -> web.Response:
         """The text of the range that holds the topic."""

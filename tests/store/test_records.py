@@ -44,6 +44,11 @@ MOVE = Move("m-1", Bundle.parse(BUNDLE), 7, "a:1", 99, "b:1", 1795191680056, 3)
 OURS = [
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1", "http://broker-1:8080")),
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1"), is_draining=True),
+    Registration(
+        *("n", 30000, 1795191680056, BrokerUrls("b:1")),
+        lookup_url="pulsar://b:6655",
+        lookup_url_tls="pulsar+ssl://b:6656",
+    ),
     Lease("n", 12),
     LeadEpoch(7, "broker-1:8080"),
     MOVE,

@@ -18,7 +18,9 @@ class Registration:
     """A living broker-ctl process.
 
     The nonce is drawn anew at each start of a process, so it tells a restart and a twin from the
-    same process in a new session. A draining broker gives and never receives.
+    same process in a new session. A draining broker gives and never receives. ``lookup_url`` and
+    ``lookup_url_tls`` are where this process itself speaks Pulsar's binary protocol, if it does:
+    the broker process beside it has addresses of its own.
     """
 
     nonce: str
@@ -26,6 +28,8 @@ class Registration:
     started_ms: int
     urls: BrokerUrls
     is_draining: bool = False
+    lookup_url: str | None = None
+    lookup_url_tls: str | None = None
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
@@ -49,6 +53,8 @@ class Registration:
             fields.integer("startedMs"),
             urls,
             fields.flag("draining", default=False),
+            fields.optional_text("lookupUrl"),
+            fields.optional_text("lookupUrlTls"),
         )
 
     def encode(self) -> bytes:
@@ -67,6 +73,8 @@ class Registration:
                     "nativeUrlTls": urls.native_url_tls,
                     "advertisedListeners": encode_listeners(urls.listeners),
                     "draining": self.is_draining,
+                    "lookupUrl": self.lookup_url,
+                    "lookupUrlTls": self.lookup_url_tls,
                 },
             ),
         )

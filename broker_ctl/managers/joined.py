@@ -1,0 +1,37 @@
+"""Equal questions at the same time are asked once, and answered alike."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Generic, TypeVar
+
+from broker_ctl.tasks import TaskScope
+
+_K = TypeVar("_K", bound=Hashable)
+_T = TypeVar("_T")
+
+
+class Joined(Generic[_K, _T]):
+    """Questions on their way, by what tells them apart.
+
+    Each is a task of its own: whoever asked first may go away, and the others still get an answer.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self._tasks = TaskScope(owner)
+        self._asked: dict[_K, asyncio.Task[_T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    async def ask(self, key: _K, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """What ``work`` answers, or what is being answered for the same key already."""
+        task = self._asked.get(key)
+        if task is None:
+            task = self._tasks.start(work(), str(key), is_joined=True)
+            self._asked[key] = task
+            task.add_done_callback(lambda _: self._asked.pop(key))
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Cancel what is on its way."""
+        await self._tasks.close()

@@ -1,0 +1,163 @@
+"""Placement by a broker that does not lead, while nobody does (reference: 8.1, step 7).
+
+An election takes a second or two, for which clients may as well wait. Where nobody leads for longer
+than that, whoever is asked decides on the newest load reports, read now and then, and not of more
+brokers than a request may wait for. Two brokers may decide differently: the owner node says who was
+first, and the client of the other is sent there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.registry import Registry
+from broker_ctl.coordination.turns import in_turns
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.constraints import Constraints
+from broker_ctl.core.footprint import Footprint
+from broker_ctl.core.load import BundleLoad, UsageWeights, max_usage
+from broker_ctl.core.placement.pipeline import place
+from broker_ctl.core.placement.policy import PlacementPolicy
+from broker_ctl.core.rules import PlacementRules
+from broker_ctl.core.view import BrokerView, ClusterView
+from broker_ctl.errors import CorruptRecord, NewerVersion, NoBroker
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.simple import BrokerReport, decode_report
+
+_MOST_REPORTS: Final = 32
+_FRESH_S: Final = 10.0
+# Nobody leads between two leaders either: only after this long is it decided without one.
+PATIENCE_S: Final = 10.0
+_UNSEEN: Final = BundleLoad.unseen()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderlessRules:
+    """How a broker is chosen, as the leader would."""
+
+    placement: PlacementPolicy
+    placement_rules: PlacementRules
+    weights: UsageWeights
+
+
+class Vacancy:
+    """How long nobody has led, as far as anybody has asked."""
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+        self._noticed_s = 0.0
+
+    def noticed(self, now_s: float) -> float:
+        """Nobody leads now; for how many seconds that is known.
+
+        Who has not asked for as long as `PATIENCE_S` cannot tell whether somebody led meanwhile.
+        """
+        if self._since_s is None or now_s - self._noticed_s > PATIENCE_S:
+            self._since_s = now_s
+        self._noticed_s = now_s
+        return now_s - self._since_s
+
+    def over(self) -> None:
+        """Somebody leads."""
+        self._since_s = None
+
+
+class Leaderless:
+    """`ports.Placement` on reports that may be ten seconds old."""
+
+    def __init__(
+        self,
+        *,
+        store: MetadataStore,
+        registry: Registry,
+        constraints: Callable[[], Constraints],
+        rules: Callable[[], LeaderlessRules],
+        clock: Clock,
+        draws: Random,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._constraints = constraints
+        self._rules = rules
+        self._clock = clock
+        self._draws = draws
+        self._view: ClusterView | None = None
+
+    async def place(self, bundle: Bundle) -> str:
+        """Who receives a bundle.
+
+        Raises:
+            NoBroker: nobody may receive it.
+            StoreError: the reports could not be read.
+        """
+        rules = self._rules()
+        view = await self._fresh(rules)
+        able = [
+            broker_id
+            for broker_id in view.receivers(rules.placement_rules.report_ttl_s)
+            if self._registry.peer(broker_id) is not None
+        ]
+        choice = place(view, bundle, able, rules.placement, rules.placement_rules)
+        if choice.broker_id is None:
+            raise NoBroker(f"{bundle}: {choice.detail}")
+        # While the reading was under way somebody else may have put a newer view here: the choice
+        # is counted on the newest.
+        self._view = _with_one_more(self._view or view, choice.broker_id)
+        return choice.broker_id
+
+    async def _fresh(self, rules: LeaderlessRules) -> ClusterView:
+        now_s, known = self._clock.now_s(), self._view
+        if known is not None and now_s - known.taken_at_s < _FRESH_S:
+            return replace(known, constraints=self._constraints())
+        ids = sorted(self._registry.peers)
+        asked = sorted(self._draws.sample(ids, min(_MOST_REPORTS, len(ids))))
+        nodes = await self._store.get_many([paths.load_report(each) for each in asked])
+        brokers: dict[str, BrokerView] = {}
+        for broker_id, node in zip(asked, nodes, strict=True):
+            peer = self._registry.peer(broker_id)
+            if node is None or peer is None:
+                continue
+            try:
+                report = await in_turns(decode_report(node.path, node.data))
+            except (CorruptRecord, NewerVersion):
+                continue
+            brokers[broker_id] = _seen(
+                report, rules.weights, is_draining=peer.registration.is_draining
+            )
+        self._view = ClusterView(
+            epoch=0,
+            taken_at_s=now_s,
+            draw_seed=self._draws.getrandbits(32),
+            brokers=brokers,
+            bundles={},
+            constraints=self._constraints(),
+        )
+        return self._view
+
+
+def _seen(report: BrokerReport, weights: UsageWeights, *, is_draining: bool) -> BrokerView:
+    load = report.load
+    usage_ratio, total = max_usage(load.usage, weights), load.total
+    return BrokerView(
+        load.broker_id,
+        load,
+        usage_ratio,
+        is_draining=is_draining,
+        expected=Footprint(usage_ratio, total.throughput, total.msg_rate, total.topics),
+        takes_persistent=report.persistent_topics,
+        takes_non_persistent=report.non_persistent_topics,
+    )
+
+
+def _with_one_more(view: ClusterView, broker_id: str) -> ClusterView:
+    """Whoever was chosen looks busier, so that a burst of questions is spread."""
+    broker = view.brokers[broker_id]
+    count = max(1, broker.load.bundle_count)
+    one = Footprint(
+        broker.usage_ratio / count, _UNSEEN.short.throughput, _UNSEEN.long.msg_rate, _UNSEEN.topics
+    )
+    busier = replace(broker, expected=broker.expected + one)
+    return replace(view, brokers={**view.brokers, broker_id: busier})
