@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -70,7 +71,7 @@ class Door:
 
     broker: MemoryBroker
     seat: Seat
-    lookup: Lookup
+    lookup: Lookup = field(init=False)
     chooser: Chooser | None = None
 
 
@@ -91,17 +92,17 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
             clock=broker.clock,
             draws=random.Random(1),
         )
-        number = len(opened)
-        lookup = Lookup(
+        door = Door(broker, seat)
+        door.lookup = Lookup(
             ownership=broker.ownership,
             namespaces=broker.namespaces,
             cluster=seat,
-            placement=lambda number=number: opened[number].chooser,
+            placement=partial(getattr, door, "chooser"),
             home=home,
             leaderless=leaderless,
             clock=broker.clock,
         )
-        opened.append(Door(broker, seat, lookup))
+        opened.append(door)
     try:
         yield opened
     finally:
