@@ -52,6 +52,8 @@ class Report:
     early_takeovers: int = 0
     violations: list[str] = field(default_factory=list)
     recoveries_s: list[float] = field(default_factory=list)
+    hops: Counting[int] = field(default_factory=Counting)
+    lookup_statuses: Counting[int] = field(default_factory=Counting)
 
 
 class Hopeless(Exception):
@@ -109,6 +111,12 @@ class Phase:
                 await self._round(cluster, next(self._schedule))
             for task in background:
                 task.cancel()
+        self.report.hops, self.report.lookup_statuses = (
+            traffic.lookups.hops,
+            traffic.lookups.statuses,
+        )
+        for said in some(traffic.lookups.violations):
+            self._complain(said)
         await counter.check()
         async for said in wrong_answers(cluster):
             self._complain(said)

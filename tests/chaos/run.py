@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,10 @@ class Result:
             "acts": sum(report.acts for report in self.reports),
             "refused_acts": sum(report.refused for report in self.reports),
             "early_takeovers": sum(report.early_takeovers for report in self.reports),
+            "lookups": {
+                "hops": _summed(report.hops for report in self.reports),
+                "statuses": _summed(report.lookup_statuses for report in self.reports),
+            },
             "violations": self.violations,
             "recovery_s": {
                 "p50": _quantile(recoveries, 0.5),
@@ -70,6 +74,11 @@ def schedule(kinds: Sequence[str], draw: random.Random) -> Iterator[str]:
     """Every kind once, in an order of its own, and again."""
     while True:
         yield from draw.sample(kinds, len(kinds))
+
+
+def _summed(counts: Iterable[Counter[int]]) -> dict[str, int]:
+    total: Counter[int] = sum(counts, Counter())
+    return {str(key): total[key] for key in sorted(total)}
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:

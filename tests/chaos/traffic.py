@@ -4,13 +4,13 @@ import asyncio
 import random
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import quote
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Topic
 from broker_ctl.errors import HttpError, StoreError
 from broker_ctl.store import paths
 from tests.chaos.cluster import Cluster
+from tests.chaos.lookups import Lookups
 from tests.chaos.topics import BUNDLES, NAMESPACE, topics
 
 _AGAIN_S: Final = 1.0
@@ -28,11 +28,16 @@ def one_topic_a_slice() -> Sequence[Topic]:
 
 
 class Traffic:
-    """Runs until cancelled. Failures are what faults are for: only the observer judges."""
+    """Runs until cancelled. Failures are what faults are for: only the observer judges.
+
+    Attributes:
+        lookups: what clients met on their way.
+    """
 
     def __init__(self, cluster: Cluster, draw: random.Random) -> None:
         self._cluster = cluster
         self._draw = draw
+        self.lookups = Lookups(cluster.http)
         self._splits = 0
 
     async def make_namespace(self) -> None:
@@ -54,8 +59,13 @@ class Traffic:
             await asyncio.sleep(self._draw.uniform(0.8, 1.2) * (_AGAIN_S if is_found else _RETRY_S))
 
     async def _look_up(self, topic: Topic) -> bool:
-        path = f"{topic.domain}/{topic.namespace}/{quote(topic.local, safe='')}"
-        return await self._ask("GET", f"/lookup/v2/topic/{path}") == 200
+        """Whether a broker was found that said; those that do not answer are passed over."""
+        brokers = self._cluster.brokers
+        for broker in self._draw.sample(brokers, len(brokers)):
+            status = await self.lookups.ask(broker.daemon.url, topic)
+            if status:
+                return status == 200
+        return False
 
     async def _operate(self) -> None:
         """Unload, now and then with a destination, rarely split."""
