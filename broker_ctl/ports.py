@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Decision
 from broker_ctl.core.names import Namespace
@@ -99,6 +99,10 @@ class Cluster(Protocol):
 
     def urls_of(self, broker_id: str) -> BrokerUrls | None:
         """Where a live broker is reached."""
+        ...
+
+    def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
+        """Where the daemon of a live broker answers binary lookups."""
         ...
 
     def leader(self) -> tuple[str, str] | None:

@@ -1,6 +1,7 @@
 """Talking to a daemon: redirects are followed, and a refusal says what to do."""
 
 from collections.abc import Mapping
+from ssl import SSLContext, SSLError
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode, urljoin
@@ -26,9 +27,11 @@ _ADVICE: Final = {
 class Client:
     """One daemon's surface. The token also goes where the daemon sends a request on to."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, tls: SSLContext | None = None) -> None:
         self._url = url.rstrip("/")
-        self._http = HttpClient(token=token, timeout_s=_TIMEOUT_S, max_body_bytes=_MAX_REPLY_BYTES)
+        self._http = HttpClient(
+            token=token, timeout_s=_TIMEOUT_S, max_body_bytes=_MAX_REPLY_BYTES, ssl=tls
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,6 +77,8 @@ class Client:
         except HttpError as error:
             if url.startswith(self._url):
                 advice = "is it running? --url or BROKER_CTL_URL says which to ask"
+                if isinstance(error.__cause__, SSLError):
+                    advice = "--tls-ca says whom to trust, --tls-cert what to show"
                 reason = f"no answer from the daemon at {self._url}: {advice} ({error})"
                 raise HttpError(reason) from error
             raise HttpError(f"sent on to a broker that does not answer ({error})") from error

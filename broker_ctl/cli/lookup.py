@@ -29,14 +29,15 @@ def command(target: Target, *, topic: str) -> None:
     from broker_ctl.core.names import Topic
 
     name = Topic.parse(topic)
-    found = target.run(lambda client: _look_up(client, name))
+    found = target.run(lambda client: look_up(client, name))
     if target.is_json:
         echo_json(found)
     else:
         print_facts("", found | {"redirects": " -> ".join(found["redirects"])})
 
 
-async def _look_up(client: "Client", topic: "Topic") -> dict[str, Any]:
+async def look_up(client: "Client", topic: "Topic") -> dict[str, Any]:
+    """Who serves a topic, in which bundle, and over which redirects that was found out."""
     from urllib.parse import quote
 
     namespace = topic.namespace

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from broker_ctl.cli.client import Client
 
 P = ParamSpec("P")
@@ -17,6 +19,23 @@ T = TypeVar("T")
 
 _DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _MAX_SECRET_BYTES: Final = 64 * 1024
+_TLS_CA: Final = click.option(
+    "--tls-ca",
+    envvar="BROKER_CTL_TLS_CA",
+    show_envvar=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the authorities (PEM) that an https daemon is checked against.",
+)
+_TLS_CERT: Final = click.option(
+    "--tls-cert",
+    envvar="BROKER_CTL_TLS_CERT",
+    show_envvar=True,
+    nargs=2,
+    metavar="FILE KEY_FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Files with the certificate that an https daemon is shown and its key (PEM); in the "
+    "environment, with a colon between them.",
+)
 
 
 class Output(StrEnum):
@@ -33,6 +52,7 @@ class Target:
     url: str
     token: str | None = field(repr=False)
     output: Output
+    tls: "SSLContext | None" = field(default=None, repr=False)
 
     @property
     def is_json(self) -> bool:
@@ -46,7 +66,7 @@ class Target:
         from broker_ctl.cli.client import Client
 
         async def session() -> T:
-            async with Client(self.url, self.token) as client:
+            async with Client(self.url, self.token, self.tls) as client:
                 return await work(client)
 
         return asyncio.run(session())
@@ -70,6 +90,8 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="File with the bearer token, or with role:secret lines, of which the first counts.",
     )
+    @_TLS_CA
+    @_TLS_CERT
     @click.option(
         "--output",
         type=click.Choice([kind.value for kind in Output]),
@@ -78,12 +100,30 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
     )
     @functools.wraps(command)
     def with_target(
-        url: str, token_file: Path | None, output: str, *args: P.args, **kwargs: P.kwargs
+        url: str,
+        token_file: Path | None,
+        tls_ca: Path | None,
+        tls_cert: tuple[Path, Path] | None,
+        output: str,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> None:
         token = None if token_file is None else _read_token(token_file)
-        command(Target(url, token, Output(output)), *args, **kwargs)
+        tls = _tls_context(tls_ca, tls_cert)
+        command(Target(url, token, Output(output), tls), *args, **kwargs)
 
     return with_target
+
+
+def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SSLContext | None":
+    if authorities is None and own is None:
+        return None
+    from broker_ctl.daemon.tls import KeyPair, PemFile, client_context
+
+    return client_context(
+        None if authorities is None else PemFile("--tls-ca", authorities),
+        None if own is None else KeyPair(*(PemFile("--tls-cert", path) for path in own)),
+    )
 
 
 def _read_token(path: Path) -> str:

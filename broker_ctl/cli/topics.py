@@ -1,4 +1,4 @@
-"""``broker-ctl topics``: close one by hand."""
+"""``broker-ctl topics``: where one lies, and closing one by hand."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -6,6 +6,9 @@ import click
 
 from broker_ctl.cli.acts import act_options, is_wanted, say
 from broker_ctl.cli.bundle_acts import owner_row
+from broker_ctl.cli.lookup import command as lookup
+from broker_ctl.cli.partitioned_topics import PARTITIONED_VERBS, topic_path
+from broker_ctl.cli.tables import echo_json
 from broker_ctl.cli.target import Target, daemon_options
 
 if TYPE_CHECKING:
@@ -16,10 +19,13 @@ _EXAMPLES: Final = """\b
 Examples:
   broker-ctl topics unload persistent://shop/orders/new --dry-run
   broker-ctl topics unload shop/orders/new-partition-0 --yes
+  broker-ctl topics bundle-range shop/orders/new-partition-0
+  broker-ctl topics create-partitioned-topic shop/orders/new --partitions 8
+  broker-ctl topics partitioned-lookup shop/orders/new
 """
 
 
-@click.group(short_help="Unload topics.", epilog=_EXAMPLES)
+@click.group(short_help="Unload topics, give them partitions, find them.", epilog=_EXAMPLES)
 def command() -> None:
     """Work on topics."""
 
@@ -44,20 +50,38 @@ def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     if owner is None:
         say(target, "nothing", f"nobody owns {bundle}: {name} is not loaded")
     elif is_wanted(target, f"unload {name} of {bundle} at {owner}", dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("PUT", f"/admin/v2/{_path(name)}/unload"))
+        target.run(lambda client: client.request("PUT", f"/admin/v2/{topic_path(name)}/unload"))
         say(target, "unloaded", f"unloaded {name}; {bundle} stays at {owner}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
+@daemon_options
+def bundle_range(target: Target, *, topic: str) -> None:
+    """Show the range of the bundle that holds TOPIC; nothing is assigned."""
+    from broker_ctl.core.names import Topic
+
+    name = Topic.parse(topic)
+    span = target.run(lambda client: _range_of(client, name))
+    if target.is_json:
+        echo_json({"topic": str(name), "range": span})
+    else:
+        click.echo(span)
+
+
+for _verb in PARTITIONED_VERBS:
+    command.add_command(_verb)
+command.add_command(lookup, "lookup")
 
 
 async def _bundle_row(client: "Client", topic: "Topic") -> dict[str, Any]:
     from broker_ctl.core.bundle import Bundle
 
     # Not a lookup, which would assign a bundle that nobody owns.
-    span = await client.request("GET", f"/lookup/v2/topic/{_path(topic)}/bundle")
-    return await owner_row(client, Bundle.parse(f"{topic.namespace}/{span.body.decode()}"))
+    span = await _range_of(client, topic)
+    return await owner_row(client, Bundle.parse(f"{topic.namespace}/{span}"))
 
 
-def _path(topic: "Topic") -> str:
-    from urllib.parse import quote
-
-    namespace, local = topic.namespace, quote(topic.local, safe="")
-    return f"{topic.domain}/{quote(namespace.tenant)}/{quote(namespace.name)}/{local}"
+async def _range_of(client: "Client", topic: "Topic") -> str:
+    path = f"/lookup/v2/topic/{topic_path(topic)}/bundle"
+    return (await client.request("GET", path)).body.decode()

@@ -2,7 +2,7 @@
 
 from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.registry import Registry
-from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.broker import BrokerUrls, LookupUrls
 
 
 class LiveCluster:
@@ -20,6 +20,11 @@ class LiveCluster:
         """Where a live broker is reached."""
         peer = self._registry.peer(broker_id)
         return None if peer is None else peer.urls
+
+    def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
+        """Where the daemon of a live broker answers binary lookups."""
+        peer = self._registry.peer(broker_id)
+        return None if peer is None else peer.registration.lookup_urls
 
     def leader(self) -> tuple[str, str] | None:
         """Broker id and web address of the leader; None while nobody is known to lead."""

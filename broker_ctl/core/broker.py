@@ -1,6 +1,7 @@
 """Where a broker is reached."""
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,6 +29,20 @@ class BrokerUrls:
     native_url: str | None = None
     native_url_tls: str | None = None
     listeners: tuple[AdvertisedListener, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LookupUrls:
+    """Where a daemon itself answers lookups of the binary protocol; a missing address is None.
+
+    Not the addresses of the broker process beside it, which knows nothing of our lookups.
+    """
+
+    url: str | None = None
+    url_tls: str | None = None
+
+
+NO_LOOKUP_URLS: Final = LookupUrls()
 
 
 def broker_id_of(url: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 from broker_ctl.core.hashing import ring_hash
@@ -28,16 +29,13 @@ class Namespace:
     name: str
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str) -> "Namespace":
         """Read ``tenant/name``.
 
         Raises:
             InvalidName: other shapes, V1 names (``tenant/cluster/name``) among them.
         """
-        parts = text.split("/")
-        if len(parts) != 2:
-            raise InvalidName(f"{text!r}: a namespace is tenant/name")
-        return cls(_entity("tenant", parts[0], text), _entity("namespace", parts[1], text))
+        return _namespace(text)
 
     def __str__(self) -> str:
         return f"{self.tenant}/{self.name}"
@@ -46,6 +44,15 @@ class Namespace:
     def is_pinned(self) -> bool:
         """Heartbeat and SLA namespaces stay with their broker and are never shed."""
         return self.tenant == "sla-monitor" or (self.tenant == "pulsar" and ":" in self.name)
+
+
+# Each lookup names one, and there are few of them next to lookups.
+@lru_cache(maxsize=4096)
+def _namespace(text: str) -> Namespace:
+    parts = text.split("/")
+    if len(parts) != 2:
+        raise InvalidName(f"{text!r}: a namespace is tenant/name")
+    return Namespace(_entity("tenant", parts[0], text), _entity("namespace", parts[1], text))
 
 
 @dataclass(frozen=True, slots=True, order=True)

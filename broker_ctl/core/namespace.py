@@ -1,7 +1,7 @@
 """The ring of one namespace: its ordered boundaries (reference: pulsar-load-management 1.3)."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Self
@@ -25,6 +25,11 @@ class Ring:
     namespace: Namespace
     boundaries: tuple[int, ...]
     version: int
+    # Bundles that were asked for, by the place of their upper end: each is the answer to thousands
+    # of lookups, and a ring may have more of them than anybody asks for.
+    _found: dict[int, Bundle] = field(
+        init=False, repr=False, compare=False, hash=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         points = self.boundaries
@@ -56,7 +61,11 @@ class Ring:
         """The bundle that holds a hash. Pulsar runs past the end at 0xffffffff; we clamp."""
         points = self.boundaries
         index = min(bisect_right(points, position), len(points) - 1)
-        return Bundle(self.namespace, BundleRange(points[index - 1], points[index]))
+        found = self._found.get(index)
+        if found is None:
+            span = BundleRange(points[index - 1], points[index])
+            found = self._found[index] = Bundle(self.namespace, span)
+        return found
 
     def bundle_of(self, topic: Topic) -> Bundle:
         """The bundle that holds a topic."""

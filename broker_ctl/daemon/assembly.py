@@ -11,6 +11,7 @@ from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.registry import Registry
+from broker_ctl.core.broker import LookupUrls
 from broker_ctl.daemon.finding import home_cluster, leaderless_of, lookup_of
 from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
@@ -18,6 +19,7 @@ from broker_ctl.daemon.reporting import report_form, report_rules, usage_source
 from broker_ctl.daemon.rules import split_rules
 from broker_ctl.daemon.showing import authority, readiness_of, surface_rules
 from broker_ctl.daemon.surroundings import Showing, Surroundings
+from broker_ctl.daemon.tls import peer_context
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.http import HttpClient
@@ -35,7 +37,9 @@ from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership, OwnershipParts
+from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.managers.policies import Policies
+from broker_ctl.managers.policy_nodes import PolicyStore
 from broker_ctl.managers.topics import OwnTopics
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
@@ -76,6 +80,7 @@ class Managers:
     constraints: FollowedConstraints
     policies: Policies
     namespaces: Namespaces
+    partitioned_topics: PartitionedTopics
     home: HomeCluster
     owners: Owners
     ownership: Ownership
@@ -113,21 +118,9 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
         token=None if base.credentials is None else base.credentials.own_token,
         timeout_s=_PEER_TIMEOUT_S,
         max_body_bytes=_PEER_REPLY_BYTES,
+        ssl=peer_context(base.settings),
     )
-    controller = Controller(
-        LeaderParts(
-            store=base.metadata,
-            registry=coordination.registry,
-            moves=coordination.moves,
-            peers=surroundings.peers(coordination.registry, http, managers.orders),
-            clock=base.clock,
-            journal=managers.journal,
-            rules=managers.configuration.derive(leader_rules),
-            ring_of=managers.namespaces.ring,
-            owner_of=managers.owners.owner_of,
-            constraints=managers.constraints.current,
-        ),
-    )
+    controller = _controller(base, coordination, managers, http)
     readiness = ReadinessNow()
     cluster = LiveCluster(coordination.registry, coordination.election)
     while_leading = _while_leading(coordination.election, controller)
@@ -154,6 +147,26 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
     return Assembly(base, coordination, managers, controller, http, lookup, surface, readiness)
 
 
+def _controller(
+    base: Foundation, coordination: Coordination, managers: Managers, http: HttpClient
+) -> Controller:
+    """Floor 3 of the leader."""
+    return Controller(
+        LeaderParts(
+            store=base.metadata,
+            registry=coordination.registry,
+            moves=coordination.moves,
+            peers=base.surroundings.peers(coordination.registry, http, managers.orders),
+            clock=base.clock,
+            journal=managers.journal,
+            rules=managers.configuration.derive(leader_rules),
+            ring_of=managers.namespaces.ring,
+            owner_of=managers.owners.owner_of,
+            constraints=managers.constraints.current,
+        ),
+    )
+
+
 def _broker_of(node: Versioned) -> str | None:
     try:
         return NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
@@ -163,7 +176,11 @@ def _broker_of(node: Versioned) -> str | None:
 
 def _coordinate(base: Foundation) -> Coordination:
     broker_id, tick_s = base.urls.broker_id, base.settings.zookeeper.tick_time_s
-    registration = Registration(base.nonce, 0, base.clock.wall_ms(), base.urls)
+    broker = base.settings.broker
+    lookup_urls = LookupUrls(broker.lookup_service_url, broker.lookup_service_url_tls)
+    registration = Registration(
+        base.nonce, 0, base.clock.wall_ms(), base.urls, lookup_urls=lookup_urls
+    )
     locks = Locks(
         base.control,
         paths.OWNERSHIP,
@@ -241,6 +258,21 @@ def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
     )
 
 
+def _history(base: Foundation) -> HistoryWriter | None:
+    directory = base.settings.history.directory
+    return None if directory is None else HistoryWriter(directory, base.urls.broker_id, base.clock)
+
+
+def _partitioned_topics(
+    base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
+) -> PartitionedTopics:
+    parts = PolicyStore.of(base.configuration, base.clock, base.draws)
+    rules = CacheRules.expiring(base.settings.metadata.cache_expiry_s)
+    return PartitionedTopics(
+        parts, namespaces, rules, lambda: configuration.current().surface.most_partitions
+    )
+
+
 def _manage(base: Foundation, coordination: Coordination) -> Managers:
     settings, clock = base.settings, base.clock
     dataplane = base.surroundings.dataplane(settings)
@@ -273,8 +305,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         watcher=base.watcher,
         seat=paths.LOADBALANCE_SEAT,
     )
-    directory = settings.history.directory
-    history = None if directory is None else HistoryWriter(directory, base.urls.broker_id, clock)
+    history = _history(base)
     failure_timeout_s = settings.dataplane.failure_timeout_s
     return Managers(
         dataplane=dataplane,
@@ -282,6 +313,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         constraints=_constraints(base),
         policies=_policies(base, namespaces),
         namespaces=namespaces,
+        partitioned_topics=_partitioned_topics(base, namespaces, configuration),
         home=home_cluster(base),
         owners=owners,
         ownership=ownership,
@@ -308,6 +340,7 @@ def _show(
         ownership=managers.ownership,
         topics=OwnTopics(managers.ownership.owned, managers.dataplane),
         namespaces=managers.namespaces,
+        partitioned_topics=managers.partitioned_topics,
         policies=managers.policies,
         configuration=managers.configuration,
         reporter=managers.reporter,

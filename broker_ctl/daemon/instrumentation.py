@@ -89,7 +89,7 @@ def _follow_nodes(assembly: Assembly, instruments: Instruments) -> None:
             "local-policies": managers.namespaces.cache.corrupt,
             "registration": coordination.registry.corrupt,
             "move": coordination.moves.corrupt,
-            "load-report": assembly.controller.corrupt_reports,
+            "load-report": assembly.controller.tally.corrupt_reports,
             "constraint": managers.constraints.corrupt,
             "configuration": managers.configuration.corrupt,
         }
@@ -102,6 +102,7 @@ def _follow_caches(assembly: Assembly, instruments: CacheInstruments) -> None:
     caches: Mapping[str, WatchedCache[Any]] = {
         "owners": assembly.managers.owners.cache,
         "local-policies": assembly.managers.namespaces.cache,
+        "partitioned-topics": assembly.managers.partitioned_topics.cache,
         **assembly.managers.home.caches,
     }
 

@@ -154,6 +154,7 @@ class Daemon:
         await coordination.deletions.close()
         await managers.constraints.close()
         await managers.configuration.close()
+        await managers.partitioned_topics.close()
         await managers.namespaces.close()
         await managers.home.close()
         await managers.owners.close()

@@ -53,6 +53,7 @@ class Serving:
         await base.configuration_store.wait_connected()
         # Watches before reads: whatever changes from here on is heard.
         await managers.namespaces.start()
+        await managers.partitioned_topics.start()
         await managers.home.start()
         self._not_ready("policies and configuration are being read")
         await managers.configuration.start()

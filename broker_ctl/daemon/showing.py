@@ -3,6 +3,7 @@
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.daemon.stores import read_secret
+from broker_ctl.daemon.tls import server_context
 from broker_ctl.settings.root import Settings
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import Readiness, SurfaceRules
@@ -12,13 +13,21 @@ _LONGEST_S = 86_400.0
 
 
 def surface_rules(settings: Settings, credentials: Credentials | None) -> SurfaceRules:
-    """Where it listens, whom it lets in, and its bounds."""
+    """Where it listens, whom it lets in, and its bounds.
+
+    Raises:
+        StartError, SettingsError: a secret, a certificate or a key that cannot be read.
+    """
     secret_file = settings.dataplane.secret_file
     secret = None if secret_file is None else read_secret(secret_file, "dataPlaneSecretFile")
     return SurfaceRules(
         cluster=settings.broker.cluster_name,
         address=settings.broker.bind_address,
         port=settings.broker.web_service_port,
+        port_tls=settings.broker.web_service_port_tls,
+        lookup_port=settings.broker.lookup_service_port,
+        lookup_port_tls=settings.broker.lookup_service_port_tls,
+        tls=server_context(settings),
         max_body_bytes=settings.surface.max_body_bytes,
         max_requests=settings.surface.max_requests_in_flight,
         max_lookups=settings.surface.max_concurrent_lookups,

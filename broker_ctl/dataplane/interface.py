@@ -58,9 +58,10 @@ class DataPlane(Protocol):
         """
         ...
 
-    async def load(self, bundle: Bundle, token: int) -> None:
+    async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
         """Start serving a bundle under a token, in place of all that is loaded and overlaps it.
 
+        ``is_preloading``: open its topics now; otherwise each when its first client comes.
         This and the next three may be repeated with the same tokens: a lost answer is no trouble.
         """
         ...

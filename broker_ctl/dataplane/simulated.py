@@ -102,8 +102,9 @@ class SimulatedDataPlane:
         """Authority until ``deadline_s``; checked at every act."""
         self._authority = Authority(session_epoch, deadline_s)
 
-    async def load(self, bundle: Bundle, token: int) -> None:
-        """Start serving a bundle under a token."""
+    async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
+        """Start serving a bundle under a token; the clients of its topics come at once."""
+        del is_preloading
         self._table.load(bundle, token)
 
     async def renew(self, bundle: Bundle, token: int) -> None:

@@ -77,9 +77,10 @@ class WebhookDataPlane:
         """Session epoch and remaining milliseconds, for whoever serves ``GET /authority``."""
         return self._authority.session_epoch, self._authority.remaining_ms(self._clock.now_s())
 
-    async def load(self, bundle: Bundle, token: int) -> None:
+    async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
         """Start serving a bundle under a token."""
-        await self._link.call("POST", wire.LOAD, {"bundle": str(bundle), "token": token})
+        body = {"bundle": str(bundle), "token": token, wire.PRELOAD: is_preloading}
+        await self._link.call("POST", wire.LOAD, body)
 
     async def renew(self, bundle: Bundle, token: int) -> None:
         """Owned again under a higher token."""

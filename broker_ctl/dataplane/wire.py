@@ -10,7 +10,7 @@ What the broker process serves:
 
     GET  /state                          {bundles: {BUNDLE: TOKEN}, authority: AUTHORITY,
                                           storage_refuses_old_tokens: true or false}
-    POST /bundles/load    {bundle, token}            {}
+    POST /bundles/load    {bundle, token, preload}   {}
     POST /bundles/renew   {bundle, token}            {}            404 not loaded
     POST /bundles/split   {parent, children: {BUNDLE: TOKEN}}  {}  404 parent not loaded
     POST /bundles/merge   {children: [BUNDLE, BUNDLE], parent, token}  {}  404 a child not loaded
@@ -37,6 +37,9 @@ Every reply of the broker process but a 401 also carries ``instance_id``, a text
 start of the process. Errors carry ``reason``: 400 malformed (no JSON, a field is missing or
 wrong, children that are not their parent cut into pieces), 401 wrong or no secret, 404 no such
 path or not loaded, 409 fenced, 413 body too large. 5xx and 429: ask again.
+
+``preload``, absent is true: a wish that the topics are opened now; false: each when its first
+client comes.
 
 ``storage_refuses_old_tokens``, absent is false: its storage refuses what an owner of before sends,
 on whichever machine. Only then does ``ownershipAuthority=storage`` start.
@@ -83,6 +86,7 @@ UNLOAD_TOPIC: Final = f"{PREFIX}/topics/unload"
 STATISTICS: Final = f"{PREFIX}/statistics"
 USAGE: Final = f"{PREFIX}/usage"
 AUTHORITY: Final = f"{PREFIX}/authority"
+PRELOAD: Final = "preload"
 STORAGE_REFUSES: Final = "storage_refuses_old_tokens"
 
 

@@ -33,13 +33,20 @@ class DaemonFiles:
 
 
 class DaemonProcess:
-    """One `broker-ctl run`. Its port is held for it, so that a restart finds it free."""
+    """One `broker-ctl run`. Its ports are held for it, so that a restart finds them free.
+
+    Attributes:
+        service_port: of the broker process beside it, where somebody may listen.
+        lookup_port: where it speaks the binary protocol.
+    """
 
     def __init__(self, directory: Path, number: int, settings: Mapping[str, str]) -> None:
         self._held = ExitStack()
         web = self._held.enter_context(reserve_port())
         native = self._held.enter_context(reserve_port())
+        lookups = self._held.enter_context(reserve_port())
         self._port = port_of(web)
+        self.service_port, self.lookup_port = port_of(native), port_of(lookups)
         name = f"broker-{number}"
         self.files = DaemonFiles(
             directory / f"{name}.conf",
@@ -49,7 +56,8 @@ class DaemonProcess:
         self._settings = {
             **settings,
             "webServicePort": str(self._port),
-            "brokerServicePort": str(port_of(native)),
+            "brokerServicePort": str(self.service_port),
+            "lookupServicePort": str(self.lookup_port),
             "simulatedActLog": str(self.files.act_log),
         }
         self._process: asyncio.subprocess.Process | None = None
@@ -63,6 +71,11 @@ class DaemonProcess:
     def url(self) -> str:
         """Its web address."""
         return f"http://{self.broker_id}"
+
+    @property
+    def lookup_url(self) -> str:
+        """Where it speaks the binary protocol."""
+        return f"pulsar://{LOOPBACK}:{self.lookup_port}"
 
     @property
     def pid(self) -> int | None:

@@ -17,6 +17,7 @@ from broker_ctl.instruments.balancing import (
     SimpleInstruments,
     TrafficInstruments,
 )
+from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Total
 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -194,6 +195,7 @@ class Instruments:
         self.totals = LeaderTotals()
         self.simple = SimpleInstruments()
         self.surface = SurfaceInstruments()
+        self.binary = BinaryInstruments()
 
     def __iter__(self) -> Iterator[Instrument]:
         groups = vars(self).values()

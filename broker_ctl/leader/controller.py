@@ -70,11 +70,6 @@ class Controller:
         return self._desk is not None
 
     @property
-    def corrupt_reports(self) -> int:
-        """Load reports that did not decode, in all leadings of this process."""
-        return self.tally.corrupt_reports
-
-    @property
     def leading(self) -> Leading | None:
         """The one that is under way."""
         return None if self._desk is None else self._desk.leading

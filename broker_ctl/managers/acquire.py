@@ -66,8 +66,10 @@ class Acquirer:
         self.on_lost = on_lost
         self._acquiring: dict[Bundle, tuple[Sequence[Operation], asyncio.Task[int]]] = {}
 
-    async def acquire(self, bundle: Bundle, guards: Sequence[Operation]) -> int:
-        """See `Ownership.acquire`. Equal calls join the first."""
+    async def acquire(
+        self, bundle: Bundle, guards: Sequence[Operation], *, is_preloading: bool
+    ) -> int:
+        """See `Ownership.acquire`. Equal calls join the first, and what it wants preloaded."""
         # Asked first: without authority the answer must not wait for a store that is away.
         self._watcher.check()
         while (acquiring := self._acquiring.get(bundle)) is not None:
@@ -79,13 +81,15 @@ class Acquirer:
         held = self._holdings.held.get(bundle)
         if held is not None and held.state is BundleState.OWNED:
             return held.token
-        work = self._acquire(bundle, guards, self._watcher.epoch)
+        work = self._acquire(bundle, guards, self._watcher.epoch, is_preloading=is_preloading)
         task = self._holdings.start(work, f"acquire {bundle}")
         task.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
         self._acquiring[bundle] = guards, task
         return await self._holdings.join(task)
 
-    async def _acquire(self, bundle: Bundle, guards: Sequence[Operation], epoch: int) -> int:
+    async def _acquire(
+        self, bundle: Bundle, guards: Sequence[Operation], epoch: int, *, is_preloading: bool
+    ) -> int:
         for other in self._holdings.overlapping(bundle):
             raise BundleMoving(f"{bundle}: {other.bundle} is held here ({other.state})")
         if self._releaser.is_deleting(paths.ownership(bundle)):
@@ -99,7 +103,7 @@ class Acquirer:
         except BaseException:
             self._holdings.drop(held)
             raise
-        await self._serve(held, lock, epoch)
+        await self._serve(held, lock, epoch, is_preloading=is_preloading)
         log.info("acquired %s, token %d", bundle, lock.token)
         return lock.token
 
@@ -150,10 +154,12 @@ class Acquirer:
             owner = f"an unreadable node ({error})"
         raise BundleBusy(str(bundle), owner)
 
-    async def _serve(self, held: OwnedBundle, lock: Lock, epoch: int) -> None:
+    async def _serve(
+        self, held: OwnedBundle, lock: Lock, epoch: int, *, is_preloading: bool
+    ) -> None:
         """Let the data plane load it; only then is it answered for."""
         try:
-            await self._dataplane.load(held.bundle, lock.token)
+            await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
             # While it loaded, the session may have ended or the node been taken away.
             self._watcher.check_epoch(epoch)
             if held.lock is not lock:

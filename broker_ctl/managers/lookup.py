@@ -111,8 +111,13 @@ class Lookup:
         """
         return (await self._namespaces.ring(topic.namespace)).bundle_of(topic)
 
-    async def find(self, topic: Topic, *, authoritative: bool = False) -> Answer:
+    async def find(
+        self, topic: Topic, *, authoritative: bool = False, is_preloading: bool = False
+    ) -> Answer:
         """Where the clients of a topic go.
+
+        ``is_preloading``: where this broker takes the bundle for it, all topics of the bundle are
+        opened at once: their clients are on the way too (reference 8.1, step 8).
 
         Raises:
             NamespaceMissing: there is no such namespace.
@@ -122,7 +127,9 @@ class Lookup:
         began_s = self._clock.now_s()
         self._pending += 1
         try:
-            answer = await self._find(topic, authoritative=authoritative)
+            answer = await self._find(
+                topic, authoritative=authoritative, is_preloading=is_preloading
+            )
         except Exception:
             self._failures += 1
             raise
@@ -135,20 +142,27 @@ class Lookup:
             self._redirects += 1
         return answer
 
-    async def _find(self, topic: Topic, *, authoritative: bool) -> Answer:
+    async def _find(self, topic: Topic, *, authoritative: bool, is_preloading: bool) -> Answer:
         elsewhere = await self._home.elsewhere(topic.namespace)
         if elsewhere is not None:
             return Elsewhere(elsewhere)
-        return await self.find_bundle(await self.bundle_of(topic), authoritative=authoritative)
+        bundle = await self.bundle_of(topic)
+        return await self.find_bundle(
+            bundle, authoritative=authoritative, is_preloading=is_preloading
+        )
 
-    async def find_bundle(self, bundle: Bundle, *, authoritative: bool = False) -> Answer:
+    async def find_bundle(
+        self, bundle: Bundle, *, authoritative: bool = False, is_preloading: bool = False
+    ) -> Answer:
         """As `find`, for a bundle; admin verbs that need its owner use it too."""
         owner = await self._ownership.owner_of(bundle)
         if owner is not None:
             return Connect(owner.urls)
 
         async def settle() -> Answer:
-            return await self._settle(bundle, authoritative=authoritative)
+            return await self._settle(
+                bundle, authoritative=authoritative, is_preloading=is_preloading
+            )
 
         return await self._joined.ask((bundle, authoritative), settle)
 
@@ -156,11 +170,11 @@ class Lookup:
         """Give up what is on its way."""
         await self._joined.close()
 
-    async def _settle(self, bundle: Bundle, *, authoritative: bool) -> Answer:
+    async def _settle(self, bundle: Bundle, *, authoritative: bool, is_preloading: bool) -> Answer:
         """Of a bundle that nobody owned a moment ago."""
         pinned = self._pinned_broker(bundle)
         if authoritative or pinned == self._ownership.broker_id:
-            return await self._take(bundle)
+            return await self._take(bundle, is_preloading=is_preloading)
         if pinned is not None:
             return self._send_to(pinned, is_authoritative=True)
         placement, leader = self._placement(), self._leader()
@@ -169,7 +183,7 @@ class Lookup:
             return self._send_to(leader, is_authoritative=False)
         chosen = await (placement or self._without_leader(bundle)).place(bundle)
         if chosen == self._ownership.broker_id:
-            return await self._take(bundle)
+            return await self._take(bundle, is_preloading=is_preloading)
         return self._send_to(chosen, is_authoritative=True)
 
     def _pinned_broker(self, bundle: Bundle) -> str | None:
@@ -178,9 +192,9 @@ class Lookup:
         is_live = namespace.is_pinned and self._cluster.urls_of(namespace.name) is not None
         return namespace.name if is_live else None
 
-    async def _take(self, bundle: Bundle) -> Answer:
+    async def _take(self, bundle: Bundle, *, is_preloading: bool) -> Answer:
         try:
-            await self._ownership.acquire(bundle)
+            await self._ownership.acquire(bundle, is_preloading=is_preloading)
         except BundleBusy as busy:
             # The winner stands in the store; who asked us is sent there.
             owner = await self._ownership.owner_of(bundle)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import encode
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.names import DOMAINS, Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import (
     BadVersion,
@@ -21,6 +21,7 @@ from broker_ctl.errors import (
     NoNode,
     NotEmpty,
     OwnershipError,
+    PolicyConflict,
 )
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
@@ -162,12 +163,14 @@ class Namespaces:
         Raises:
             NamespaceMissing: it is not there.
             OwnershipError: a bundle is owned; unload the namespace first.
+            PolicyConflict: partitioned topics are in it, which Pulsar does not delete along either.
         """
         owned = await self._store.children(paths.ownership_of(namespace))
         if owned:
             raise OwnershipError(
                 f"{namespace}: {len(owned)} bundles are owned; unload the namespace first",
             )
+        await self._require_no_partitioned_topics(namespace)
         # The policies go first: from then on nobody makes the local policies anew.
         try:
             await self._configuration_store.delete(paths.policies(namespace))
@@ -181,6 +184,16 @@ class Namespaces:
             except NotEmpty:
                 log.warning("%s: a bundle was acquired while %s was deleted", path, namespace)
         self.forget(namespace)
+
+    async def _require_no_partitioned_topics(self, namespace: Namespace) -> None:
+        for domain in DOMAINS:
+            root = paths.partitioned_topics(namespace, domain)
+            topics = await self._configuration_store.children(root)
+            if topics:
+                raise PolicyConflict(
+                    f"{namespace}: {len(topics)} partitioned {domain} topics are in it; "
+                    "delete them first",
+                )
 
     async def publish_ring(self, namespace: Namespace) -> None:
         """Write the ring into the policies too, where other tools look; best effort."""

@@ -229,10 +229,13 @@ class Ownership:
 
     # Acts.
 
-    async def acquire(self, bundle: Bundle, guards: Sequence[Operation] = ()) -> int:
+    async def acquire(
+        self, bundle: Bundle, guards: Sequence[Operation] = (), *, is_preloading: bool = True
+    ) -> int:
         """Take a bundle that nobody owns; answers with the token once it is served.
 
-        ``guards`` stand in the transaction that creates the owner node.
+        ``guards`` stand in the transaction that creates the owner node. ``is_preloading``: its
+        topics are opened now, and not each when its first client comes.
 
         Raises:
             BundleBusy, BundleGone, BundleMoving, BundleReclaimable, Draining: why not.
@@ -243,7 +246,7 @@ class Ownership:
             raise Draining(f"{self.broker_id} is draining")
         self.check_ready()
         with self._telling():
-            return await self._acts.acquirer.acquire(bundle, guards)
+            return await self._acts.acquirer.acquire(bundle, guards, is_preloading=is_preloading)
 
     async def unload(self, bundle: Bundle) -> Unloaded:
         """Close and give up by order of an operator; the next lookup places it.

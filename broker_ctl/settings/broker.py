@@ -43,20 +43,40 @@ class BrokerSettings:
         ),
     ] = ""
     web_service_port: Annotated[
-        int,
+        int | None,
         Setting(
             "webServicePort",
             "Port of the HTTP server: lookup, admin, metrics, health; with the advertised host, "
-            "it names the broker.",
+            "it names the broker. Empty: only webServicePortTls is served, and names it.",
             at_least=1,
             at_most=65_535,
+            is_off_when_empty=True,
         ),
     ] = 8080
     web_service_port_tls: Annotated[
         int | None,
         Setting(
             "webServicePortTls",
-            "HTTPS port that lookups name; it is only advertised, a proxy ends TLS.",
+            "Port on which the same is served over TLS; empty: none.",
+            at_least=1,
+            at_most=65_535,
+        ),
+    ] = None
+    lookup_service_port: Annotated[
+        int | None,
+        Setting(
+            "lookupServicePort",
+            "Port of Pulsar's binary protocol on this daemon, for lookups; the broker process "
+            "beside it has brokerServicePort. Empty: none.",
+            at_least=1,
+            at_most=65_535,
+        ),
+    ] = None
+    lookup_service_port_tls: Annotated[
+        int | None,
+        Setting(
+            "lookupServicePortTls",
+            "Port on which the same is served over TLS; empty: none.",
             at_least=1,
             at_most=65_535,
         ),
@@ -117,19 +137,33 @@ class BrokerSettings:
 
     @property
     def broker_id(self) -> str:
-        """Name of this broker everywhere: the advertised host and the HTTP port, as Pulsar's."""
-        return str(Address(self.advertised_host, self.web_service_port))
+        """Name of this broker everywhere: the advertised host and the HTTP port, as Pulsar's.
+
+        The port is that of TLS where there is no other.
+        """
+        port = self.web_service_port or self.web_service_port_tls
+        assert port is not None, "settings without a web port are refused when they are read"
+        return str(Address(self.advertised_host, port))
 
     @property
-    def web_service_url(self) -> str:
-        """``http://host:port``."""
-        return f"http://{self.broker_id}"
+    def web_service_url(self) -> str | None:
+        """``http://host:port``, where HTTP is served in the clear."""
+        return self._url("http", self.web_service_port)
 
     @property
     def web_service_url_tls(self) -> str | None:
-        """``https://host:port``, where a TLS port is advertised."""
-        port = self.web_service_port_tls
-        return None if port is None else f"https://{Address(self.advertised_host, port)}"
+        """``https://host:port``, where HTTP is served over TLS."""
+        return self._url("https", self.web_service_port_tls)
+
+    @property
+    def lookup_service_url(self) -> str | None:
+        """``pulsar://host:port`` of this daemon, where it serves the binary protocol."""
+        return self._url("pulsar", self.lookup_service_port)
+
+    @property
+    def lookup_service_url_tls(self) -> str | None:
+        """``pulsar+ssl://host:port`` of this daemon, where it serves that over TLS."""
+        return self._url("pulsar+ssl", self.lookup_service_port_tls)
 
     @property
     def broker_service_url(self) -> str:
@@ -139,5 +173,7 @@ class BrokerSettings:
     @property
     def broker_service_url_tls(self) -> str | None:
         """``pulsar+ssl://host:port``, where a TLS port is advertised."""
-        port = self.broker_service_port_tls
-        return None if port is None else f"pulsar+ssl://{Address(self.advertised_host, port)}"
+        return self._url("pulsar+ssl", self.broker_service_port_tls)
+
+    def _url(self, scheme: str, port: int | None) -> str | None:
+        return None if port is None else f"{scheme}://{Address(self.advertised_host, port)}"

@@ -19,7 +19,21 @@ if TYPE_CHECKING:
 # (reference: metadata-store 5.6).
 _HEARTBEAT_MARGIN_MS: Final = 250
 _HEARTBEATS_PER_TIMEOUT: Final = 5
-_PORTS: Final = ("webServicePort", "webServicePortTls", "brokerServicePort", "brokerServicePortTls")
+_PORTS: Final = (
+    "webServicePort",
+    "webServicePortTls",
+    "brokerServicePort",
+    "brokerServicePortTls",
+    "lookupServicePort",
+    "lookupServicePortTls",
+)
+# Those of them that the daemon itself serves over TLS.
+_TLS_PORTS: Final = ("webServicePortTls", "lookupServicePortTls")
+_CERTIFICATES: Final = (
+    ("zookeeperTlsCertFile", "zookeeperTlsKeyFile"),
+    ("tlsCertificateFilePath", "tlsKeyFilePath"),
+    ("brokerClientCertificateFilePath", "brokerClientKeyFilePath"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +109,37 @@ def _ports_differ(settings: "Settings") -> Iterator[Contradiction]:
             yield Contradiction((other, one), "each port serves one purpose")
 
 
+def _a_web_port_is_there(settings: "Settings") -> Iterator[Contradiction]:
+    broker = settings.broker
+    if broker.web_service_port is None and broker.web_service_port_tls is None:
+        yield Contradiction(("webServicePort", "webServicePortTls"), "one of them must be set")
+
+
+def _certificates_have_keys(settings: "Settings") -> Iterator[Contradiction]:
+    for pair in _CERTIFICATES:
+        certificate, key = (settings.value(name) for name in pair)
+        if (certificate is None) != (key is None):
+            yield Contradiction(pair, "a certificate and its key go together")
+
+
+def _tls_ports_have_a_certificate(settings: "Settings") -> Iterator[Contradiction]:
+    tls = settings.tls
+    if tls.certificate_file is None and tls.key_file is None:
+        for port in _TLS_PORTS:
+            if settings.value(port) is not None:
+                yield Contradiction(
+                    (port, "tlsCertificateFilePath", "tlsKeyFilePath"),
+                    "a TLS port needs a certificate and its key",
+                )
+    if tls.requires_client_certificate and tls.trust_certs_file is None:
+        yield Contradiction(
+            ("tlsRequireTrustedClientCertOnConnect", "tlsTrustCertsFilePath"),
+            "there is nothing to check clients' certificates against",
+        )
+    if not tls.protocols:
+        yield Contradiction(("tlsProtocols",), "names nothing")
+
+
 def _secrets_are_there(settings: "Settings") -> Iterator[Contradiction]:
     if settings.security.authentication_enabled and settings.security.secret_file is None:
         yield Contradiction(
@@ -107,16 +152,10 @@ def _secrets_are_there(settings: "Settings") -> Iterator[Contradiction]:
             yield Contradiction(("dataPlane", "dataPlaneSecretFile"), "a webhook needs a secret")
 
 
-def _tls_is_whole(settings: "Settings") -> Iterator[Contradiction]:
-    zookeeper = settings.zookeeper
-    if (zookeeper.tls_cert_file is None) != (zookeeper.tls_key_file is None):
-        yield Contradiction(
-            ("zookeeperTlsCertFile", "zookeeperTlsKeyFile"),
-            "a certificate and its key go together",
-        )
+def _zookeeper_tls_is_used(settings: "Settings") -> Iterator[Contradiction]:
     names = ("zookeeperTlsCaFile", "zookeeperTlsCertFile", "zookeeperTlsKeyFile")
     given = [name for name in names if settings.value(name) is not None]
-    if given and not zookeeper.tls_enabled:
+    if given and not settings.zookeeper.tls_enabled:
         yield Contradiction((given[0], "zookeeperTlsEnabled"), "has no effect without TLS")
 
 
@@ -169,8 +208,11 @@ def _bounds_are_in_order(settings: "Settings") -> Iterator[Contradiction]:
 _RULES: Final[tuple[Callable[["Settings"], Iterator[Contradiction]], ...]] = (
     _lease_fits,
     _ports_differ,
+    _a_web_port_is_there,
     _secrets_are_there,
-    _tls_is_whole,
+    _certificates_have_keys,
+    _tls_ports_have_a_certificate,
+    _zookeeper_tls_is_used,
     _kept_session_has_a_place,
     _internal_listener_exists,
     _default_algorithm_is_supported,

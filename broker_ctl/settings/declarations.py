@@ -34,13 +34,13 @@ class Declaration:
         return unit_of(self.name)
 
     def parse(self, text: str) -> object:
-        """The value of a text; an empty one asks for the default.
+        """The value of a text; an empty one asks for the default, or for nothing at all.
 
         Raises:
             ValueError: what is wrong, and what is allowed.
         """
         if not text:
-            return self.default
+            return None if self.setting.is_off_when_empty else self.default
         try:
             if not text.isprintable():
                 raise ValueError("unprintable characters")

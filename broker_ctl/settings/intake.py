@@ -56,7 +56,7 @@ def take_in(entries: Iterable[Entry], known: Mapping[str, Declaration]) -> Intak
 
 
 def _read(intake: Intake, declaration: Declaration, entry: Entry) -> None:
-    if not entry.value:
+    if not entry.value and not declaration.setting.is_off_when_empty:
         intake.resets.add(declaration.key)
         return
     try:

@@ -14,7 +14,7 @@ from broker_ctl.settings.root import DECLARATIONS, Settings
 
 ENVIRONMENT_PREFIX: Final = "BROKER_CTL_"
 # What the verbs of the command line take from the environment; no key is all capitals.
-_OF_THE_COMMAND_LINE: Final = frozenset({"URL", "TOKEN_FILE"})
+_OF_THE_COMMAND_LINE: Final = frozenset({"URL", "TOKEN_FILE", "TLS_CA", "TLS_CERT"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ class Setting:
         allowed: what ``matches`` wants, in words.
         catalog: the strategies that a text may name.
         is_dynamic: may be changed at run time through ``/admin/configuration``.
+        is_off_when_empty: an empty text means None, as Pulsar has it, and not the default.
     """
 
     key: str
@@ -61,6 +62,7 @@ class Setting:
     allowed: str = ""
     catalog: Catalog[Any] | None = None
     is_dynamic: bool = False
+    is_off_when_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

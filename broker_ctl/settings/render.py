@@ -17,7 +17,8 @@ _WIDTH: Final = 100
 _HEADER: Final = (
     "Settings of broker-ctl, each with its default. A key that Pulsar has means what it means "
     "there. Order of precedence: default, this file, environment (BROKER_CTL_<key>), --set "
-    "key=value, and at run time the overrides of dynamic ones. An empty value asks for the default."
+    "key=value, and at run time the overrides of dynamic ones. An empty value asks for the "
+    "default; that of webServicePort, for no such port."
 )
 
 

@@ -21,6 +21,7 @@ from broker_ctl.settings.session import SessionSettings
 from broker_ctl.settings.shedding import SheddingSettings
 from broker_ctl.settings.splitting import SplittingSettings
 from broker_ctl.settings.surface import SurfaceSettings
+from broker_ctl.settings.tls import TlsSettings
 from broker_ctl.settings.values import write
 from broker_ctl.settings.zookeeper import ZooKeeperSettings
 
@@ -36,6 +37,7 @@ class Settings:
 
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    tls: TlsSettings = field(default_factory=TlsSettings)
     surface: SurfaceSettings = field(default_factory=SurfaceSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     zookeeper: ZooKeeperSettings = field(default_factory=ZooKeeperSettings)

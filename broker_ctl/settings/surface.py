@@ -8,7 +8,7 @@ from broker_ctl.settings.model import Setting
 
 @dataclass(frozen=True, slots=True)
 class SurfaceSettings:
-    """HTTP: bounds of the server."""
+    """Requests of clients: bounds."""
 
     max_concurrent_lookups: Annotated[
         int,
@@ -19,6 +19,15 @@ class SurfaceSettings:
             is_dynamic=True,
         ),
     ] = 50_000
+    most_partitions: Annotated[
+        int,
+        Setting(
+            "maxNumPartitionsPerPartitionedTopic",
+            "Most partitions that a topic may be given; 0: 65,536.",
+            at_least=0,
+            is_dynamic=True,
+        ),
+    ] = 0
     max_requests_in_flight: Annotated[
         int,
         Setting(

@@ -7,7 +7,7 @@ checked before it becomes a step of a path.
 
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote_plus
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace, Topic
@@ -129,10 +129,27 @@ def local_policies_namespace(path: str) -> Namespace | None:
     return _namespace_below(LOCAL_POLICIES, path)
 
 
+def partitioned_topics(namespace: Namespace, domain: str) -> str:
+    """Parent of a namespace's partitioned topics of one domain, in the configuration store."""
+    return f"{PARTITIONED_TOPICS}/{namespace}/{domain}"
+
+
 def partitioned_topic(topic: Topic) -> str:
     """The number of partitions of a topic; the local name is encoded as Java's URLEncoder does."""
     local = quote_plus(topic.local, safe="*").replace("~", "%7E")
-    return _below(f"{PARTITIONED_TOPICS}/{topic.namespace}/{topic.domain}", local)
+    return _below(partitioned_topics(topic.namespace, topic.domain), local)
+
+
+def partitioned_topic_of(path: str) -> Topic | None:
+    """The topic of such a node, None for any other path."""
+    try:
+        tenant_name, name, domain, local = path.removeprefix(f"{PARTITIONED_TOPICS}/").split("/")
+        namespace = Namespace.parse(f"{tenant_name}/{name}")
+        topic = Topic.of(domain, namespace, unquote_plus(local))
+        # Two paths must not be one topic, and nobody asks for one that is encoded in another way.
+        return topic if partitioned_topic(topic) == path else None
+    except (InvalidName, ValueError):
+        return None
 
 
 def cluster(name: str) -> str:

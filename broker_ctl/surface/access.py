@@ -10,11 +10,9 @@ from enum import Enum, auto
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
 
 from broker_ctl.surface import answers
 from broker_ctl.surface.credentials import Credentials
-from broker_ctl.surface.errors import route_of
 
 _READS: Final = frozenset({"GET", "HEAD"})
 _SCHEME: Final = "bearer"
@@ -37,12 +35,17 @@ def access_of(route: str, method: str) -> Access:
     return Access.OPEN
 
 
-def access_middleware(credentials: Credentials | None, dataplane_secret: str | None) -> Middleware:
+class Doorkeeper:
     """401 without a known token, 403 for a role that may not; what is None asks for nothing."""
-    secret = None if dataplane_secret is None else dataplane_secret.encode()
 
-    def refusal(request: web.Request) -> web.Response | None:
-        match access_of(route_of(request), request.method):
+    def __init__(self, credentials: Credentials | None, dataplane_secret: str | None) -> None:
+        self._credentials = credentials
+        self._secret = None if dataplane_secret is None else dataplane_secret.encode()
+
+    def refusal(self, request: web.Request, route: str) -> web.Response | None:
+        """Why a request for a route is not let in."""
+        secret, credentials = self._secret, self._credentials
+        match access_of(route, request.method):
             case Access.DATA_PLANE if secret is not None:
                 return None if hmac.compare_digest(_token(request), secret) else _unauthorized()
             case Access.SUPER_USER if credentials is not None:
@@ -52,12 +55,6 @@ def access_middleware(credentials: Credentials | None, dataplane_secret: str | N
                 if not credentials.is_super_user(role):
                     return answers.error(403, "Forbidden", f"role {role} is no super user")
         return None
-
-    @web.middleware
-    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return refusal(request) or await handler(request)
-
-    return admit
 
 
 def _token(request: web.Request) -> bytes:

@@ -4,14 +4,14 @@ from typing import Final
 
 from aiohttp import web
 
-from broker_ctl.core.names import DOMAINS, Topic
+from broker_ctl.core.names import DOMAINS
 from broker_ctl.errors import NotOwner, TopicMissing
 from broker_ctl.surface import answers
 from broker_ctl.surface.parts import Parts
-from broker_ctl.surface.questions import namespace_in
+from broker_ctl.surface.questions import topic_in
 from broker_ctl.surface.redirects import redirect
 
-_TOPIC: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}/{{topic}}"
+_TOPIC: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}/{{topic:[^/]+}}"
 
 
 class TopicRoutes:
@@ -30,9 +30,7 @@ class TopicRoutes:
         Nothing is assigned for it, unlike in Pulsar: of a bundle that nobody owns no topic is
         loaded, and whose it is shall not change by this.
         """
-        topic = Topic.of(
-            request.match_info["domain"], namespace_in(request), request.match_info["topic"]
-        )
+        topic = topic_in(request)
         bundle = await self._parts.lookup.bundle_of(topic)
         owner = await self._parts.ownership.owner_of(bundle)
         if owner is None:

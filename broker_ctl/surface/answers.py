@@ -57,7 +57,12 @@ class Refusal(BrokerCtlError):
 
 def json(value: Any, status: int = 200) -> web.Response:
     """A JSON answer."""
-    return web.Response(body=codec.encode(value), status=status, content_type="application/json")
+    return encoded(codec.encode(value), status)
+
+
+def encoded(body: bytes, status: int = 200) -> web.Response:
+    """A JSON answer that is encoded already."""
+    return web.Response(body=body, status=status, content_type="application/json")
 
 
 def no_content() -> web.Response:

@@ -1,58 +1,54 @@
-"""The one place where an error becomes an answer, and where answers are counted."""
+"""The one place where an error becomes an answer."""
 
 import itertools
 import logging
+from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
 
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.instruments.kinds import Counter
 from broker_ctl.surface import answers
 
 log = logging.getLogger(__name__)
 
-_UNKNOWN_ROUTE = "unknown"
+_UNKNOWN_ROUTE: Final = "unknown"
 
 
-def error_middleware(requests: Counter) -> Middleware:
-    """Stands around all others. No traceback reaches a client; the log has it, by a number."""
-    numbers = itertools.count(1)
+class Explainer:
+    """Answers for what was raised. The log has the tracebacks of faults, by a number."""
 
-    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except BrokerCtlError as met:
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def answer(self, request: web.Request, met: Exception) -> web.Response:
+        """What the client is told.
+
+        Raises:
+            web.HTTPException: it is an answer already, and no refusal.
+        """
+        if isinstance(met, BrokerCtlError):
             return answers.of_error(met)
-        except web.HTTPException as met:
-            # aiohttp's own: no such path, another method, a body that is too long.
-            if met.status < 400:
-                raise
-            refused = answers.error(met.status, type(met).__name__, met.reason)
-            if "Allow" in met.headers:
-                refused.headers["Allow"] = met.headers["Allow"]
-            return refused
-        except Exception:
-            number = next(numbers)
-            log.exception("request %d failed: %s %r", number, request.method, request.raw_path)
-            reason = f"internal error; the log of this broker has it as request {number}"
-            return answers.error(500, "InternalError", reason)
+        if isinstance(met, web.HTTPException):
+            return _refused(met)
+        number = next(self._numbers)
+        log.error(
+            "request %d failed: %s %r", number, request.method, request.raw_path, exc_info=met
+        )
+        reason = f"internal error; the log of this broker has it as request {number}"
+        return answers.error(500, "InternalError", reason)
 
-    @web.middleware
-    async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
-        response = await answer(request, handler)
-        requests.add(route_of(request), _method_of(request), str(response.status))
-        return response
 
-    return counted
+def _refused(met: web.HTTPException) -> web.Response:
+    """Aiohttp's own: no such path, another method, a body that is too long."""
+    if met.status < 400:
+        raise met
+    refused = answers.error(met.status, type(met).__name__, met.reason)
+    if "Allow" in met.headers:
+        refused.headers["Allow"] = met.headers["Allow"]
+    return refused
 
 
 def route_of(request: web.Request) -> str:
     """The pattern that the path matched; ``unknown`` where it matched none."""
     resource = request.match_info.route.resource
     return _UNKNOWN_ROUTE if resource is None else resource.canonical
-
-
-def _method_of(request: web.Request) -> str:
-    """A method that some route has; others are one label value."""
-    return request.method if request.match_info.http_exception is None else _UNKNOWN_ROUTE

@@ -1,21 +1,22 @@
 """``GET /lookup/v2/topic/...``: Pulsar's lookup over HTTP (reference: 8.2)."""
 
-from typing import Any, Final
+from functools import lru_cache
+from typing import Final
 
 from aiohttp import web
 
+from broker_ctl.codec import encode
 from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
-from broker_ctl.core.names import Topic
 from broker_ctl.errors import InvalidName
 from broker_ctl.managers.lookup import Connect, Elsewhere, Redirect
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.bounds import Bound
 from broker_ctl.surface.parts import Lookup
-from broker_ctl.surface.questions import flag, namespace_in
+from broker_ctl.surface.questions import flag, topic_in
 from broker_ctl.surface.redirects import redirect
 
-_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
+_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic:[^/]+}"
 _V1_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{cluster}/{namespace}/{topic:.+}"
 _LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 
@@ -37,13 +38,13 @@ class LookupRoutes:
 
     async def find(self, request: web.Request) -> web.Response:
         """200 with the owner's addresses, or 307 to who knows more."""
-        topic, authoritative = _topic_in(request), flag(request, "authoritative")
+        topic, authoritative = topic_in(request), flag(request, "authoritative")
         listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
         with self._bound.held():
             answer = await self._lookup.find(topic, authoritative=authoritative)
         match answer:
             case Connect(urls):
-                return answers.json(_lookup_data(urls, listener))
+                return answers.encoded(_lookup_data(urls, listener))
             case Redirect(urls, is_authoritative):
                 return redirect(request, urls, is_authoritative=is_authoritative)
             case Elsewhere(urls):
@@ -51,7 +52,7 @@ class LookupRoutes:
 
     async def bundle(self, request: web.Request) -> web.Response:
         """The text of the range that holds the topic."""
-        topic = _topic_in(request)
+        topic = topic_in(request)
         with self._bound.held():
             bundle = await self._lookup.bundle_of(topic)
         return web.Response(text=str(bundle.range))
@@ -64,13 +65,9 @@ class LookupRoutes:
         )
 
 
-def _topic_in(request: web.Request) -> Topic:
-    # The server decodes each part of the path once, %2F after the path was cut into its parts.
-    domain, local = request.match_info["domain"], request.match_info["topic"]
-    return Topic.of(domain, namespace_in(request), local)
-
-
-def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> dict[str, Any]:
+# There are as many as brokers and listeners, and each is the answer to thousands of lookups.
+@lru_cache(maxsize=1024)
+def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> bytes:
     """Pulsar's LookupData; what is missing is left out, the last two are for old clients."""
     listener = _listener(urls, listener_name)
     addresses = {
@@ -81,7 +78,7 @@ def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> dict[str, Any]:
         "httpUrlTls": listener.web_url_tls or urls.web_url_tls,
         "nativeUrl": listener.native_url,
     }
-    return {key: url for key, url in addresses.items() if url} | {"brokerUrlSsl": ""}
+    return encode({key: url for key, url in addresses.items() if url} | {"brokerUrlSsl": ""})
 
 
 def _listener(urls: BrokerUrls, name: str | None) -> AdvertisedListener:

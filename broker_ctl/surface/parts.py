@@ -17,6 +17,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, LookupStatistics
+from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.managers.policies import Policies
 from broker_ctl.managers.topics import OwnTopics
 from broker_ctl.ports import Cluster, JournalEntry, LeaderDesk, Orders
@@ -26,7 +27,9 @@ from broker_ctl.surface.credentials import Credentials
 class Lookup(Protocol):
     """Where clients go; see `managers.lookup.Lookup`."""
 
-    async def find(self, topic: Topic, *, authoritative: bool = False) -> Answer:
+    async def find(
+        self, topic: Topic, *, authoritative: bool = False, is_preloading: bool = False
+    ) -> Answer:
         """For a topic."""
         ...
 
@@ -185,6 +188,7 @@ class Parts:
     ownership: Ownership
     topics: OwnTopics
     namespaces: Namespaces
+    partitioned_topics: PartitionedTopics
     policies: Policies
     configuration: DynamicConfiguration
     reporter: LoadReporter
@@ -205,7 +209,9 @@ class SurfaceRules:
     """Where the server listens, whom it lets in, and its bounds.
 
     Attributes:
-        port: 0: any free one.
+        port: 0: any free one; None: nothing is served in the clear.
+        port_tls: the same for what is served over TLS, by ``tls``.
+        lookup_port, lookup_port_tls: the same for Pulsar's binary protocol.
         max_requests: in progress at a time, of clients, and as many again of brokers.
         max_lookups: in progress at a time, within ``max_requests``.
         split_algorithm: where a request names none.
@@ -216,8 +222,11 @@ class SurfaceRules:
 
     cluster: str
     address: str = "127.0.0.1"
-    port: int = 8080
-    tls: SSLContext | None = None
+    port: int | None = 8080
+    port_tls: int | None = None
+    lookup_port: int | None = None
+    lookup_port_tls: int | None = None
+    tls: SSLContext | None = field(default=None, repr=False)
     max_body_bytes: int = 1024 * 1024
     max_requests: int = 1024
     max_lookups: int = 50_000

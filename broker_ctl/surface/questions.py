@@ -2,12 +2,13 @@
 
 import asyncio
 from typing import Any, Final
+from urllib.parse import unquote_plus
 
 from aiohttp import web
 
 from broker_ctl import codec
 from broker_ctl.core.bundle import Bundle, BundleRange
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.errors import BundleGone, CorruptRecord
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.parts import Namespaces
@@ -23,6 +24,21 @@ def namespace_in(request: web.Request) -> Namespace:
         InvalidName: it is none.
     """
     return Namespace.parse(f"{request.match_info['tenant']}/{request.match_info['namespace']}")
+
+
+def topic_in(request: web.Request) -> Topic:
+    """The topic in the path; its route has the parts of a topic's name, the domain first.
+
+    Java's clients write a blank as ``+``, and a plus as ``%2B``: they are told apart before the
+    path is decoded.
+
+    Raises:
+        InvalidName: it is none.
+    """
+    domain = request.match_info["domain"]
+    parts = request.rel_url.raw_path.split("/")
+    encoded = parts[parts.index(domain) + 3]
+    return Topic.of(domain, namespace_in(request), unquote_plus(encoded, errors="surrogateescape"))
 
 
 async def bundle_in(request: web.Request, namespaces: Namespaces) -> Bundle:

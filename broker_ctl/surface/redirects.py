@@ -49,4 +49,11 @@ def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> w
     if leader is None or leader[0] == own_id:
         raise NoLeader("nobody leads at the moment")
     broker_id, address = leader
-    return redirect(request, cluster.urls_of(broker_id) or BrokerUrls(broker_id, web_url=address))
+    return redirect(request, cluster.urls_of(broker_id) or _urls_at(broker_id, address))
+
+
+def _urls_at(broker_id: str, address: str) -> BrokerUrls:
+    """Of a leader that is known by its seat alone, which has one address."""
+    if address.startswith("https://"):
+        return BrokerUrls(broker_id, web_url_tls=address)
+    return BrokerUrls(broker_id, web_url=address)

@@ -1,25 +1,34 @@
-"""The HTTP server of a broker: one port, outside every session, so that it can always say why."""
+"""The servers of a broker, outside every session, so that they can always say why.
+
+HTTP has one port, or two: in the clear and over TLS the same is served. So has the binary protocol,
+which has lookups only, and shares the bound on them.
+"""
 
 import logging
+from importlib.metadata import version
+from ssl import SSLContext
 from typing import Final
 
 from aiohttp import web
 
 from broker_ctl.errors import StartError
 from broker_ctl.settings.root import Settings
-from broker_ctl.surface.access import access_middleware
+from broker_ctl.surface.access import Doorkeeper
 from broker_ctl.surface.admin_anti_affinity import AntiAffinityRoutes
 from broker_ctl.surface.admin_brokers import BrokerRoutes
 from broker_ctl.surface.admin_bundles import BundleRoutes
 from broker_ctl.surface.admin_configuration import ConfigurationRoutes
 from broker_ctl.surface.admin_namespaces import NamespaceRoutes
+from broker_ctl.surface.admin_partitioned_topics import PartitionedTopicRoutes
 from broker_ctl.surface.admin_policies import PolicyRoutes
 from broker_ctl.surface.admin_quotas import QuotaRoutes
 from broker_ctl.surface.admin_topics import TopicRoutes
+from broker_ctl.surface.binary.parts import BinaryParts, BinaryRules, Listener
+from broker_ctl.surface.binary.server import BinaryServer
 from broker_ctl.surface.bounds import Bound, Lanes
 from broker_ctl.surface.control import ControlRoutes
 from broker_ctl.surface.dataplane_authority import AuthorityRoutes
-from broker_ctl.surface.errors import error_middleware
+from broker_ctl.surface.gate import gate
 from broker_ctl.surface.gauges import follow
 from broker_ctl.surface.health import HealthRoutes
 from broker_ctl.surface.lookup import LookupRoutes
@@ -47,7 +56,9 @@ class Surface:
         self._lookups = Bound("lookups", rules.max_lookups)
         self._bundles = BundleRoutes(parts, rules.split_algorithm, rules.split_algorithms)
         self._tasks = TaskScope("surface")
+        self._binary = self._binary_server()
         self._runner: web.AppRunner | None = None
+        self._ports: dict[str, int] = {}
 
     async def start(self) -> None:
         """Listen and serve.
@@ -67,23 +78,23 @@ class Surface:
         await runner.setup()
         rules = self._rules
         try:
-            await web.TCPSite(runner, rules.address, rules.port, ssl_context=rules.tls).start()
-        except OSError as error:
+            await self._listen(runner, rules.port, "webServicePort")
+            await self._listen(runner, rules.port_tls, "webServicePortTls", rules.tls)
+            await self._binary.start()
+        except StartError:
             await runner.cleanup()
-            reason = error.strerror or str(error)
-            raise StartError(
-                f"cannot listen on {rules.address} port {rules.port}: {reason}; "
-                "see bindAddress and webServicePort"
-            ) from error
+            raise
         self._runner = runner
         self._tasks.start(
             measure_lag(self._parts.clock, self._parts.instruments.surface.loop_lag_ms), "loop lag"
         )
-        log.info("serving HTTP on %s port %d", rules.address, self.port)
+        for scheme, port in self._ports.items():
+            log.info("serving %s on %s port %d", scheme, rules.address, port)
 
     async def stop(self, deadline_s: float) -> None:
         """Refuse what comes, wait so long for what is in progress, cancel the rest."""
         self._lanes.close()
+        await self._binary.stop(deadline_s)
 
         async def is_idle() -> bool:
             return self._lanes.in_flight == 0
@@ -96,10 +107,18 @@ class Surface:
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
-        assert self._runner is not None
-        port: int = self._runner.addresses[0][1]
-        return port
+        """The port that is listened on in the clear."""
+        return self._ports["HTTP"]
+
+    @property
+    def port_tls(self) -> int:
+        """The port that is listened on for TLS."""
+        return self._ports["HTTPS"]
+
+    @property
+    def lookup_ports(self) -> tuple[int, ...]:
+        """The ports of the binary protocol, the one in the clear first."""
+        return self._binary.ports
 
     def limit_lookups(self, limit: int) -> None:
         """Change ``maxConcurrentLookupRequest``; it is dynamic."""
@@ -110,21 +129,57 @@ class Surface:
         self._bundles.split_algorithm = settings.splitting.default_algorithm
         self._bundles.split_algorithms = settings.splitting.supported_algorithms
 
+    async def _listen(
+        self, runner: web.AppRunner, port: int | None, key: str, tls: SSLContext | None = None
+    ) -> None:
+        if port is None:
+            return
+        address, known = self._rules.address, len(runner.addresses)
+        try:
+            await web.TCPSite(runner, address, port, ssl_context=tls).start()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StartError(
+                f"cannot listen on {address} port {port}: {reason}; see bindAddress and {key}"
+            ) from error
+        # Addresses stand in the order in which they were listened on.
+        self._ports["HTTP" if tls is None else "HTTPS"] = runner.addresses[known][1]
+
+    def _binary_server(self) -> BinaryServer:
+        parts, rules = self._parts, self._rules
+        ports = (
+            (rules.lookup_port, "lookupServicePort", None),
+            (rules.lookup_port_tls, "lookupServicePortTls", rules.tls),
+        )
+        return BinaryServer(
+            BinaryParts(
+                lookup=parts.lookup,
+                bound=self._lookups,
+                lookup_urls_of=parts.cluster.lookup_urls_of,
+                partitions_of=parts.partitioned_topics.partitions_of,
+                instruments=parts.instruments.binary,
+            ),
+            BinaryRules(version("broker-ctl"), rules.credentials),
+            [
+                Listener(rules.address, port, key, tls)
+                for port, key, tls in ports
+                if port is not None
+            ],
+        )
+
     def _application(self) -> web.Application:
         parts, rules = self._parts, self._rules
+        doorkeeper = Doorkeeper(rules.credentials, rules.dataplane_secret)
         app = web.Application(
             client_max_size=rules.max_body_bytes,
-            middlewares=[
-                error_middleware(parts.instruments.surface.requests),
-                self._lanes.middleware(),
-                access_middleware(rules.credentials, rules.dataplane_secret),
-            ],
+            middlewares=[gate(self._lanes, doorkeeper, parts.instruments.surface.requests)],
         )
         for subject in (
             LookupRoutes(parts.lookup, self._lookups),
             NamespaceRoutes(parts, rules.cluster),
             self._bundles,
             TopicRoutes(parts),
+            PartitionedTopicRoutes(parts.partitioned_topics),
             PolicyRoutes(parts, rules.cluster),
             AntiAffinityRoutes(parts.policies.groups, rules.cluster),
             QuotaRoutes(parts.policies.quotas, parts.namespaces),

@@ -87,9 +87,9 @@ class DataPlaneLink:
     async def stop(self) -> None:
         self.grant(0, 0.0)
 
-    async def load(self, bundle: Bundle, token: int) -> None:
+    async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
         async with self._call() as serving:
-            await serving.load(bundle, token)
+            await serving.load(bundle, token, is_preloading=is_preloading)
 
     async def renew(self, bundle: Bundle, token: int) -> None:
         async with self._call() as serving:

@@ -6,7 +6,7 @@ from typing import Final
 
 from broker_ctl.core.names import Topic
 from broker_ctl.errors import BrokerCtlError, NodeExists
-from broker_ctl.managers.lookup import Connect
+from broker_ctl.managers.lookup import Connect, Redirect
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import DaemonProcess
@@ -61,6 +61,7 @@ class Clients:
             if isinstance(answer, Connect):
                 self._note_known(topic, daemon, answer)
                 return
+            assert isinstance(answer, Redirect), "there is no other cluster"
             is_authoritative = answer.is_authoritative
             daemon = self._cluster.by_id[answer.urls.broker_id]
 

@@ -329,12 +329,12 @@ async def test_corrupt_reports_are_counted_over_all_leadings(
 ) -> None:
     await cluster.brokers[C].store.set(paths.load_report(C), b"torn")
     work = await lead(cluster, controller, tasks)
-    assert controller.corrupt_reports == 1
+    assert controller.tally.corrupt_reports == 1
     work.cancel()
     await asyncio.wait([work])
-    assert (controller.corrupt_reports, controller.leading) == (1, None)
+    assert (controller.tally.corrupt_reports, controller.leading) == (1, None)
     await lead(cluster, controller, tasks)
-    assert controller.corrupt_reports == 2
+    assert controller.tally.corrupt_reports == 2
 
 
 async def test_leading_writes_averages_that_the_next_leading_starts_from(

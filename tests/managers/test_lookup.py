@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from broker_ctl.codec import encode
-from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.constraints import NO_CONSTRAINTS
 from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage, UsageWeights
@@ -44,6 +44,10 @@ class Seat:
     def urls_of(self, broker_id: str) -> BrokerUrls | None:
         peer = self.broker.registry.peer(broker_id)
         return None if peer is None else peer.urls
+
+    def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
+        peer = self.broker.registry.peer(broker_id)
+        return None if peer is None else peer.registration.lookup_urls
 
     def leader(self) -> tuple[str, str] | None:
         if self.leads is None:
@@ -154,6 +158,17 @@ async def test_equal_questions_are_asked_once_and_survive_whoever_asked_first() 
         # What was answered is not kept: the next one asks anew.
         await one.lookup.find(topic)
         assert len(chooser.asked) == 2
+
+
+@in_virtual_time
+@pytest.mark.parametrize("is_preloading", [True, False])
+async def test_whether_the_other_topics_are_opened_too_is_said_by_who_asks(
+    is_preloading: bool,
+) -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        bundle = built.bundles[0]
+        await one.lookup.find(topic_in(bundle), authoritative=True, is_preloading=is_preloading)
+        assert one.broker.steering.preloaded == {bundle: is_preloading}
 
 
 @in_virtual_time

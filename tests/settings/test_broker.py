@@ -2,6 +2,8 @@
 
 import socket
 
+import pytest
+
 from broker_ctl.settings.broker import BrokerSettings
 
 
@@ -25,3 +27,22 @@ def test_an_advertised_address_wins() -> None:
     assert broker.broker_id == "[2001:db8::1]:8080"
     assert broker.web_service_url_tls == "https://[2001:db8::1]:8443"
     assert broker.broker_service_url_tls == "pulsar+ssl://[2001:db8::1]:6651"
+
+
+def test_without_a_port_in_the_clear_a_broker_is_known_by_that_of_tls() -> None:
+    broker = BrokerSettings(web_service_port=None, web_service_port_tls=8443)
+    assert broker.broker_id == "127.0.0.1:8443"
+    assert broker.web_service_url is None
+    assert broker.web_service_url_tls == "https://127.0.0.1:8443"
+
+
+@pytest.mark.parametrize("port", [None, 6680])
+def test_the_port_for_lookups_is_this_daemons_and_not_the_broker_process_s(
+    port: int | None,
+) -> None:
+    broker = BrokerSettings(
+        advertised_address="b", lookup_service_port=port, lookup_service_port_tls=port
+    )
+    assert broker.lookup_service_url == (port and "pulsar://b:6680")
+    assert broker.lookup_service_url_tls == (port and "pulsar+ssl://b:6680")
+    assert broker.broker_service_url == "pulsar://b:6650"

@@ -11,6 +11,7 @@ T = "metadataStoreSessionTimeoutMillis"
 LISTENER = "advertisedListeners=a:pulsar://h:1"
 RANGE, TOPICS = "range_equally_divide", "topic_count_equally_divide"
 SUPPORTED = "supportedNamespaceBundleSplitAlgorithms"
+CERTIFIED = ["tlsCertificateFilePath=c", "tlsKeyFilePath=k"]
 
 
 def by_set(*overrides: str) -> Settings:
@@ -36,12 +37,66 @@ def by_set(*overrides: str) -> Settings:
             ),
         ),
         (
-            ["brokerServicePortTls=9", "webServicePortTls=9"],
+            ["brokerServicePortTls=9", "webServicePortTls=9", *CERTIFIED],
             (
                 "--set: brokerServicePortTls=9: each port serves one purpose; see "
                 "webServicePortTls=9 (--set)"
             ),
         ),
+        (
+            ["lookupServicePort=6650"],
+            (
+                "--set: lookupServicePort=6650: each port serves one purpose; see "
+                "brokerServicePort=6650 (default)"
+            ),
+        ),
+        (
+            ["lookupServicePort=9", "lookupServicePortTls=9", *CERTIFIED],
+            (
+                "--set: lookupServicePortTls=9: each port serves one purpose; see "
+                "lookupServicePort=9 (--set)"
+            ),
+        ),
+        (
+            ["webServicePort="],
+            "--set: webServicePort: one of them must be set; see webServicePortTls= (default)",
+        ),
+        (
+            ["webServicePortTls=9"],
+            (
+                "--set: webServicePortTls=9: a TLS port needs a certificate and its key; see "
+                "tlsCertificateFilePath= (default), tlsKeyFilePath= (default)"
+            ),
+        ),
+        (
+            ["lookupServicePortTls=9"],
+            (
+                "--set: lookupServicePortTls=9: a TLS port needs a certificate and its key; see "
+                "tlsCertificateFilePath= (default), tlsKeyFilePath= (default)"
+            ),
+        ),
+        (
+            ["webServicePortTls=9", "tlsKeyFilePath=k"],
+            (
+                "default: tlsCertificateFilePath: a certificate and its key go together; see "
+                "tlsKeyFilePath=k (--set)"
+            ),
+        ),
+        (
+            ["brokerClientCertificateFilePath=c"],
+            (
+                "--set: brokerClientCertificateFilePath=c: a certificate and its key go together; "
+                "see brokerClientKeyFilePath= (default)"
+            ),
+        ),
+        (
+            ["tlsRequireTrustedClientCertOnConnect=true"],
+            (
+                "--set: tlsRequireTrustedClientCertOnConnect=true: there is nothing to check "
+                "clients' certificates against; see tlsTrustCertsFilePath= (default)"
+            ),
+        ),
+        (["tlsProtocols=,"], "--set: tlsProtocols: names nothing"),
         (
             ["authenticationEnabled=true"],
             (
@@ -133,6 +188,11 @@ def test_a_contradiction_names_all_settings_that_take_part(
         ["internalListenerName=a", LISTENER],
         ["zookeeperTlsEnabled=true", "zookeeperTlsCertFile=c", "zookeeperTlsKeyFile=k"],
         [f"{SUPPORTED}={TOPICS}", f"defaultNamespaceBundleSplitAlgorithm={TOPICS}"],
+        ["webServicePort=", "webServicePortTls=9", *CERTIFIED],
+        ["lookupServicePort=8", "lookupServicePortTls=9", *CERTIFIED],
+        ["tlsRequireTrustedClientCertOnConnect=true", "tlsTrustCertsFilePath=a"],
+        # One file for the daemon and the broker process beside it, which has the TLS port.
+        ["brokerServicePortTls=9", *CERTIFIED],
     ],
 )
 def test_what_goes_together_is_taken(overrides: list[str]) -> None:

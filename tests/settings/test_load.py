@@ -9,6 +9,7 @@ from broker_ctl.errors import SettingsError
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.load import Reading, load, read
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.tls import TlsProtocol
 
 Write = Callable[[str], Path]
 
@@ -66,6 +67,15 @@ def test_an_empty_value_asks_for_the_default(write: Write) -> None:
     assert settings.origin("logLevel") == "default"
 
 
+def test_an_empty_web_port_asks_for_none_as_pulsars_does(write: Write) -> None:
+    tls = "webServicePortTls=8443\ntlsCertificateFilePath=c\ntlsKeyFilePath=k\n"
+    file = write(f"webServicePort=\n{tls}")
+    settings = load(file, {}, [])
+    assert settings.broker.web_service_port is None
+    assert settings.origin("webServicePort") == f"{file}:1"
+    assert load(file, {"BROKER_CTL_webServicePort": "81"}, []).broker.web_service_port == 81
+
+
 def test_all_problems_of_all_sources_are_told_at_once_in_order(write: Write) -> None:
     file = write("webServicePort=http\nno equals\nloadBalancerEnabled=maybe\n")
     message = complaint(["dataPlane=real", "oops"], {"BROKER_CTL_logFormat": "xml"}, file)
@@ -102,6 +112,10 @@ def test_a_bad_value_is_told_even_where_a_later_source_hides_it(write: Write) ->
         (
             "loadBalancerHistoryResourcePercentage=1",
             "allowed: a number of at least 0 and below 1",
+        ),
+        (
+            "tlsProtocols=TLSv1.1",
+            "allowed: a comma-separated list; each TLSv1.2 or TLSv1.3",
         ),
         ("clusterName=a/b", "allowed: letters, digits and -=:._"),
         ("bindAddress=a b", "allowed: a host name or an IP address"),
@@ -151,7 +165,11 @@ def test_values_are_read_by_their_type() -> None:
         "superUserRoles= admin , ops ,",
         "logLevel=WARNING",
         "loadBalancerOverrideBrokerNicSpeedGbps=2.5",
+        "webServicePort=",
         "webServicePortTls=8443",
+        "tlsCertificateFilePath=/etc/c.pem",
+        "tlsKeyFilePath=/etc/k.pem",
+        "tlsProtocols=tlsv1.3",
         "loadHistoryDirectory=/var/lib/broker-ctl/history",
         "loadBalancerLoadSheddingStrategy="
         "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder",
@@ -162,7 +180,10 @@ def test_values_are_read_by_their_type() -> None:
     assert settings.security.super_user_roles == ("admin", "ops")
     assert settings.log.level == "warning"
     assert settings.load_report.nic_speed_gbps == 2.5
+    assert settings.broker.web_service_port is None
     assert settings.broker.web_service_port_tls == 8443
+    assert settings.tls.certificate_file == Path("/etc/c.pem")
+    assert settings.tls.protocols == (TlsProtocol.TLS_1_3,)
     assert settings.history.directory == Path("/var/lib/broker-ctl/history")
     assert settings.shedding.strategies == ("ThresholdShedder",)
     assert [str(namespace) for namespace in settings.shedding.excluded_namespaces] == ["a/b", "c/d"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
+from broker_ctl.core.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import BrokerLoad, BundleLoad, BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.names import Namespace
@@ -46,8 +46,7 @@ OURS = [
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1"), is_draining=True),
     Registration(
         *("n", 30000, 1795191680056, BrokerUrls("b:1")),
-        lookup_url="pulsar://b:6655",
-        lookup_url_tls="pulsar+ssl://b:6656",
+        lookup_urls=LookupUrls("pulsar://b:6655", "pulsar+ssl://b:6656"),
     ),
     Lease("n", 12),
     LeadEpoch(7, "broker-1:8080"),

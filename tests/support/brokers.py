@@ -75,6 +75,7 @@ class Steering:
         self._requests_left = 0
         self.failing: dict[str, list[bool]] = {}
         self._gates: dict[str, asyncio.Event] = {}
+        self.preloaded: dict[Bundle, bool] = {}
 
     def arm(self, after: int, fault: Callable[[], object]) -> None:
         """Do ``fault`` once ``after`` more points have been passed."""
@@ -139,9 +140,10 @@ class SteeredDataPlane(SimulatedDataPlane):
     def log(self) -> ActLog | None:
         return self._act_log
 
-    async def load(self, bundle: Bundle, token: int) -> None:
+    async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
         async with self._call("load"):
-            await super().load(bundle, token)
+            await super().load(bundle, token, is_preloading=is_preloading)
+            self.steering.preloaded[bundle] = is_preloading
 
     async def renew(self, bundle: Bundle, token: int) -> None:
         async with self._call("renew"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode
-from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
+from broker_ctl.core.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason, Skip
 from broker_ctl.core.load import BrokerLoad, ResourceUsage, SystemUsage
@@ -35,7 +35,9 @@ from broker_ctl.instruments.declared import Instruments
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, Connect, LookupStatistics, Redirect
 from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.managers.policies import Policies
+from broker_ctl.managers.policy_nodes import PolicyStore
 from broker_ctl.managers.topics import OwnTopics
 from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome
 from broker_ctl.settings.root import Settings
@@ -191,7 +193,10 @@ class MemoryLookup:
             raise NamespaceMissing(f"namespace {topic.namespace} does not exist")
         return ring.bundle_of(topic)
 
-    async def find(self, topic: Topic, *, authoritative: bool = False) -> Answer:
+    async def find(
+        self, topic: Topic, *, authoritative: bool = False, is_preloading: bool = False
+    ) -> Answer:
+        del is_preloading
         if self.gate is not None:
             await self.gate()
         if self.refuse is not None:
@@ -224,6 +229,14 @@ class MemoryCluster:
 
     def urls_of(self, broker_id: str) -> BrokerUrls | None:
         return self._world.brokers.get(broker_id)
+
+    def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
+        urls = self.urls_of(broker_id)
+        # The daemon's own port: two above that of its web server.
+        if urls is None:
+            return None
+        host, _, port = broker_id.rpartition(":")
+        return LookupUrls(f"pulsar://{host}:{int(port) + 2}")
 
     def leader(self) -> tuple[str, str] | None:
         leader_id = self._world.leader_id
@@ -355,17 +368,21 @@ class Metadata:
             clock=clock,
             draws=draws,
         )
+        parts = PolicyStore.of(self.store, clock, draws)
+        self.partitioned_topics = PartitionedTopics(parts, self.namespaces, CacheRules())
         self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, draws=draws)
 
     async def start(self) -> None:
         await self.store.start()
         await self.store.wait_connected()
         await self.namespaces.start()
+        await self.partitioned_topics.start()
         await self.namespaces.create(NAMESPACE)
         await self.configuration.start()
 
     async def close(self) -> None:
         await self.configuration.close()
+        await self.partitioned_topics.close()
         await self.namespaces.close()
         await self.store.close()
 
@@ -397,6 +414,7 @@ class Broker:
             ownership=self.ownership,
             topics=OwnTopics(self.ownership.owned, self.dataplane),
             namespaces=MemoryNamespaces(world),
+            partitioned_topics=metadata.partitioned_topics,
             policies=metadata.policies,
             configuration=metadata.configuration,
             reporter=MemoryReporter(urls.broker_id),

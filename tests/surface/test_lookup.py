@@ -58,7 +58,9 @@ async def test_a_cold_bundle_goes_follower_leader_target(
     assert (third.status, third.json()["brokerId"]) == (200, follower.broker_id)
 
 
-@pytest.mark.parametrize("local", ["a/b", "süß-主题", "50%", "a%2Fb", "a b+c", "q?x=1#y", "a//b"])
+@pytest.mark.parametrize(
+    "local", ["a/b", "süß-主题", "50%", "a%2Fb", "a b+c", "q?x=1#y", "a//b", "{x}|^"]
+)
 async def test_a_topic_is_found_by_its_decoded_name(
     http: HttpClient, leader: Broker, follower: Broker, local: str
 ) -> None:
@@ -211,3 +213,20 @@ async def test_a_flood_of_clients_keeps_no_order_out(http: HttpClient) -> None:
                 assert (await http.request("GET", broker.url + path)).status == 200
 
         await at_the_gate(http, broker.url + path_of("x"), gate, 2, others)
+
+
+async def test_a_plus_is_a_blank_as_java_s_clients_write_it(
+    http: HttpClient, leader: Broker
+) -> None:
+    spaced, plussed = (Topic("persistent", NAMESPACE, local) for local in ("a b", "a+b"))
+    bundles = {RING.bundle_of(topic).range for topic in (spaced, plussed)}
+    assert len(bundles) == 2
+    for encoded, topic in (("a+b", spaced), ("a%20b", spaced), ("a%2Bb", plussed)):
+        where = f"{leader.url}/lookup/v2/topic/persistent/t/ns/{encoded}/bundle"
+        reply = await http.request("GET", where)
+        assert reply.body.decode() == str(RING.bundle_of(topic).range), encoded
+
+
+async def test_bytes_that_are_no_text_are_no_name(http: HttpClient, leader: Broker) -> None:
+    where = URL(f"{leader.url}/lookup/v2/topic/persistent/t/ns/a%ff", encoded=True)
+    assert (await http.request("GET", str(where))).status == 412

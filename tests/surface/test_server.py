@@ -89,19 +89,54 @@ async def test_a_request_that_hangs_is_ended(
     assert (await http.request("GET", url)).status == 500
 
 
-async def test_tls_is_served_and_kept() -> None:
-    server, trusting = serving_context(), trusting_context()
-    rules = SurfaceRules(CLUSTER, tls=server)
+def over_tls(broker: Broker) -> str:
+    """Where a broker with two ports is reached over TLS."""
+    assert isinstance(broker.surface, Surface)
+    return f"https://127.0.0.1:{broker.surface.port_tls}"
+
+
+async def test_who_comes_over_tls_is_sent_on_over_tls_and_others_are_not() -> None:
+    rules = SurfaceRules(CLUSTER, port_tls=0, tls=serving_context())
     async with (
         serving_brokers([free_port(), free_port()], rules) as (leader, follower),
-        HttpClient(timeout_s=5, max_body_bytes=1 << 20, ssl=trusting) as http,
+        HttpClient(timeout_s=5, max_body_bytes=1 << 20, ssl=trusting_context()) as http,
     ):
-        leader_url = leader.url.replace("http:", "https:")
-        leader.world.brokers[leader.broker_id] = replace(leader.urls, web_url_tls=leader_url)
+        both = replace(leader.urls, web_url_tls=over_tls(leader))
+        leader.world.brokers[leader.broker_id] = both
         path = "/control/v1/cluster"
-        sent_on = await http.request("GET", follower.url.replace("http:", "https:") + path)
-        assert (sent_on.status, sent_on.headers["Location"]) == (307, leader_url + path)
-        assert (await http.request("GET", leader_url + path)).status == 200
+        for asked, at in ((over_tls(follower), over_tls(leader)), (follower.url, leader.url)):
+            sent_on = await http.request("GET", asked + path)
+            assert (sent_on.status, sent_on.headers["Location"]) == (307, at + path)
+            assert (await http.request("GET", at + path)).status == 200
+
+
+async def test_nothing_is_served_in_the_clear_where_only_tls_is_asked_for(
+    leader: Broker, http: HttpClient
+) -> None:
+    rules = SurfaceRules(CLUSTER, port=None, port_tls=0, tls=serving_context())
+    only = Surface(leader.parts, rules)
+    await only.start()
+    try:
+        async with HttpClient(timeout_s=5, max_body_bytes=1 << 20, ssl=trusting_context()) as safe:
+            reply = await safe.request("GET", f"https://127.0.0.1:{only.port_tls}/livez")
+            assert reply.status == 200
+        with pytest.raises(HttpError):
+            await http.request("GET", f"http://127.0.0.1:{only.port_tls}/livez")
+        with pytest.raises(HttpError, match="certificate"):
+            await http.request("GET", f"https://127.0.0.1:{only.port_tls}/livez")
+    finally:
+        await only.stop(1)
+
+
+async def test_a_tls_port_in_use_is_named_and_the_other_port_let_go(leader: Broker) -> None:
+    taken, other = int(leader.broker_id.split(":")[1]), free_port()
+    rules = SurfaceRules(CLUSTER, port=other, port_tls=taken, tls=serving_context())
+    second = Surface(leader.parts, rules)
+    with pytest.raises(StartError, match=rf"port {taken}.*in use.*webServicePortTls"):
+        await second.start()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", other)
+    await second.stop(0.1)
 
 
 @pytest.mark.parametrize(

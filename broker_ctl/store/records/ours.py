@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from broker_ctl.codec import encode
-from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.broker import NO_LOOKUP_URLS, BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.store.records.fields import Fields, versioned
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
@@ -18,9 +18,8 @@ class Registration:
     """A living broker-ctl process.
 
     The nonce is drawn anew at each start of a process, so it tells a restart and a twin from the
-    same process in a new session. A draining broker gives and never receives. ``lookup_url`` and
-    ``lookup_url_tls`` are where this process itself speaks Pulsar's binary protocol, if it does:
-    the broker process beside it has addresses of its own.
+    same process in a new session. A draining broker gives and never receives. ``lookup_urls``
+    are where this process itself speaks Pulsar's binary protocol, if it does.
     """
 
     nonce: str
@@ -28,8 +27,7 @@ class Registration:
     started_ms: int
     urls: BrokerUrls
     is_draining: bool = False
-    lookup_url: str | None = None
-    lookup_url_tls: str | None = None
+    lookup_urls: LookupUrls = NO_LOOKUP_URLS
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
@@ -53,8 +51,7 @@ class Registration:
             fields.integer("startedMs"),
             urls,
             fields.flag("draining", default=False),
-            fields.optional_text("lookupUrl"),
-            fields.optional_text("lookupUrlTls"),
+            LookupUrls(fields.optional_text("lookupUrl"), fields.optional_text("lookupUrlTls")),
         )
 
     def encode(self) -> bytes:
@@ -73,8 +70,8 @@ class Registration:
                     "nativeUrlTls": urls.native_url_tls,
                     "advertisedListeners": encode_listeners(urls.listeners),
                     "draining": self.is_draining,
-                    "lookupUrl": self.lookup_url,
-                    "lookupUrlTls": self.lookup_url_tls,
+                    "lookupUrl": self.lookup_urls.url,
+                    "lookupUrlTls": self.lookup_urls.url_tls,
                 },
             ),
         )

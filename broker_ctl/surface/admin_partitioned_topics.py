@@ -1,0 +1,96 @@
+"""``/admin/v2/{domain}/.../partitions``: partitioned topics, in Pulsar's shapes.
+
+Any broker answers for all: the numbers lie in the configuration store. The statuses are those of
+Pulsar, whose number of partitions is refused with 406 at first and with 422 later on.
+"""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.core.names import DOMAINS
+from broker_ctl.errors import InvalidPolicy, TopicMissing
+from broker_ctl.managers.partitioned_topics import PartitionedTopics
+from broker_ctl.surface import answers
+from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.questions import json_in, namespace_in, topic_in
+
+_NAMESPACE: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}"
+_PARTITIONS: Final = f"{_NAMESPACE}/{{topic:[^/]+}}/partitions"
+
+
+class PartitionedTopicRoutes:
+    """Create, show, extend, delete, list."""
+
+    def __init__(self, topics: PartitionedTopics) -> None:
+        self._topics = topics
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.put(_PARTITIONS, self.create),
+            web.get(_PARTITIONS, self.show),
+            web.post(_PARTITIONS, self.update),
+            web.delete(_PARTITIONS, self.delete),
+            web.get(f"{_NAMESPACE}/partitioned", self.of_namespace),
+        ]
+
+    async def create(self, request: web.Request) -> web.Response:
+        """204; 406 for a number that is not allowed, 409 where it exists, 412 for a bad name.
+
+        Partitions are opened by the clients that come for them.
+        """
+        topic, partitions = topic_in(request), await _number_in(request)
+        try:
+            await self._topics.create(topic, partitions)
+        except InvalidPolicy as met:
+            raise _refusal(406, met) from met
+        return answers.no_content()
+
+    async def show(self, request: web.Request) -> web.Response:
+        """200, with 0 partitions for any topic that is not partitioned.
+
+        Clients ask before they open a topic. Pulsar says 404 where no broker has a topic of this
+        name; which topics there are only broker processes know.
+        """
+        return answers.json(await self._topics.metadata(topic_in(request)))
+
+    async def update(self, request: web.Request) -> web.Response:
+        """204; 409 where it is not partitioned, 422 for fewer partitions or too many."""
+        topic, partitions = topic_in(request), await _number_in(request)
+        try:
+            await self._topics.update(topic, partitions)
+        except TopicMissing as met:
+            raise _refusal(409, met) from met
+        except InvalidPolicy as met:
+            raise _refusal(422, met) from met
+        return answers.no_content()
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """204; 404 where it is not partitioned. Loaded partitions are left to their brokers."""
+        await self._topics.delete(topic_in(request))
+        return answers.no_content()
+
+    async def of_namespace(self, request: web.Request) -> web.Response:
+        """Complete names of a namespace's partitioned topics of one domain."""
+        domain = request.match_info["domain"]
+        topics = await self._topics.of_namespace(namespace_in(request), domain)
+        return answers.json([str(topic) for topic in topics])
+
+
+async def _number_in(request: web.Request) -> int:
+    """The body, a number by itself; 0 where there is no body, as in Pulsar.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    body: Any = await json_in(request)
+    if body is None:
+        return 0
+    if not isinstance(body, int) or isinstance(body, bool):
+        raise Refusal(400, "the body must be the number of partitions")
+    return body
+
+
+def _refusal(status: int, met: InvalidPolicy | TopicMissing) -> Refusal:
+    return Refusal(status, str(met), kind=type(met).__name__)

@@ -1,0 +1,77 @@
+"""A client's stream of bytes, cut into commands (reference: pulsar-load-management 8.3).
+
+A frame is the size of what follows, the size of the command, the command. Pulsar takes frames of
+5 MiB + 10 KiB, because messages travel in them. No message is taken here, and what may follow a
+command, its payload, is refused: so the bound is that of a lookup. A topic's name has at most
+4 KiB and a bit, and a proxy adds the client's token; 16 KiB hold both, twice, and ten thousand
+clients that stop in the middle of a frame hold no more than 160 MiB.
+"""
+
+import struct
+from typing import Final
+
+from broker_ctl.errors import BrokerCtlError
+
+MAX_COMMAND_BYTES: Final = 16 * 1024
+
+_SIZES: Final = struct.Struct("!II")
+_SIZE_BYTES: Final = 4
+
+
+class MalformedFrame(BrokerCtlError):
+    """What came is no frame, or none that is taken here; nothing after it can be read."""
+
+
+def frame(command: bytes) -> bytes:
+    """A command, ready to be written."""
+    size = len(command)
+    return _SIZES.pack(size + _SIZE_BYTES, size) + command
+
+
+class Frames:
+    """Gathers a frame that spans many reads; gives out one command at a time."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._offset = 0  # of the first byte in `_data` that was not given out
+        self._partial = bytearray()  # the beginning of a frame; `_data` is used up then
+        self._wanted = _SIZES.size  # bytes without which asking for the next one is of no use
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read."""
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._wanted:
+                return
+            data = bytes(self._partial)
+            self._partial.clear()
+        elif self._offset < len(self._data):
+            data = self._data[self._offset :] + data
+        self._data, self._offset = data, 0
+
+    def next(self) -> bytes | None:
+        """The next command; None: it has not come whole.
+
+        Raises:
+            MalformedFrame: as soon as the sizes are there.
+        """
+        data, start = self._data, self._offset + _SIZES.size
+        if start > len(data):
+            self._keep(_SIZES.size)
+            return None
+        total, size = _SIZES.unpack_from(data, self._offset)
+        if total > MAX_COMMAND_BYTES + _SIZE_BYTES:
+            raise MalformedFrame(f"a frame of {total} bytes; at most {MAX_COMMAND_BYTES} are taken")
+        if total != size + _SIZE_BYTES:
+            what = "a payload" if total > size + _SIZE_BYTES else "less than its command"
+            raise MalformedFrame(f"a frame of {total} bytes with {what}: {size} bytes of command")
+        end = start + size
+        if end > len(data):
+            self._keep(_SIZES.size + size)
+            return None
+        self._offset = end
+        return data[start:end]
+
+    def _keep(self, wanted: int) -> None:
+        self._partial += self._data[self._offset :]
+        self._data, self._offset, self._wanted = b"", 0, wanted

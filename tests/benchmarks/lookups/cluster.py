@@ -1,0 +1,105 @@
+"""Three ZooKeeper servers and three daemons, of which one is measured."""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.http import HttpClient
+from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.lookups.cores import pin
+from tests.benchmarks.store.processes import tell
+from tests.benchmarks.store.tree import direct_store
+from tests.support.clusters import leader_of
+from tests.support.waiting import eventually
+
+BROKERS: Final = 3
+SETTINGS: Final = {
+    "metadataStoreSessionTimeoutMillis": "6000",
+    "zookeeperTickTimeMillis": str(TICK_MS),
+    "hostUsageSource": "dataplane",
+    # What is not owned stays so, and what is owned stays where it is.
+    "loadBalancerSheddingEnabled": "false",
+    "loadBalancerAutoBundleSplitEnabled": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What is measured, and what with.
+
+    Attributes:
+        asked: the daemon that is measured; it does not lead.
+        others: pids of what serves it and is not measured.
+    """
+
+    http: HttpClient
+    store: ZooKeeperStore
+    daemons: Sequence[DaemonProcess]
+    asked: DaemonProcess
+    others: Sequence[int]
+
+    @property
+    def http_port(self) -> int:
+        """Where it speaks HTTP."""
+        return int(self.asked.broker_id.rpartition(":")[2])
+
+    @property
+    def asked_pid(self) -> int:
+        """Of the daemon that is measured."""
+        assert self.asked.pid is not None, self.asked.last_words()
+        return self.asked.pid
+
+    async def make_namespace(self, namespace: str, bundles: int) -> None:
+        """With so many bundles."""
+        made = await self.http.request(
+            "PUT",
+            f"{self.asked.url}/admin/v2/namespaces/{namespace}",
+            json={"bundles": {"numBundles": bundles}},
+        )
+        assert made.status == 204, made.body
+
+
+@asynccontextmanager
+async def running_cluster() -> AsyncIterator[Cluster]:
+    """All of them serve; everything ends with the block."""
+    async with AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lookup-")))
+        ensemble = await stack.enter_async_context(Ensemble.of(directory / "zookeeper", 3))
+        tell("three servers serve")
+        hosts = ensemble.connect_string
+        settings = {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}"}
+        daemons = await stack.enter_async_context(Daemons(directory, BROKERS, settings))
+        http = await stack.enter_async_context(HttpClient(timeout_s=20.0, max_body_bytes=1 << 24))
+        await daemons.wait_ready(http)
+        leader, _ = await eventually(partial(leader_of, http, daemons.all), what="a leader")
+        asked = next(daemon for daemon in daemons.all if daemon is not leader)
+        pids = [server.pid for server in ensemble.servers]
+        pids += [daemon.pid for daemon in daemons.all if daemon is not asked]
+        others = [pid for pid in pids if pid is not None]
+        store = await stack.enter_async_context(direct_store(hosts))
+        tell(f"three daemons serve; measured is {asked.broker_id}, pid {asked.pid}")
+        yield Cluster(http, store, daemons.all, asked, others)
+
+
+@asynccontextmanager
+async def on_a_core_of_its_own(cluster: Cluster) -> AsyncIterator[int]:
+    """The daemon has the last core for itself; what asks and what serves it, the first one."""
+    every = os.sched_getaffinity(0)
+    measured, asking = max(every), min(every)
+    pids = [*cluster.others, os.getpid()]
+    pin(cluster.asked_pid, {measured})
+    for pid in pids:
+        pin(pid, {asking})
+    try:
+        yield measured
+    finally:
+        for pid in (*pids, cluster.asked_pid):
+            pin(pid, every)

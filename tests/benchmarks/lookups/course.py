@@ -1,0 +1,36 @@
+"""The run from start to end."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tests.benchmarks.lookups.cluster import on_a_core_of_its_own, running_cluster
+from tests.benchmarks.lookups.cold import measure_cold
+from tests.benchmarks.lookups.steady import Sizes, Steady
+
+PARTS: Final = ("http", "binary", "cold")
+FULL: Final = Sizes()
+QUICK: Final = Sizes(
+    topics=300, bundles=60, rounds=1, warm_s=0.1, closed_s=0.5, open_s=0.5, lines=8
+)
+
+
+async def run(parts: Sequence[str], *, is_quick: bool) -> dict[str, Any]:
+    """The object, of these parts."""
+    sizes = QUICK if is_quick else FULL
+    found: dict[str, Any] = {}
+    async with running_cluster() as cluster:
+        if set(parts) & {"http", "binary"}:
+            async with on_a_core_of_its_own(cluster) as core:
+                steady = Steady(cluster, sizes, core)
+                scene = await steady.lay()
+                if "http" in parts:
+                    found |= await steady.measure_http()
+                if "binary" in parts:
+                    found |= await steady.measure_binary()
+                await steady.check_owners()
+                found["scene"] = scene
+        if "cold" in parts:
+            found["cold"] = await measure_cold(cluster, sizes.bundles)
+    if is_quick:
+        found["is_quick"] = True
+    return found
