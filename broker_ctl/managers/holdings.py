@@ -16,6 +16,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState, advance
 from broker_ctl.errors import AuthorityLost, BundleMoving, NotOwner, SessionError
+from broker_ctl.managers.near import Near
 from broker_ctl.tasks import TaskScope
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class Holdings:
     def __init__(self) -> None:
         self._held: dict[Bundle, OwnedBundle] = {}
         # Lookups and acquisitions ask for what overlaps, which is in the same namespace.
-        self._in_namespace: dict[Namespace, dict[Bundle, OwnedBundle]] = {}
+        self._in_namespace: dict[Namespace, Near[OwnedBundle]] = {}
         self._acts: TaskScope | None = None
 
     @property
@@ -78,14 +79,17 @@ class Holdings:
 
     def overlapping(self, bundle: Bundle) -> Iterator[OwnedBundle]:
         """What is held of the same hashes."""
-        near = self._in_namespace.get(bundle.namespace, {}).values()
-        return (held for held in near if held.bundle.overlaps(bundle))
+        near = self._in_namespace.get(bundle.namespace)
+        return iter(()) if near is None else near.overlapping(bundle.range)
 
     def hold(self, held: OwnedBundle) -> None:
         """From now on it is held, in whatever state."""
         bundle = held.bundle
         self._held[bundle] = held
-        self._in_namespace.setdefault(bundle.namespace, {})[bundle] = held
+        near = self._in_namespace.get(bundle.namespace)
+        if near is None:
+            near = self._in_namespace[bundle.namespace] = Near()
+        near.put(bundle.range, held)
 
     def drop(self, held: OwnedBundle) -> None:
         """Forget a bundle, unless another generation of it is held by now."""
@@ -105,7 +109,7 @@ class Holdings:
         bundle = held.bundle
         del self._held[bundle]
         near = self._in_namespace[bundle.namespace]
-        del near[bundle]
+        near.remove(bundle.range)
         if not near:
             del self._in_namespace[bundle.namespace]
 

@@ -23,11 +23,11 @@ class Joined(Generic[_K, _T]):
     def __len__(self) -> int:
         return len(self._asked)
 
-    async def ask(self, key: _K, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    async def ask(self, key: _K, work: Callable[[], Coroutine[Any, Any, _T]], name: str) -> _T:
         """What ``work`` answers, or what is being answered for the same key already."""
         task = self._asked.get(key)
         if task is None:
-            task = self._tasks.start(work(), str(key), is_joined=True)
+            task = self._tasks.start(work(), name, is_joined=True)
             self._asked[key] = task
             task.add_done_callback(lambda _: self._asked.pop(key))
         return await asyncio.shield(task)

@@ -158,31 +158,40 @@ class Lookup:
         owner = await self._ownership.owner_of(bundle)
         if owner is not None:
             return Connect(owner.urls)
+        if not authoritative and (sent := self._sent_on(bundle)) is not None:
+            return sent
 
         async def settle() -> Answer:
             return await self._settle(
                 bundle, authoritative=authoritative, is_preloading=is_preloading
             )
 
-        return await self._joined.ask((bundle, authoritative), settle)
+        return await self._joined.ask((bundle, authoritative), settle, f"settle {bundle}")
 
     async def close(self) -> None:
         """Give up what is on its way."""
         await self._joined.close()
 
-    async def _settle(self, bundle: Bundle, *, authoritative: bool, is_preloading: bool) -> Answer:
-        """Of a bundle that nobody owned a moment ago."""
+    def _sent_on(self, bundle: Bundle) -> Redirect | None:
+        """To who decides, or has it by its name, where that is another broker."""
         pinned = self._pinned_broker(bundle)
-        if authoritative or pinned == self._ownership.broker_id:
-            return await self._take(bundle, is_preloading=is_preloading)
         if pinned is not None:
-            return self._send_to(pinned, is_authoritative=True)
-        placement, leader = self._placement(), self._leader()
-        if placement is None and leader is not None:
-            self._vacancy.over()
-            return self._send_to(leader, is_authoritative=False)
-        chosen = await (placement or self._without_leader(bundle)).place(bundle)
-        if chosen == self._ownership.broker_id:
+            is_own = pinned == self._ownership.broker_id
+            return None if is_own else self._send_to(pinned, is_authoritative=True)
+        leader = self._leader() if self._placement() is None else None
+        if leader is None:
+            return None
+        self._vacancy.over()
+        return self._send_to(leader, is_authoritative=False)
+
+    async def _settle(self, bundle: Bundle, *, authoritative: bool, is_preloading: bool) -> Answer:
+        """Of a bundle that nobody owned a moment ago, and that is for this broker to decide on."""
+        own = self._ownership.broker_id
+        if authoritative or self._pinned_broker(bundle) == own:
+            return await self._take(bundle, is_preloading=is_preloading)
+        placement = self._placement() or self._without_leader(bundle)
+        chosen = await placement.place(bundle)
+        if chosen == own:
             return await self._take(bundle, is_preloading=is_preloading)
         return self._send_to(chosen, is_authoritative=True)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.catching_up import CatchingUp
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
@@ -84,6 +85,7 @@ class Owners:
         self._blind_until_s = 0.0
         self._was_asked = False
         self._stops: list[Callable[[], None]] = []
+        self._catching_up = CatchingUp(store)
 
     async def start(self) -> None:
         """Begin to follow the owner nodes."""
@@ -102,6 +104,7 @@ class Owners:
         for stop in self._stops:
             stop()
         self._stops = []
+        await self._catching_up.close()
         await self.cache.close()
 
     async def owner_of(self, bundle: Bundle) -> OwnerRecord | None:
@@ -126,7 +129,7 @@ class Owners:
         """
         path = paths.ownership(bundle)
         if path not in self._vanished:
-            await self._store.sync(path)
+            await self._catching_up.wait(path)
 
     async def check_reclaim(self, bundle: Bundle, broker_id: str) -> None:
         """Before taking a bundle that nobody owns.

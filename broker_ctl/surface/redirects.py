@@ -29,13 +29,18 @@ def redirect(
     url = urls.web_url_tls if request.secure else urls.web_url
     if not url:
         raise Refusal(412, f"{urls.broker_id} has no {request.scheme} address")
-    query = [(key, value) for key, value in request.query.items() if key not in without]
+    kept = [
+        (key, value)
+        for key, value in request.query.items()
+        if key not in without and (key != "authoritative" or is_authoritative is None)
+    ]
+    # Most have no parameter but the last, which needs no encoding.
+    query = [urlencode(kept)] if kept else []
     if is_authoritative is not None:
-        query = [(key, value) for key, value in query if key != "authoritative"]
-        query.append(("authoritative", str(is_authoritative).lower()))
+        query.append("authoritative=true" if is_authoritative else "authoritative=false")
     location = url.rstrip("/") + request.rel_url.raw_path
     if query:
-        location += f"?{urlencode(query)}"
+        location += f"?{'&'.join(query)}"
     return web.Response(status=307, headers={"Location": location})
 
 

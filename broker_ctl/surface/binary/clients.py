@@ -10,6 +10,7 @@ from broker_ctl.surface.binary.workers import Workers
 from broker_ctl.tasks import wait_until
 
 _POLL_S: Final = 0.02
+_SLACK_S: Final = 0.5
 # Of those that are refused, so many at a time are told why.
 _MAX_REFUSED: Final = 256
 
@@ -66,15 +67,13 @@ class Clients:
         self._admitted.discard(client)
         self._refused.discard(client)
 
-    async def part(self, limit_s: float) -> None:
+    async def part(self) -> None:
         """End all connections; what is on its way to a client may still reach it."""
         self._is_closed = True
         for client in (*self._admitted, *self._refused):
             client.leave()
-        if not await wait_until(self._are_gone, limit_s, _POLL_S):
-            for client in (*self._admitted, *self._refused):
-                client.abort()
-            await wait_until(self._are_gone, limit_s, _POLL_S)
+        # Whoever stays is cut off by its connection.
+        await wait_until(self._are_gone, self.rules.linger_s + _SLACK_S, _POLL_S)
 
     async def _are_gone(self) -> bool:
         return not self._admitted and not self._refused

@@ -33,21 +33,12 @@ class Frames:
 
     def __init__(self) -> None:
         self._data = b""
-        self._offset = 0  # of the first byte in `_data` that was not given out
-        self._partial = bytearray()  # the beginning of a frame; `_data` is used up then
-        self._wanted = _SIZES.size  # bytes without which asking for the next one is of no use
+        self._offset = 0  # of the first byte that was not given out
 
     def feed(self, data: bytes) -> None:
         """Take what was read."""
-        if self._partial:
-            self._partial += data
-            if len(self._partial) < self._wanted:
-                return
-            data = bytes(self._partial)
-            self._partial.clear()
-        elif self._offset < len(self._data):
-            data = self._data[self._offset :] + data
-        self._data, self._offset = data, 0
+        self._keep_rest()
+        self._data += data
 
     def next(self) -> bytes | None:
         """The next command; None: it has not come whole.
@@ -57,7 +48,7 @@ class Frames:
         """
         data, start = self._data, self._offset + _SIZES.size
         if start > len(data):
-            self._keep(_SIZES.size)
+            self._keep_rest()
             return None
         total, size = _SIZES.unpack_from(data, self._offset)
         if total > MAX_COMMAND_BYTES + _SIZE_BYTES:
@@ -67,11 +58,11 @@ class Frames:
             raise MalformedFrame(f"a frame of {total} bytes with {what}: {size} bytes of command")
         end = start + size
         if end > len(data):
-            self._keep(_SIZES.size + size)
+            self._keep_rest()
             return None
         self._offset = end
         return data[start:end]
 
-    def _keep(self, wanted: int) -> None:
-        self._partial += self._data[self._offset :]
-        self._data, self._offset, self._wanted = b"", 0, wanted
+    def _keep_rest(self) -> None:
+        # A client that stops in the middle of a frame shall not keep all that came before it.
+        self._data, self._offset = self._data[self._offset :], 0

@@ -66,7 +66,7 @@ class BinaryServer:
 
         if not await wait_until(is_idle, deadline_s, _POLL_S):
             log.warning("%d binary requests are cut off", self._workers.in_flight)
-        await self._clients.part(self._rules.linger_s)
+        await self._clients.part()
         await self._workers.close()
 
     @property

@@ -167,6 +167,18 @@ async def test_stopping_waits_for_no_client_that_stays() -> None:
         assert await wrapped.rest() == b""
 
 
+async def test_who_says_nothing_is_sent_away_on_both_ports() -> None:
+    async with (
+        serving(connect_limit_s=0.1) as served,
+        BinaryClient.to(served.port) as plain,
+        BinaryClient.to(served.tls_port) as wrapped,
+    ):
+        assert (await plain.receive()).error.message == "no CONNECT came in time"
+        assert await plain.rest() == b""
+        # Not even the TLS handshake has begun.
+        assert await wrapped.rest() == b""
+
+
 async def test_who_connects_with_tls_to_the_plain_port_is_sent_away(served: Served) -> None:
     with pytest.raises(OSError, match=r"SSL|reset|closed"):
         async with BinaryClient.to(served.port, trusting_context()):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.core.broker import BrokerUrls, LookupUrls
+from broker_ctl.core.names import Topic
 from broker_ctl.errors import (
     AuthorityLost,
     BrokerCtlError,
@@ -100,6 +101,24 @@ async def test_another_cluster_is_asked_from_the_start(
     found = await client.find(TOPIC, authoritative=True)
     assert (found.response, found.authoritative) == (LookupType.REDIRECT, False)
     assert found.brokerServiceUrl == "pulsar://west:6650"
+
+
+async def test_where_a_bundle_is_taken_its_topics_are_loaded(
+    client: BinaryClient, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, asked = served.lookup.find, []
+
+    async def noted(topic: Topic, **how: bool) -> Answer:
+        asked.append(how)
+        return await find(topic, **how)
+
+    monkeypatch.setattr(served.lookup, "find", noted)
+    await client.find(TOPIC)
+    await client.find(TOPIC, authoritative=True)
+    assert asked == [
+        {"authoritative": False, "is_preloading": True},
+        {"authoritative": True, "is_preloading": True},
+    ]
 
 
 async def test_a_listener_is_asked_for_by_name(client: BinaryClient, served: Served) -> None:

@@ -62,6 +62,7 @@ async def test_who_does_not_connect_is_left() -> None:
     assert transport.has_ended
     # It has a second to read that, and what it says is thrown away.
     transport.say(CONNECT[5:])
+    assert not list(server.clients.instruments.commands.samples())
     await asyncio.sleep(0.8)
     assert not transport.is_aborted
     await asyncio.sleep(0.2)
@@ -224,6 +225,14 @@ async def test_nothing_keeps_a_client_that_has_gone() -> None:
 
 
 @in_virtual_time
+async def test_who_comes_when_all_have_parted_is_cut_off() -> None:
+    # Its TLS handshake has taken longer than the end of the server.
+    server = Inside()
+    await server.clients.part()
+    assert server.transport().is_aborted
+
+
+@in_virtual_time
 async def test_requests_that_wait_start_together() -> None:
     server = Inside()
     server.answer_after_s = 5.0
@@ -237,30 +246,54 @@ async def test_requests_that_wait_start_together() -> None:
 @in_virtual_time
 async def test_a_flood_has_its_share_of_each_turn_and_no_more() -> None:
     server = Inside(max_in_flight=10_000)
-    floods = [await server.connected() for _ in range(20)]
+    floods = [await server.connected() for _ in range(40)]
     quiet = await server.connected()
     for flood in floods:
         flood.say(LOOKUP * 500 + PING)
         assert not flood.is_read
     answered = [0] * len(floods)
     turns = 0
-    while sum(answered) < 20 * 501:
+    while sum(answered) < 40 * 501:
         turns += 1
         if turns == 2:
             quiet.say(LOOKUP)
         begun = server.begun
         await asyncio.sleep(0)
         assert server.begun - begun <= 128
+        assert server.workers.in_flight <= 1024 + 64
         answered = [a + len(flood.heard()) for a, flood in zip(answered, floods, strict=True)]
-        if turns == 40:
+        if turns == 60:
             # It is not last because it came last; and nobody is left out.
             assert quiet.heard() == [CommandType.PONG]
             assert min(answered) > 0
             assert max(answered) < 501
-    assert 10_001 / 128 < turns < 300
+    assert 20_001 / 128 < turns < 600
     await asyncio.sleep(0)
     assert all(flood.is_read for flood in floods)
     assert len(asyncio.all_tasks()) == 1
+
+
+@in_virtual_time
+async def test_a_worker_that_has_waited_takes_nothing_more() -> None:
+    # Its time has begun to run long before.
+    opened, tasks = asyncio.Event(), []
+
+    async def answer(request: Request) -> bytes:
+        tasks.append(asyncio.current_task())
+        if request.asked == "slow":
+            await opened.wait()
+        return ANSWER
+
+    workers = Workers(answer, lambda _: LATE, 30.0)
+    answers: list[bytes] = []
+    workers.put(Request(CommandType.LOOKUP, "slow", is_tls=False, reply=answers.append))
+    await asyncio.sleep(1)
+    opened.set()
+    workers.wait_turn(lambda: None)
+    workers.put(Request(CommandType.LOOKUP, "quick", is_tls=False, reply=answers.append))
+    await asyncio.sleep(1)
+    assert answers == [ANSWER] * 2
+    assert len(set(tasks)) == 2
 
 
 @in_virtual_time
