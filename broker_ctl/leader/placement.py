@@ -14,11 +14,10 @@ from typing import Final
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Assign, Reason
 from broker_ctl.core.footprint import Footprint
 from broker_ctl.core.placement.pipeline import place
 from broker_ctl.core.placement.policy import Choice
-from broker_ctl.core.view import BundleView, ClusterView
+from broker_ctl.core.view import ClusterView
 from broker_ctl.errors import NoBroker
 from broker_ctl.leader.load_board import LoadBoard
 from broker_ctl.leader.parts import LeaderParts
@@ -225,6 +224,5 @@ class Placements:
             if known is not None
             else Footprint(0.0, load.short.throughput, load.long.msg_rate, load.topics)
         )
-        seen = BundleView(bundle, None, load, footprint=footprint)
-        promise = Assign(bundle, broker_id, Reason.RESERVED, "promised")
-        return replace(replace(view, bundles={bundle: seen}).after(promise), bundles={})
+        busier = broker.holding(come=[bundle], expected=broker.expected + footprint)
+        return replace(view, brokers={**view.brokers, broker_id: busier})
