@@ -6,12 +6,12 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.codec import encode
-from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
+from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.errors import InvalidName
 from broker_ctl.managers.lookup import Connect, Elsewhere, Redirect
 from broker_ctl.surface import answers
-from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.bounds import Bound
+from broker_ctl.surface.listeners import listener_of
 from broker_ctl.surface.parts import Lookup
 from broker_ctl.surface.questions import flag, topic_in
 from broker_ctl.surface.redirects import redirect
@@ -69,7 +69,7 @@ class LookupRoutes:
 @lru_cache(maxsize=1024)
 def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> bytes:
     """Pulsar's LookupData; what is missing is left out, the last two are for old clients."""
-    listener = _listener(urls, listener_name)
+    listener = listener_of(urls, listener_name)
     addresses = {
         "brokerId": urls.broker_id,
         "brokerUrl": listener.native_url,
@@ -79,14 +79,3 @@ def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> bytes:
         "nativeUrl": listener.native_url,
     }
     return encode({key: url for key, url in addresses.items() if url} | {"brokerUrlSsl": ""})
-
-
-def _listener(urls: BrokerUrls, name: str | None) -> AdvertisedListener:
-    if not name:
-        return AdvertisedListener(
-            "", urls.native_url, urls.native_url_tls, urls.web_url, urls.web_url_tls
-        )
-    for listener in urls.listeners:
-        if listener.name == name:
-            return listener
-    raise Refusal(412, f"{urls.broker_id} has no listener of that name")

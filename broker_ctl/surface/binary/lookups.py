@@ -4,7 +4,7 @@ import itertools
 import logging
 from typing import Any, Final
 
-from broker_ctl.core.broker import BrokerUrls, LookupUrls
+from broker_ctl.core.broker import LookupUrls
 from broker_ctl.core.names import Topic
 from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
 from broker_ctl.managers.lookup import Connect, Elsewhere, Redirect
@@ -14,6 +14,7 @@ from broker_ctl.surface.binary.enums import CommandType, LookupType, ServerError
 from broker_ctl.surface.binary.parts import BinaryParts
 from broker_ctl.surface.binary.refusals import server_error_of
 from broker_ctl.surface.binary.workers import Request
+from broker_ctl.surface.listeners import listener_of
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,8 @@ class Lookups:
         broker_id = answer.urls.broker_id
         match answer:
             case Connect(urls):
-                there: LookupUrls | None = _addresses(urls, asked.advertised_listener_name)
+                listener = listener_of(urls, asked.advertised_listener_name)
+                there: LookupUrls | None = LookupUrls(listener.native_url, listener.native_url_tls)
                 how, is_authoritative = LookupType.CONNECT, True
             case Redirect(_, is_authoritative):
                 # To the daemon of that broker: its broker process does not know of our lookups.
@@ -101,17 +103,3 @@ def _topic_in(asked: Any) -> Topic:
         # So protobuf shows bytes that do not decode.
         raise InvalidName("a topic's name is UTF-8")
     return Topic.parse(asked.topic)
-
-
-def _addresses(urls: BrokerUrls, listener: str) -> LookupUrls:
-    """The owner's, or those of its listener of that name.
-
-    Raises:
-        Refusal: it has no such listener.
-    """
-    if not listener:
-        return LookupUrls(urls.native_url, urls.native_url_tls)
-    for one in urls.listeners:
-        if one.name == listener:
-            return LookupUrls(one.native_url, one.native_url_tls)
-    raise Refusal(412, f"{urls.broker_id} has no listener of that name")
