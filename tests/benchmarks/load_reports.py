@@ -12,6 +12,7 @@ reports            how many reports were written meanwhile; `reports_failed` tho
 report_bytes       size of the largest
 loop_lag_ms        how late the daemon's event loop ran a timer, by its own metric: quantiles are
                    interpolated between the bounds of its buckets, `max` is the bound above
+idle_loop_lag_ms   the same of a loop that has nothing to do, at the same time: the machine's part
 heartbeats         commits of the daemon's lease, and how many of them came later than a period and
                    the lease's margin after the one before: by the times that the servers gave them
 cycle_s            how long its cycles took, by its log

@@ -21,6 +21,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.reports.brokers import Broker, make_namespaces
+from tests.benchmarks.reports.idle import idle_lag_ms
 from tests.benchmarks.reports.leader import Pulse, cycles_s, lag_buckets, lag_figures, rss_mb
 from tests.support.waiting import eventually
 
@@ -97,7 +98,7 @@ async def _measured(
     say(f"measuring for {seconds:g} s")
     async with TaskScope("pulse") as scope:
         scope.start(pulse.watch(), "pulse")
-        await asyncio.sleep(seconds)
+        idle_lag = await idle_lag_ms(seconds)
     after = await lag_buckets(http, daemon)
     took_s = cycles_s(daemon)[cycles:]
     assert took_s, daemon.last_words()
@@ -110,6 +111,7 @@ async def _measured(
         "reports_failed": sum(broker.failures for broker in brokers),
         "report_bytes": max(broker.report_bytes for broker in brokers),
         "loop_lag_ms": lag_figures(before, after),
+        "idle_loop_lag_ms": idle_lag,
         "heartbeats": pulse.count,
         "heartbeats_late": pulse.late(rules.period_s + rules.margin_s),
         "cycles": len(took_s),
