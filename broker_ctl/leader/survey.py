@@ -115,9 +115,8 @@ class Survey:
 
     async def _bundles(self, owners: Mapping[Bundle, str | None]) -> list[BundleView]:
         """With their averages; a report that comes in meanwhile makes those of some newer."""
-        return [
-            self._bundle(bundle, owner) async for bundle, owner in _in_turns(list(owners.items()))
-        ]
+        # Not by items: a hundred thousand pairs at once keep the garbage collector busy for 0.1 s.
+        return [self._bundle(bundle, owners[bundle]) async for bundle in _in_turns(list(owners))]
 
     def _bundle(self, bundle: Bundle, owner: str | None) -> BundleView:
         remembered = self._memory.of(bundle)
