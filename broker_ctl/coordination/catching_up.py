@@ -40,11 +40,7 @@ class CatchingUp:
         await self._tasks.close()
 
     async def _sync(self, path: str) -> None:
-        try:
-            async with self._turn:
-                # Whoever asks from here on is not covered by this one.
-                self._next = None
-                await self._store.sync(path)
-        except asyncio.CancelledError:
+        async with self._turn:
+            # Whoever asks from here on is not covered by this one.
             self._next = None
-            raise
+            await self._store.sync(path)

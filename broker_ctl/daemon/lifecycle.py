@@ -146,7 +146,6 @@ class Daemon:
         base, coordination, managers = self._base, self._coordination, self._managers
         self._assembly.readiness.now = Readiness(is_ready=False, reason="stopped")
         self._assembly.controller.close()
-        await self._assembly.lookup.close()
         await base.watcher.close()
         await coordination.registry.close()
         await coordination.moves.close()
@@ -164,6 +163,8 @@ class Daemon:
         if base.configuration is not base.metadata:
             await base.configuration.close()
         await self._assembly.surface.stop(_SURFACE_S)
+        # Not before: until then somebody may ask.
+        await self._assembly.lookup.close()
         await self._assembly.peers_http.close()
         if managers.history is not None:
             await managers.history.close()

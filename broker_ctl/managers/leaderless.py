@@ -6,6 +6,8 @@ brokers than a request may wait for. Two brokers may decide differently: the own
 first, and the client of the other is sent there.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
@@ -26,6 +28,8 @@ from broker_ctl.errors import CorruptRecord, NewerVersion, NoBroker
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.simple import BrokerReport, decode_report
+
+log = logging.getLogger(__name__)
 
 _MOST_REPORTS: Final = 32
 _FRESH_S: Final = 10.0
@@ -85,6 +89,7 @@ class Leaderless:
         self._clock = clock
         self._draws = draws
         self._view: ClusterView | None = None
+        self._turn = asyncio.Lock()
 
     async def place(self, bundle: Bundle) -> str:
         """Who receives a bundle.
@@ -94,19 +99,21 @@ class Leaderless:
             StoreError: the reports could not be read.
         """
         rules = self._rules()
-        view = await self._fresh(rules)
-        able = [
-            broker_id
-            for broker_id in view.receivers(rules.placement_rules.report_ttl_s)
-            if self._registry.peer(broker_id) is not None
-        ]
-        choice = place(view, bundle, able, rules.placement, rules.placement_rules)
-        if choice.broker_id is None:
-            raise NoBroker(f"{bundle}: {choice.detail}")
-        # While the reading was under way somebody else may have put a newer view here: the choice
-        # is counted on the newest.
-        self._view = _with_one_more(self._view or view, choice.broker_id)
-        return choice.broker_id
+        # One after another: who asks at the same time decides on the same reports, and sees the
+        # choices before its own.
+        async with self._turn:
+            view = await self._fresh(rules)
+            able = [
+                broker_id
+                for broker_id in view.receivers(rules.placement_rules.report_ttl_s)
+                if self._registry.peer(broker_id) is not None
+            ]
+            choice = place(view, bundle, able, rules.placement, rules.placement_rules)
+            if choice.broker_id is None:
+                self._view = view
+                raise NoBroker(f"{bundle}: {choice.detail}")
+            self._view = _with_one_more(view, choice.broker_id)
+            return choice.broker_id
 
     async def _fresh(self, rules: LeaderlessRules) -> ClusterView:
         now_s, known = self._clock.now_s(), self._view
@@ -122,12 +129,13 @@ class Leaderless:
                 continue
             try:
                 report = await in_turns(decode_report(node.path, node.data))
-            except (CorruptRecord, NewerVersion):
+            except (CorruptRecord, NewerVersion) as error:
+                log.warning("skipped a load report: %s", error)
                 continue
             brokers[broker_id] = _seen(
                 report, rules.weights, is_draining=peer.registration.is_draining
             )
-        self._view = ClusterView(
+        return ClusterView(
             epoch=0,
             taken_at_s=now_s,
             draw_seed=self._draws.getrandbits(32),
@@ -135,7 +143,6 @@ class Leaderless:
             bundles={},
             constraints=self._constraints(),
         )
-        return self._view
 
 
 def _seen(report: BrokerReport, weights: UsageWeights, *, is_draining: bool) -> BrokerView:

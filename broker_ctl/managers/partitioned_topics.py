@@ -87,12 +87,7 @@ class PartitionedTopics:
         """Stop following."""
         await self.cache.close()
 
-    async def partitions_of(
-        self,
-        topic: Topic,
-        *,
-        may_create: bool,  # noqa: ARG002  # the broker process decides, when the topic is opened
-    ) -> int:
+    async def partitions_of(self, topic: Topic) -> int:
         """Partitions of a topic; 0 where it is not partitioned, or not known at all.
 
         Raises:

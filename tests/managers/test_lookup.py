@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -249,6 +250,20 @@ async def test_a_burst_without_a_leader_is_spread() -> None:
         chosen = [await leaderless.place(bundle) for bundle in built.bundles * 3]
         counts = {broker.broker_id: chosen.count(broker.broker_id) for broker in built.brokers}
         assert sum(counts.values()) == len(chosen)
+        assert max(counts.values()) - min(counts.values()) <= 1
+
+
+@in_virtual_time
+async def test_those_who_ask_at_once_without_a_leader_share_the_reports() -> None:
+    async with cluster(3) as built, doors(built) as (one, *_):
+        for broker in built.brokers:
+            await _report(broker, 100.0)
+        before = one.broker.steering.passed
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(one.lookup._leaderless.place(b)) for b in built.bundles * 3]
+        # There and back, once for each broker at the most.
+        assert one.broker.steering.passed - before <= 2 * len(built.brokers)
+        counts = Counter(task.result() for task in asked)
         assert max(counts.values()) - min(counts.values()) <= 1
 
 

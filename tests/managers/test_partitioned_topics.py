@@ -64,7 +64,7 @@ class Side:
         await self.configuration.close()
 
     async def partitions(self, topic: Topic = TOPIC) -> int:
-        return await self.topics.partitions_of(topic, may_create=True)
+        return await self.topics.partitions_of(topic)
 
     async def json_at(self, path: str = PATH) -> Any:
         node = await self.configuration.get(path)
@@ -124,8 +124,7 @@ async def test_who_wrote_sees_it_at_once() -> None:
 @in_virtual_time
 async def test_a_topic_that_nobody_created_has_none_and_is_not_made() -> None:
     async with two_brokers() as (one, _):
-        for may_create in (True, False):
-            assert await one.topics.partitions_of(TOPIC, may_create=may_create) == 0
+        assert await one.topics.partitions_of(TOPIC) == 0
         assert await one.topics.metadata(TOPIC) == {"partitions": 0, "deleted": False}
         assert await one.json_at() is None
         partition = Topic("persistent", NAMESPACE, "x-partition-0")
@@ -195,7 +194,7 @@ async def test_a_topic_has_at_least_one_partition_and_an_end_of_them() -> None:
                 with pytest.raises(InvalidPolicy, match=f"1 to {most}"):
                     await topics.update(TOPIC, partitions)
             await topics.update(TOPIC, most)
-            assert await topics.partitions_of(TOPIC, may_create=False) == most
+            assert await topics.partitions_of(TOPIC) == most
             await topics.delete(TOPIC)
 
 

@@ -89,8 +89,8 @@ class Lookups:
         return replies.located(asked.request_id, how, there, is_authoritative=is_authoritative)
 
     async def _count(self, asked: Any) -> bytes:
-        may_create: bool = asked.metadata_auto_creation_enabled
-        count = await self._parts.partitions_of(_topic_in(asked), may_create=may_create)
+        # Whether it may be created is not asked: the broker process decides, when it is opened.
+        count = await self._parts.partitions_of(_topic_in(asked))
         return replies.partitions(asked.request_id, count)
 
     def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:

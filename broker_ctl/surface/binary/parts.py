@@ -1,9 +1,8 @@
 """What the binary server is built from, and its bounds."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from ssl import SSLContext
-from typing import Protocol
 
 from broker_ctl.core.broker import LookupUrls
 from broker_ctl.core.names import Topic
@@ -11,14 +10,6 @@ from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.surface.bounds import Bound
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import Lookup
-
-
-class PartitionsOf(Protocol):
-    """How many partitions a topic has; see `managers.partitioned_topics`."""
-
-    async def __call__(self, topic: Topic, *, may_create: bool) -> int:
-        """0: it is not partitioned."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +20,13 @@ class BinaryParts:
         bound: the lookups in progress, shared with those over HTTP.
         lookup_urls_of: where the daemon of a broker, by its id, answers binary lookups; None: it
             does not, or nobody knows yet.
+        partitions_of: how many a topic has; 0: it is not partitioned.
     """
 
     lookup: Lookup
     bound: Bound
     lookup_urls_of: Callable[[str], LookupUrls | None]
-    partitions_of: PartitionsOf
+    partitions_of: Callable[[Topic], Awaitable[int]]
     instruments: BinaryInstruments
 
 

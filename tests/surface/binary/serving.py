@@ -36,11 +36,11 @@ class Partitions:
     """Partitioned topics, and what was asked of them."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    asked: list[tuple[str, bool]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     refuse: Exception | None = None
 
-    async def of(self, topic: Topic, *, may_create: bool) -> int:
-        self.asked.append((str(topic), may_create))
+    async def of(self, topic: Topic) -> int:
+        self.asked.append(str(topic))
         if self.refuse is not None:
             raise self.refuse
         return self.counts.get(str(topic), 0)

@@ -164,7 +164,7 @@ async def test_a_short_name_is_in_the_default_namespace(
     client: BinaryClient, served: Served
 ) -> None:
     await client.count("x")
-    assert served.partitions.asked == [("persistent://public/default/x", True)]
+    assert served.partitions.asked == ["persistent://public/default/x"]
 
 
 async def test_partitions_are_counted(client: BinaryClient, served: Served) -> None:
@@ -174,7 +174,7 @@ async def test_partitions_are_counted(client: BinaryClient, served: Served) -> N
     plain = await client.count("persistent://t/ns/y", metadata_auto_creation_enabled=False)
     assert (plain.response, plain.partitions) == (MetadataType.SUCCESS, 0)
     assert plain.HasField("partitions")
-    assert served.partitions.asked == [(TOPIC, True), ("persistent://t/ns/y", False)]
+    assert served.partitions.asked == [TOPIC, "persistent://t/ns/y"]
 
 
 @pytest.mark.parametrize(
