@@ -1,6 +1,7 @@
 """Every metric of a broker-ctl process, declared once, and grouped by the floor that feeds it.
 
-Those of the load and of the leader stand in `balancing.py`.
+Those of the load and of the leader stand in `balancing.py`, those of the binary protocol in
+`binary.py`.
 
 Each has its exposed name, what it says, and its labels; names end in the unit. What is called
 ``pulsar_`` or ``caffeine_`` means what it means in Pulsar (reference: metadata-store 1.7,

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pulsar.asyncio
 import pytest
 
 from broker_ctl.cli.trial import SETTINGS
@@ -17,6 +18,7 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient, HttpReply
+from tests.support.binary_client import BinaryClient
 from tests.support.ensemble import SharedEnsemble
 from tests.support.issued import Issued, issue
 from tests.support.own_settings import OwnSettings
@@ -130,6 +132,39 @@ async def test_both_ports_answer_and_a_redirect_keeps_the_scheme(
         with pytest.raises(HttpError, match="certificate"):
             await stranger.request("GET", tls_urls[0] + path_of(0))
         await assert_the_command_line_reaches(tls_urls, files)
+
+
+async def test_binary_lookups_over_tls_name_the_broker_s_tls_address(
+    zookeeper: SharedEnsemble, chroot: str, tmp_path: Path, files: Issued
+) -> None:
+    store = {"metadataStoreUrl": f"zk:{zookeeper.connect_string}{chroot}"}
+    with ExitStack() as held:
+        port, theirs = (port_of(held.enter_context(reserve_port())) for _ in range(2))
+        own = {"lookupServicePortTls": str(port), "brokerServicePortTls": str(theirs)}
+        settings = SETTINGS | SETTLED | store | files.served
+        async with (
+            OwnSettings(tmp_path / "c", settings, [own]) as daemons,
+            trusting(files) as http,
+        ):
+            url = daemons.all[0].url
+            await eventually(partial(is_ready, http, url), what=url)
+            await make_namespace(http, url)
+            topic = str(Topic("persistent", NAMESPACE, "t-0"))
+            tls = client_context(PemFile("ca", files.authority), None)
+            async with BinaryClient.connected(port, tls) as client:
+
+                async def found() -> str:
+                    return str((await client.find(topic)).brokerServiceUrlTls)
+
+                there = await eventually(found, what="an owner")
+            assert there == f"pulsar+ssl://127.0.0.1:{theirs}"
+            stock = pulsar.asyncio.Client(
+                f"pulsar+ssl://127.0.0.1:{port}", tls_trust_certs_file_path=str(files.authority)
+            )
+            try:
+                assert await stock.get_topic_partitions(topic) == [topic]
+            finally:
+                await stock.close()
 
 
 async def assert_the_command_line_reaches(urls: list[str], files: Issued) -> None:

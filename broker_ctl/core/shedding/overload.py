@@ -21,10 +21,11 @@ class OverloadShedder(Memoryless):
     def shed(
         self,
         view: ClusterView,
-        memory: NoMemory,  # noqa: ARG002  # nothing is kept
+        memory: NoMemory,
         rules: SheddingRules,
     ) -> Steps[tuple[Decision, ...]]:
         """Unload what is above the limit, hottest broker first."""
+        del memory
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
             return (*skipped, too_few(view, len(brokers)))

@@ -34,17 +34,19 @@ class NoMemory:
 class Memoryless:
     """The half of a strategy that has nothing to remember."""
 
-    def recall(self, row: Mapping[str, Any] | None) -> NoMemory:  # noqa: ARG002  # nothing is kept
+    def recall(self, row: Mapping[str, Any] | None) -> NoMemory:
         """An empty one."""
+        del row
         return NoMemory()
 
     def observe(
         self,
         memory: NoMemory,
-        view: ClusterView,  # noqa: ARG002  # nothing is kept
-        rules: SheddingRules,  # noqa: ARG002  # nothing is kept
+        view: ClusterView,
+        rules: SheddingRules,
     ) -> Steps[NoMemory]:
         """Nothing is learnt."""
+        del view, rules
         yield
         return memory
 

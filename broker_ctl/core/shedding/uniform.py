@@ -66,10 +66,11 @@ class UniformLoadShedder(Memoryless):
     def shed(
         self,
         view: ClusterView,
-        memory: NoMemory,  # noqa: ARG002  # nothing is kept
+        memory: NoMemory,
         rules: SheddingRules,
     ) -> Steps[tuple[Decision, ...]]:
         """Unload a part of the difference from the one broker that has most."""
+        del memory
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
             return (*skipped, too_few(view, len(brokers)))

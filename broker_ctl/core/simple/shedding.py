@@ -6,15 +6,13 @@ Pulsar gives up the first bundle or none; here one that may not go at all (pinne
 grace period) is passed over, or it would keep its broker overloaded for half an hour.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from broker_ctl.core.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.load import BundleStats, SystemUsage
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.participants import participants, too_few
-from broker_ctl.core.shedding.policy import NoMemory
+from broker_ctl.core.shedding.policy import Memoryless, NoMemory
 from broker_ctl.core.shedding.selection import standing_obstacle
 from broker_ctl.core.simple.rules import SimpleRules
 from broker_ctl.core.steps import Steps
@@ -22,21 +20,10 @@ from broker_ctl.core.view import BrokerView, BundleView, ClusterView
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleShedder:
+class SimpleShedder(Memoryless):
     """The shedding of Pulsar's SimpleLoadManagerImpl."""
 
     rules: SimpleRules = field(default_factory=SimpleRules)
-
-    def recall(self, row: Mapping[str, Any] | None) -> NoMemory:
-        """It has none."""
-        del row
-        return NoMemory()
-
-    def observe(self, memory: NoMemory, view: ClusterView, rules: SheddingRules) -> Steps[NoMemory]:
-        """Nothing to learn."""
-        del view, rules
-        yield
-        return memory
 
     def shed(
         self, view: ClusterView, memory: NoMemory, rules: SheddingRules
