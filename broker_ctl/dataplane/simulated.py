@@ -3,29 +3,21 @@
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import BundleStats, ResourceUsage, SystemUsage
+from broker_ctl.core.load import BundleStats, SystemUsage
 from broker_ctl.core.names import Topic
 from broker_ctl.dataplane.act_log import Act, ActLog
 from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.bundle_table import BundleTable
 from broker_ctl.dataplane.interface import Unloaded
 from broker_ctl.errors import DataPlaneRefused
+from broker_ctl.simulation.capacity import Capacity
 from broker_ctl.simulation.workload import Workload
 from broker_ctl.tasks import TaskScope
 
 _NS_PER_S = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What a simulated broker can take: messages and bytes a second, in and out together."""
-
-    msg_rate: float = 50_000.0
-    bytes_s: float = 50_000_000.0
 
 
 class SimulatedDataPlane:
@@ -178,18 +170,9 @@ class SimulatedDataPlane:
         return {entry.bundle: self._workload.stats(entry.bundle, t_s) for entry in self._table}
 
     async def usage(self) -> SystemUsage:
-        """Cpu as the larger share of the two capacities; a network link of the same size."""
+        """By what is served, see `Capacity.usage_by`."""
         total = sum((await self.statistics()).values(), BundleStats())
-        share = max(
-            total.msg_rate / self._capacity.msg_rate,
-            total.throughput / self._capacity.bytes_s,
-        )
-        link_kbit_s = self._capacity.bytes_s * 8 / 1000
-        return SystemUsage(
-            cpu=ResourceUsage(min(share, 1.0) * 100, 100.0),
-            bandwidth_in=ResourceUsage(total.msg_throughput_in * 8 / 1000, link_kbit_s),
-            bandwidth_out=ResourceUsage(total.msg_throughput_out * 8 / 1000, link_kbit_s),
-        )
+        return self._capacity.usage_by(total)
 
     async def _tick_for_ever(self) -> None:
         while True:

@@ -11,8 +11,9 @@ from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.dataplane.act_log import MemoryActLog
 from broker_ctl.dataplane.interface import DataPlane, Unloaded
-from broker_ctl.dataplane.simulated import Capacity, SimulatedDataPlane
+from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
+from broker_ctl.simulation.capacity import Capacity
 from broker_ctl.simulation.workload import Workload
 from broker_ctl.tasks import TaskScope
 from tests.support.manual_clock import ManualClock
