@@ -8,7 +8,7 @@ from aiohttp import web
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.errors import NoLeader
 from broker_ctl.ports import Cluster
-from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.answers import Answer, Refusal
 
 
 def redirect(
@@ -41,7 +41,7 @@ def redirect(
     location = url.rstrip("/") + request.rel_url.raw_path
     if query:
         location += f"?{'&'.join(query)}"
-    return web.Response(status=307, headers={"Location": location})
+    return Answer(status=307, headers={"Location": location})
 
 
 def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> web.Response:
