@@ -9,13 +9,12 @@ from collections.abc import Collection, Mapping
 
 from broker_ctl.coordination.turns import in_turns
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Action, Reason, Split, Unload
+from broker_ctl.core.deciding import planned_in_steps
+from broker_ctl.core.decisions import Action, Split
+from broker_ctl.core.splitting.new_parts import to_spread
 from broker_ctl.leader.leading import Leading
-from broker_ctl.leader.planning import planned_in_steps
 from broker_ctl.ports import Outcome, Reply
 from broker_ctl.store import paths
-
-_WHY = "a split has just made it"
 
 
 def parts_of(done: Mapping[Action, Reply]) -> list[Bundle]:
@@ -42,13 +41,8 @@ async def spread_parts(leading: Leading, parts: Collection[Bundle], draw_seed: i
     for namespace in sorted({part.namespace for part in parts}):
         await leading.parts.store.sync(paths.local_policies(namespace))
     view = await leading.survey.take(draw_seed)
-    seen = (view.bundles.get(part) for part in sorted(parts))
-    proposals = [
-        Unload(one.bundle, one.owner, Reason.NEW_PART, _WHY)
-        for one in seen
-        if one is not None and one.owner is not None
-    ]
-    plan = await in_turns(planned_in_steps(view, proposals, leading.parts.rules()))
+    steps = planned_in_steps(view, to_spread(view, parts), leading.parts.rules())
+    plan = await in_turns(steps)
     for skip in plan.skipped:
         leading.outcomes.record(skip, Outcome("skipped"))
     await leading.executor.perform(plan.decisions)

@@ -1,22 +1,16 @@
 """What steers the leader, as one value."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from broker_ctl.core.deciding import DecidingRules
 from broker_ctl.core.load import UsageWeights
-from broker_ctl.core.placement.policy import PlacementPolicy
-from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
-from broker_ctl.core.shedding.policy import SheddingPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderRules:
+class LeaderRules(DecidingRules):
     """Policies with their rules, and how the leader goes about its work.
 
     Attributes:
-        shedding: None: nothing is shed (loadBalancerSheddingEnabled).
-        splitting: None: nothing is split (loadBalancerAutoBundleSplitEnabled).
-        merging: None: nothing is merged (loadBalancerAutoBundleMergeEnabled).
         shedding_interval_s: from the end of one cycle to the start of the next
             (loadBalancerSheddingIntervalMinutes).
         splitting_interval_s: of splits and of merges (loadBalancerSplitIntervalMinutes).
@@ -37,13 +31,6 @@ class LeaderRules:
         forget_s: averages of a bundle that nobody owns or reports are kept for so long.
     """
 
-    placement: PlacementPolicy
-    shedding: SheddingPolicy[Any] | None = None
-    splitting: SplitRules | None = None
-    merging: MergeRules | None = None
-    shedding_rules: SheddingRules = field(default_factory=SheddingRules)
-    placement_rules: PlacementRules = field(default_factory=PlacementRules)
-    budgets: Budgets = field(default_factory=Budgets)
     weights: UsageWeights = field(default_factory=UsageWeights)
     average_sample_s: float = 0.0
     shedding_interval_s: float = 60.0
@@ -57,8 +44,3 @@ class LeaderRules:
     unload_s: float = 60.0
     load_s: float = 30.0
     forget_s: float = 15 * 60.0
-
-    @property
-    def is_reshaping(self) -> bool:
-        """Whether rings are changed at all."""
-        return self.splitting is not None or self.merging is not None

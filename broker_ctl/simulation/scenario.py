@@ -1,12 +1,13 @@
 """A scenario: bundles with their traffic minute by minute, brokers, and what befalls them.
 
 Reference: balancing-and-operations C.5, D.3. A plain value; named ones come from
-`simulation.scenarios`, recorded ones from `simulation.trace_files`.
+`simulation.scenarios`, recorded ones from `simulation.traced`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,13 @@ class TopicShares:
 
     positions: tuple[int, ...]
     shares: tuple[float, ...]
+
+    @classmethod
+    def even(cls, bundle: Bundle, topics: int) -> Self:
+        """So many topics at equal distances, with equal shares."""
+        low, width = bundle.range.low, bundle.range.high - bundle.range.low
+        places = (low + width * (2 * index + 1) // (2 * topics) for index in range(topics))
+        return cls(tuple(places), (1 / topics,) * topics)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

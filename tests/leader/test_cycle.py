@@ -120,15 +120,15 @@ async def test_shedding_remembers_from_cycle_to_cycle_until_the_policy_changes(
     cluster: LeaderCluster, leading: Leading, cycle: Cycle
 ) -> None:
     await cycle.once(cluster.rules, is_split_due=False)
-    remembered = cycle._memory
-    assert set(remembered.history) == {A, B, C}
+    remembered = cycle.usage_averages
+    assert set(remembered) == {A, B, C}
     await cycle.once(cluster.rules, is_split_due=False)
-    assert cycle._memory.history[A] != pytest.approx(remembered.history[A], abs=1e-12)
+    assert cycle.usage_averages[A] != pytest.approx(remembered[A], abs=1e-12)
     await cycle.once(replace(cluster.rules, shedding=ThresholdShedder()), is_split_due=False)
     view = leading.survey.latest
     assert view is not None
     # A new policy knows no past.
-    assert cycle._memory.history == pytest.approx(
+    assert cycle.usage_averages == pytest.approx(
         {broker_id: broker.expected.usage_ratio for broker_id, broker in view.brokers.items()}
     )
 

@@ -1,0 +1,11 @@
+"""How large a scenario may be: it is held in memory as a whole."""
+
+from typing import Final
+
+MOST_MINUTES: Final = 14 * 24 * 60
+# Minutes times bundles. Four arrays of so many rates are a quarter of a gigabyte.
+MOST_CELLS: Final = 16_000_000
+MOST_BUNDLES: Final = 200_000
+MOST_TOPICS: Final = 1_000_000
+MOST_BROKERS: Final = 10_000
+MOST_EVENTS: Final = 100_000

@@ -1,0 +1,29 @@
+"""What all scenarios say of their brokers: names, how full they are, who begins with what."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+# Of a mean broker over the whole scenario.
+MEAN_USAGE: Final = 0.55
+
+
+def broker_ids(count: int) -> tuple[str, ...]:
+    """``broker-1`` and so on."""
+    return tuple(f"broker-{number + 1}" for number in range(count))
+
+
+def drawn_owners(
+    draw: np.random.Generator, broker_ids: Sequence[str], odds: Sequence[float], bundles: int
+) -> tuple[str, ...]:
+    """An owner for each bundle.
+
+    Args:
+        draw: which.
+        broker_ids: who may be one.
+        odds: of each broker in relation to each other; those with none get nothing.
+        bundles: how many.
+    """
+    chances = np.array(odds) / sum(odds)
+    return tuple(broker_ids[number] for number in draw.choice(len(odds), bundles, p=chances))

@@ -1,0 +1,1 @@
+"""The named scenarios; `catalogue` has them by name."""

@@ -1,0 +1,78 @@
+"""How long the planner takes from a random placement to an even one, and where it ends.
+
+Loads are log-normal with sigma 1.2 (reference: balancing-and-operations D.3), the same for each
+resource of a bundle, so that the bound is what no placement can beat. The planner goes in slices:
+the longest of them is what the daemon's event loop would wait.
+"""
+
+import time
+from typing import Any, Final
+
+import numpy as np
+
+from broker_ctl.core.balance.bound import imbalance_bound
+from broker_ctl.core.balance.planner import Relief, load_of, moved, relieve
+from broker_ctl.core.balance.problem import Problem, Standing
+from broker_ctl.core.balance.rules import Band
+from broker_ctl.core.steps import finished
+
+_SIZES: Final = ((10_000, 100), (100_000, 1_000), (1_000_000, 1_000))
+_SIGMA: Final = 1.2
+_MEAN_USAGE: Final = 0.55
+_RESOURCES: Final = 3
+_RUNS: Final = 3
+_BAND: Final = Band(high=1.045, low=1.03, least=0.0)
+
+
+def planning() -> dict[str, Any]:
+    """Medians of three runs each, on the same problems every time."""
+    seconds: dict[str, float] = {}
+    over_bound: dict[str, float] = {}
+    moves: dict[str, int] = {}
+    slices: dict[str, float] = {}
+    for bundles, brokers in _SIZES:
+        name = f"{bundles}x{brokers}"
+        runs = [_run(_problem(bundles, brokers, seed)) for seed in range(_RUNS)]
+        seconds[name] = sorted(run[0] for run in runs)[_RUNS // 2]
+        slices[name] = sorted(run[1] for run in runs)[_RUNS // 2] * 1000
+        over_bound[name] = max(run[2] for run in runs)
+        moves[name] = runs[0][3]
+    return {
+        "planning_s": seconds,
+        "planning_result_over_bound": over_bound,
+        "planning_moves": moves,
+        "planning_slice_p99_ms": slices,
+    }
+
+
+def _problem(bundles: int, brokers: int, seed: int) -> Problem:
+    draw = np.random.Generator(np.random.PCG64(seed))
+    load = draw.lognormal(0.0, _SIGMA, bundles)
+    demand = np.repeat(load[:, np.newaxis], _RESOURCES, axis=1)
+    capacity = np.full((brokers, _RESOURCES), load.sum() / brokers / _MEAN_USAGE)
+    owner = draw.integers(0, brokers, bundles).astype(np.int32)
+    return Problem.plain(demand, capacity, owner)
+
+
+def _run(problem: Problem) -> tuple[float, float, float, int]:
+    """Seconds, the 99th percentile of slices in seconds, result over bound, moves."""
+    slices: list[float] = []
+    steps = relieve(problem, _BAND)
+    while True:
+        began_s = time.perf_counter()
+        try:
+            next(steps)
+        except StopIteration as stop:
+            slices.append(time.perf_counter() - began_s)
+            relief: Relief = stop.value
+            break
+        slices.append(time.perf_counter() - began_s)
+    result = _max_over_mean(moved(problem, relief.moves))
+    worst_s = float(np.percentile(slices, 99))
+    return sum(slices), worst_s, result / imbalance_bound(problem), len(relief.moves)
+
+
+def _max_over_mean(problem: Problem) -> float:
+    """Recomputed from nothing: not what the planner says of itself."""
+    usage = Standing(problem, finished(load_of(problem))).usage
+    return float(usage.max() / usage.mean())

@@ -1,0 +1,199 @@
+"""The named scenarios as a whole."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from broker_ctl.errors import SettingsError
+from broker_ctl.simulation.scenario import EventKind, Scenario
+from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily, scenario
+
+TRAFFIC = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")
+# In these, half of the brokers carry everything at one time.
+HALVED = ("scale-out", "scale-in")
+
+
+@cache
+def usual(name: str) -> Scenario:
+    """A scenario of which nothing is asked but its name."""
+    return scenario(name)
+
+
+def loads(told: Scenario) -> NDArray[np.float64]:
+    """Bytes a second, in and out; (minutes, bundles)."""
+    return told.traffic.bytes_in.astype(np.float64) + told.traffic.bytes_out
+
+
+def capacity(told: Scenario) -> float:
+    """Bytes a second of those that are meant to carry the traffic."""
+    total = sum(each.bytes_s for each in told.brokers.values())
+    return total / 2 if told.name in HALVED else total
+
+
+def test_there_are_twelve() -> None:
+    assert NAMES == (
+        "steady-skew",
+        "diurnal",
+        "flash-crowd",
+        "giant-bundle",
+        "giant-topic",
+        "broker-death",
+        "rolling-restart",
+        "scale-out",
+        "scale-in",
+        "mixed-hardware",
+        "tenant-onboarding",
+        "flapping-consumers",
+    )
+
+
+def test_a_day_says_something_of_the_next_where_nothing_happens_once_only() -> None:
+    assert {name for name in NAMES if not is_daily(name)} == {
+        "broker-death",
+        "rolling-restart",
+        "scale-out",
+        "scale-in",
+        "tenant-onboarding",
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_arguments_give_equal_scenarios_to_the_bit(name: str) -> None:
+    one, other = usual(name), scenario(name)
+    assert (one.name, one.brokers, one.owners) == (name, other.brokers, other.owners)
+    assert (one.absent, one.events) == (other.absent, other.events)
+    assert one.traffic.bundles == other.traffic.bundles
+    assert one.traffic.topics == other.traffic.topics
+    for column in TRAFFIC:
+        values = getattr(one.traffic, column)
+        assert values.dtype == np.float32
+        assert values.tobytes() == getattr(other.traffic, column).tobytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_seed_gives_another_scenario(name: str) -> None:
+    one, other = scenario(name, hours=1, seed=70), scenario(name, hours=1, seed=71)
+    assert one.owners != other.owners
+    assert not np.array_equal(one.traffic.bytes_in, other.traffic.bytes_in)
+
+
+def test_no_two_scenarios_are_drawn_from_one_seed() -> None:
+    assert len({scenario(name, hours=1).owners for name in NAMES}) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_brokers_with_fifty_bundles_each_for_a_day_of_minutes(name: str) -> None:
+    told = usual(name)
+    assert list(told.brokers) == [f"broker-{number}" for number in range(1, 11)]
+    assert len(told.owners) == len(told.traffic.bundles) == len(told.traffic.topics) == 500
+    for column in TRAFFIC:
+        values = getattr(told.traffic, column)
+        assert values.shape == (1440, 500)
+        assert np.isfinite(values).all()
+        assert values.min() >= 0
+
+
+@pytest.mark.parametrize("hours", [24, 48])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mean_broker_carries_300_megabytes_at_55_percent(name: str, hours: int) -> None:
+    told = scenario(name, hours=hours)
+    total = loads(told).sum(axis=1)
+    assert told.traffic.minutes == hours * 60
+    assert total.mean() / capacity(told) == pytest.approx(0.55, rel=1e-4)
+    brokers = 5 if name in HALVED else 10
+    assert total.mean() / brokers == pytest.approx(300e6, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_those_who_are_there_could_always_carry_it(name: str) -> None:
+    told = usual(name)
+    here = {broker_id for broker_id in told.brokers if broker_id not in told.absent}
+    factors = dict.fromkeys(told.brokers, 1.0)
+    total = loads(told).sum(axis=1)
+    events = list(told.events)
+    for minute in range(told.traffic.minutes):
+        while events and events[0].minute == minute:
+            event = events.pop(0)
+            if event.kind is EventKind.CAPACITY:
+                factors[event.broker_id] = event.factor
+            elif event.kind is EventKind.UP:
+                here.add(event.broker_id)
+            else:
+                here.discard(event.broker_id)
+        room = sum(told.brokers[each].bytes_s * factors[each] for each in here)
+        assert total[minute] / room < 0.85
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nearly_all_bundles_fill_a_broker_with_bytes_before_messages(name: str) -> None:
+    told = usual(name)
+    room = told.brokers["broker-1"]
+    messages = told.traffic.msg_rate_in.mean(axis=0) + told.traffic.msg_rate_out.mean(axis=0)
+    has_small = messages / room.msg_rate > loads(told).mean(axis=0) / room.bytes_s
+    assert has_small.mean() < 0.02
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_owners_are_brokers_that_are_there(name: str) -> None:
+    told = usual(name)
+    assert set(told.owners) == set(told.brokers) - told.absent
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_befalls_a_broker_that_it_cannot(name: str) -> None:
+    told = scenario(name, hours=48)
+    last = dict.fromkeys(told.brokers, EventKind.UP)
+    last.update(dict.fromkeys(told.absent, EventKind.DOWN))
+    before = {
+        EventKind.UP: {EventKind.DOWN},
+        EventKind.DRAIN: {EventKind.UP},
+        EventKind.DOWN: {EventKind.UP, EventKind.DRAIN},
+    }
+    assert [event.minute for event in told.events] == sorted(e.minute for e in told.events)
+    for event in told.events:
+        assert 0 < event.minute < told.traffic.minutes
+        if event.kind is not EventKind.CAPACITY:
+            assert last[event.broker_id] in before[event.kind]
+            last[event.broker_id] = event.kind
+
+
+def test_what_would_happen_after_the_end_does_not() -> None:
+    assert scenario("broker-death", hours=5).events == ()
+    assert len(scenario("broker-death", hours=6).events) == 1
+
+
+@pytest.mark.parametrize("brokers", [2, 3, 25])
+@pytest.mark.parametrize("name", NAMES)
+def test_there_are_as_many_brokers_as_asked(name: str, brokers: int) -> None:
+    told = scenario(name, brokers=brokers, hours=2)
+    assert len(told.brokers) == brokers
+    assert len(told.traffic.bundles) == 50 * brokers
+
+
+def test_a_second_day_has_the_same_people_in_it() -> None:
+    one, two = usual("diurnal"), scenario("diurnal", hours=48)
+    assert one.traffic.bundles == two.traffic.bundles
+    assert one.traffic.topics == two.traffic.topics
+    assert one.owners == two.owners
+    days = loads(two)[:1440].mean(axis=0), loads(two)[1440:].mean(axis=0)
+    assert np.corrcoef(*days)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("ask", "complaint"),
+    [
+        (lambda: scenario("steady"), r"scenario 'steady': one of steady-skew, diurnal, "),
+        (lambda: is_daily(""), r"scenario '': one of steady-skew"),
+        (lambda: scenario("diurnal", hours=0), r"scenario diurnal: 0 hours; 1 to 336"),
+        (lambda: scenario("diurnal", hours=337), r"337 hours; 1 to 336"),
+        (lambda: scenario("diurnal", brokers=1), r"1 brokers; 2 to 222 for 24 hours"),
+        (lambda: scenario("diurnal", brokers=223), r"223 brokers; 2 to 222 for 24 hours"),
+        (lambda: scenario("diurnal", seed=-1), r"scenario diurnal: seed -1; 0 or more"),
+    ],
+)
+def test_what_is_not_built_is_refused(ask: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        ask()
