@@ -70,14 +70,21 @@ class Ledger:
         """Whether the broker may take part in one more move."""
         return self.per_broker[broker_id] < self.budgets.max_moves_per_broker
 
-    def refusal(self, view: ClusterView, bundle: Bundle, source: str) -> tuple[Reason, str] | None:
-        """Why the bundle may not leave its broker, wherever it would go."""
+    def refusal(
+        self, view: ClusterView, bundle: Bundle, source: str, why: Reason
+    ) -> tuple[Reason, str] | None:
+        """Why the bundle may not leave its broker, wherever it would go.
+
+        A drain must come to an end: it is bound by the moves in flight alone.
+        """
         budgets, namespace = self.budgets, bundle.namespace
         if self.moves >= budgets.max_moves:
             return Reason.BUDGET_CLUSTER, f"{self.moves} of {budgets.max_moves} moves are in flight"
         if not self.has_room(source):
             limit = budgets.max_moves_per_broker
             return Reason.BUDGET_BROKER, f"{source} takes part in {limit} moves, the most allowed"
+        if why.is_drain:
+            return None
         size = len(view.rings[namespace].bundles)
         limit = max(1, int(size * budgets.namespace_ratio))
         if self.per_namespace[namespace] >= limit:

@@ -17,6 +17,7 @@ class Reason(StrEnum):
 
     # why a bundle moves
     OVERLOADED = "overloaded"
+    IMBALANCE = "imbalance"
     UNDERLOADED_RECEIVER = "underloaded_receiver"
     UNOWNED = "unowned"
     DRAIN = "drain"
@@ -39,6 +40,7 @@ class Reason(StrEnum):
     SESSIONS = "sessions"
     MSG_RATE = "msg_rate"
     BANDWIDTH = "bandwidth"
+    BROKER_SHARE = "broker_share"
     COLD = "cold"
     NEW_PART = "new_part"
     # why a broker sheds nothing
@@ -50,6 +52,9 @@ class Reason(StrEnum):
     NO_LOAD_DATA = "no_load_data"
     STALE_REPORT = "stale_report"
     DRAINING = "draining"
+    # why a broker is not trusted, or nobody is acted on though several are slow
+    SLOW_BROKER = "slow_broker"
+    TOO_MANY_SLOW = "too_many_slow"
     # why a bundle stays where and as it is
     PINNED = "pinned"
     EXCLUDED = "excluded"
@@ -71,11 +76,18 @@ class Reason(StrEnum):
     HIT_COUNT = "hit_count"
     MIN_BUNDLES = "min_bundles"
     MERGED_TOO_LARGE = "merged_too_large"
+    QUIET_HOURS = "quiet_hours"
+    HEADROOM = "headroom"
     # which budget is spent
     BUDGET_BROKER = "budget_broker"
     BUDGET_CLUSTER = "budget_cluster"
     BUDGET_HOURLY_LOAD = "budget_hourly_load"
     BUDGET_NAMESPACE = "budget_namespace"
+
+    @property
+    def is_drain(self) -> bool:
+        """Whether a bundle moves because its broker is to be emptied."""
+        return self in {Reason.DRAIN, Reason.SLOW_BROKER}
 
     @property
     def words(self) -> str:

@@ -11,33 +11,41 @@ class Footprint:
     """Load of one bundle, or the sum over the bundles of a broker.
 
     Attributes:
-        usage_ratio: part of a broker's capacity, 1.0 is all of it. Brokers are taken for equals:
-            what leaves one arrives whole at the other.
+        usage_ratio: part of a broker's capacity, 1.0 is all of it.
         throughput_bytes: bytes/s in and out, short-term average.
         msg_rate: msg/s in and out, long-term average.
         topics: number of topics.
+        size_ratio: whose capacity: that of a broker so many times as large as the mean one. What a
+            bundle takes is told for a mean broker; a broker half as large is filled twice by it.
     """
 
     usage_ratio: float = 0.0
     throughput_bytes: float = 0.0
     msg_rate: float = 0.0
     topics: int = 0
+    size_ratio: float = 1.0
+
+    def usage_on(self, size_ratio: float) -> float:
+        """Part of the capacity of a broker of that size."""
+        return self.usage_ratio * self.size_ratio / size_ratio
 
     def __add__(self, other: "Footprint") -> "Footprint":
         return Footprint(
-            self.usage_ratio + other.usage_ratio,
+            self.usage_ratio + other.usage_on(self.size_ratio),
             self.throughput_bytes + other.throughput_bytes,
             self.msg_rate + other.msg_rate,
             self.topics + other.topics,
+            self.size_ratio,
         )
 
     def __sub__(self, other: "Footprint") -> "Footprint":
         # Rounding must not leave a broker with less than nothing.
         return Footprint(
-            max(0.0, self.usage_ratio - other.usage_ratio),
+            max(0.0, self.usage_ratio - other.usage_on(self.size_ratio)),
             max(0.0, self.throughput_bytes - other.throughput_bytes),
             max(0.0, self.msg_rate - other.msg_rate),
             max(0, self.topics - other.topics),
+            self.size_ratio,
         )
 
     def part(self, ratio: float) -> "Footprint":
@@ -47,6 +55,7 @@ class Footprint:
             self.throughput_bytes * ratio,
             self.msg_rate * ratio,
             round(self.topics * ratio),
+            self.size_ratio,
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum
 
+from broker_ctl.core.decisions import Reason
 from broker_ctl.core.footprint import Footprint
 from broker_ctl.core.view import ClusterView
 
@@ -36,6 +37,12 @@ def imbalance(view: ClusterView) -> Imbalance:
     )
 
 
+def mean_usage(view: ClusterView) -> float:
+    """Of the brokers that are there to carry some; 0 where there are none."""
+    used = [each.expected.usage_ratio for each in view.brokers.values() if not each.is_draining]
+    return fsum(used) / len(used) if used else 0.0
+
+
 def improves(source: Footprint, destination: Footprint, moved: Footprint) -> bool:
     """Whether the larger load of the pair shrinks when ``moved`` goes from source to destination.
 
@@ -57,9 +64,24 @@ def is_harmless(source: Footprint, destination: Footprint, moved: Footprint) -> 
     return destination_before + gone <= before
 
 
+def is_worth_it(
+    reason: Reason, source: Footprint, destination: Footprint, moved: Footprint
+) -> bool:
+    """Whether a move that is wanted for ``reason`` may be made.
+
+    Next to a cold neighbour a bundle is in place, with as little load as it may have. On a drained
+    broker it must not stay: anywhere else is better.
+    """
+    if reason.is_drain:
+        return True
+    judge = is_harmless if reason is Reason.COLD else improves
+    return judge(source, destination, moved)
+
+
 def _measure(
     source: Footprint, destination: Footprint, moved: Footprint
 ) -> tuple[float, float, float]:
     if source.usage_ratio > 0 or destination.usage_ratio > 0:
-        return source.usage_ratio, destination.usage_ratio, moved.usage_ratio
+        gone = moved.usage_on(destination.size_ratio)
+        return source.usage_ratio, destination.usage_ratio, gone
     return source.throughput_bytes, destination.throughput_bytes, moved.throughput_bytes

@@ -13,13 +13,12 @@ from broker_ctl.core.decisions import (
     Assign,
     Decision,
     Merge,
-    Reason,
     Skip,
     Split,
     Transfer,
     Unload,
 )
-from broker_ctl.core.imbalance import improves, is_harmless
+from broker_ctl.core.imbalance import is_worth_it
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.steps import Steps, batched, finished
 from broker_ctl.core.view import ClusterView
@@ -92,8 +91,7 @@ def _parties(before: ClusterView, decision: Decision) -> Iterator[str]:
             if source == destination:
                 yield f"{bundle} would move from {source} to itself"
             pair = decision.source_before, decision.destination_before
-            is_worth_it = is_harmless if decision.reason is Reason.COLD else improves
-            if not is_worth_it(*pair, decision.footprint):
+            if not is_worth_it(decision.reason, *pair, decision.footprint):
                 yield f"{bundle} would only carry the load from {source} to {destination}"
         case Split(bundle, owner):
             yield from _movable(before, bundle, owner)

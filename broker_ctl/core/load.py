@@ -69,6 +69,31 @@ def max_usage(usage: SystemUsage, weights: UsageWeights | None = None) -> float:
     )
 
 
+def size_ratios(
+    usages: Mapping[str, SystemUsage], weights: UsageWeights | None = None
+) -> Mapping[str, float]:
+    """Capacity of each broker over the mean, by its limit of what is scarcest in the cluster.
+
+    1.0 for all where somebody does not say what its limit is. Pulsar takes brokers for equals, and
+    fills a small one with what a large one gives up.
+    """
+    w = weights or UsageWeights()
+    factors = (w.cpu, w.memory, w.direct_memory, w.bandwidth_in, w.bandwidth_out)
+    columns = list(zip(*(usage.resources for usage in usages.values()), strict=True))
+    fill = [
+        sum(each.percent for each in column) * factor
+        for column, factor in zip(columns, factors, strict=False)
+    ]
+    if not any(fill):
+        return dict.fromkeys(usages, 1.0)
+    scarcest = columns[fill.index(max(fill))]
+    limits = {each.limit for each in scarcest}
+    if len(limits) == 1 or min(limits) <= 0:
+        return dict.fromkeys(usages, 1.0)
+    mean = sum(each.limit for each in scarcest) / len(scarcest)
+    return {broker_id: each.limit / mean for broker_id, each in zip(usages, scarcest, strict=True)}
+
+
 @dataclass(frozen=True, slots=True)
 class BundleStats:
     """Current traffic of one bundle on its owner (Pulsar's NamespaceBundleStats)."""

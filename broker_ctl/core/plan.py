@@ -25,11 +25,12 @@ from broker_ctl.core.decisions import (
     Transfer,
     Unload,
 )
-from broker_ctl.core.imbalance import Imbalance, imbalance, improves, is_harmless
+from broker_ctl.core.imbalance import Imbalance, imbalance, is_worth_it
 from broker_ctl.core.invariants import check_in_steps
 from broker_ctl.core.placement.elsewhere import elsewhere
 from broker_ctl.core.placement.pipeline import admitted, place
 from broker_ctl.core.placement.policy import PlacementPolicy
+from broker_ctl.core.placement.sifted import Sifted
 from broker_ctl.core.rules import Budgets, PlacementRules
 from broker_ctl.core.steps import Steps, finished
 from broker_ctl.core.view import ClusterView
@@ -192,6 +193,17 @@ def _received(now: ClusterView, assign: Assign, rules: PlacementRules) -> Assign
     return Skip(str(assign.bundle), allowed.reason, text)
 
 
+def _others(now: ClusterView, proposal: Unload | Transfer, rules: PlacementRules) -> Sifted:
+    """Those that may have it; a drained broker gives up also what would have stayed for its group.
+
+    Placement still prefers those that have nothing of the group.
+    """
+    bundle, source = proposal.bundle, proposal.source
+    if proposal.reason.is_drain:
+        return admitted(now, bundle, now.receivers(rules.report_ttl_s, source), rules)
+    return elsewhere(now, bundle, source, rules)
+
+
 def _routed(
     now: ClusterView,
     ledger: Ledger,
@@ -201,10 +213,10 @@ def _routed(
 ) -> Transfer | Skip:
     """The move with its receiver, or why there is none."""
     bundle, source = proposal.bundle, proposal.source
-    refusal = ledger.refusal(now, bundle, source)
+    refusal = ledger.refusal(now, bundle, source, proposal.reason)
     if refusal:
         return Skip(str(bundle), *refusal)
-    others = elsewhere(now, bundle, source, rules)
+    others = _others(now, proposal, rules)
     if isinstance(proposal, Transfer):
         others = others.only(proposal.destination)
     able = others.staying
@@ -217,12 +229,10 @@ def _routed(
         text = f"each of {len(able)} receivers takes part in {limit} moves, the most allowed"
         return Skip(str(bundle), Reason.BUDGET_BROKER, text)
     moved, giver = now.bundles[bundle].footprint, now.brokers[source].expected
-    # Next to a cold neighbour it is in place, with as little load as it may have.
-    is_worth_it = is_harmless if proposal.reason is Reason.COLD else improves
     better = [
         broker_id
         for broker_id in roomy
-        if is_worth_it(giver, now.brokers[broker_id].expected, moved)
+        if is_worth_it(proposal.reason, giver, now.brokers[broker_id].expected, moved)
     ]
     if not better:
         text = f"it would only carry the load of {source} elsewhere"

@@ -7,6 +7,7 @@ Defaults are Pulsar's where Pulsar has them (reference: pulsar-load-management 9
 from dataclasses import dataclass, field
 from typing import Final
 
+from broker_ctl.core.balance.rules import BalanceRules
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.shedding.rules import (
     AvgRules,
@@ -38,7 +39,7 @@ class SheddingRules:
             (loadBalancerSheddingGracePeriodMinutes).
         excluded_namespaces: never shed (loadBalancerSheddingExcludedNamespaces).
         report_ttl_s: an older report says nothing (loadBalancerBrokerLoadDataTTLInSeconds).
-        overload, difference, uniform, avg, transfer: what single strategies need besides.
+        overload, difference, uniform, avg, transfer, balance: what single strategies need besides.
     """
 
     threshold_points: float = 10.0
@@ -55,6 +56,7 @@ class SheddingRules:
     uniform: UniformRules = field(default_factory=UniformRules)
     avg: AvgRules = field(default_factory=AvgRules)
     transfer: TransferRules = field(default_factory=TransferRules)
+    balance: BalanceRules = field(default_factory=BalanceRules)
 
     @property
     def threshold_ratio(self) -> float:
@@ -86,6 +88,12 @@ class SplitRules:
             ``flow_or_qps_equally_divide`` to cut it (flowOrQpsDifferenceThresholdPercentage).
         is_unloading: what comes of a split may move to other brokers at once
             (loadBalancerAutoUnloadSplitBundlesEnabled).
+        max_share_ratio: usage of a bundle over that of a mean broker
+            (loadBalancerNamespaceBundleMaxBrokerPercentage, there in percent). The planner's own
+            limit: what is as large as a tenth of a broker fits nowhere (reference:
+            balancing-and-operations C.1, C.4).
+        least_usage_ratio: usage of a broker below which no share is too large: where there is
+            hardly any load nothing is gained.
     """
 
     algorithm: str = "range_equally_divide"
@@ -100,6 +108,8 @@ class SplitRules:
     hit_count: int = 0
     flow_difference_ratio: float = 0.1
     is_unloading: bool = True
+    max_share_ratio: float = 0.0
+    least_usage_ratio: float = 0.02
 
 
 @dataclass(frozen=True, slots=True)

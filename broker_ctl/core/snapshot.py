@@ -34,6 +34,7 @@ class _Facts(TypedDict, total=False):
     splitting: Iterable[Bundle]
     settled: Iterable[Settled]
     constraints: Constraints
+    taken_at_ms: int
 
 
 def snapshot(
@@ -104,6 +105,7 @@ def snapshot_steps(
         splitting=frozenset(facts.get("splitting", ())),
         settled=tuple(facts.get("settled", ())),
         constraints=facts.get("constraints", NO_CONSTRAINTS),
+        taken_at_ms=facts.get("taken_at_ms", 0),
     )
 
 
@@ -174,14 +176,15 @@ class _Gauge:
             )
             yield
         total = fsum(totals_bytes.values())
-        used = fsum(broker.usage_ratio for broker in brokers.values())
+        used = fsum(broker.usage_ratio * broker.size_ratio for broker in brokers.values())
         freshest = sorted(brokers.values(), key=lambda broker: (broker.age_s, broker.broker_id))
         return cls(brokers, freshest, totals_bytes, used / total if total > 0 else 0.0)
 
     def _share(self, broker: BrokerView, stats: BundleStats) -> float:
-        """The part of the broker's usage that a line of its report causes."""
+        """The part of the broker's usage that a line of its report causes, in mean brokers."""
         total = self.totals_bytes[broker.broker_id]
-        return broker.usage_ratio * (stats.throughput / total) if total > 0 else 0.0
+        used = broker.usage_ratio * broker.size_ratio
+        return used * (stats.throughput / total) if total > 0 else 0.0
 
     def measured(self, seen: BundleView, text: str) -> BundleView:
         """A bundle with its line in its owner's report, and with its footprint.
@@ -229,10 +232,11 @@ class _Gauge:
             broker,
             owned=frozenset(seen.bundle for seen in carried.bundles.values()),
             expected=Footprint(
-                max(0.0, broker.usage_ratio - left + came),
+                max(0.0, broker.usage_ratio + (came - left) / broker.size_ratio),
                 fsum(footprint.throughput_bytes for footprint in footprints),
                 fsum(footprint.msg_rate for footprint in footprints),
                 sum(footprint.topics for footprint in footprints),
+                broker.size_ratio,
             ),
             served=dict(carried.served),
         )

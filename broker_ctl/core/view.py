@@ -34,6 +34,7 @@ class BrokerView:
         served: how many of ``owned`` are of each namespace; filled and kept likewise.
         takes_persistent, takes_non_persistent: which kinds of topics it is there for.
         session_id: session of its registration; a broker of another session is another life.
+        size_ratio: its capacity over that of the mean broker (`core.load.size_ratios`).
     """
 
     broker_id: str
@@ -47,6 +48,7 @@ class BrokerView:
     takes_persistent: bool = True
     takes_non_persistent: bool = True
     session_id: int = 0
+    size_ratio: float = 1.0
 
     def holding(
         self, *, gone: Iterable[Bundle] = (), come: Iterable[Bundle] = (), expected: Footprint
@@ -117,6 +119,7 @@ class ClusterView:
     Attributes:
         epoch: lead epoch of the leader that took it.
         taken_at_s: when, on the clock of all other ``_s`` values in here.
+        taken_at_ms: when, in ms since 1970.
         draw_seed: breaks ties.
         brokers: live brokers by id.
         bundles: bundles with an owner, a move or a load.
@@ -137,6 +140,7 @@ class ClusterView:
     splitting: frozenset[Bundle] = frozenset()
     settled: tuple[Settled, ...] = ()
     constraints: Constraints = NO_CONSTRAINTS
+    taken_at_ms: int = 0
 
     def is_in_ring(self, bundle: Bundle) -> bool:
         """Whether the range still is a bundle of its namespace; reports may lag behind a split."""

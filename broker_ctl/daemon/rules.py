@@ -1,6 +1,8 @@
 """From settings to the values that policies take."""
 
+from broker_ctl.core.balance.rules import BalanceRules, Band, Smoothing
 from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
+from broker_ctl.core.shedding.catalog import BALANCE
 from broker_ctl.core.shedding.rules import (
     AvgRules,
     DifferenceRules,
@@ -41,6 +43,7 @@ def shedding_rules(settings: Settings) -> SheddingRules:
             high_hits=shedding.average_high_hit_count,
         ),
         transfer=_transfer_rules(settings),
+        balance=_balance_rules(settings),
     )
 
 
@@ -58,9 +61,23 @@ def _transfer_rules(settings: Settings) -> TransferRules:
     )
 
 
+def _balance_rules(settings: Settings) -> BalanceRules:
+    planner = settings.planner
+    return BalanceRules(
+        band=Band(planner.high_percent / 100, planner.low_percent / 100),
+        overloaded_ratio=settings.placement.overloaded_threshold_ratio,
+        churn_ratio=planner.churn_percent / 100,
+        severe_ratio=planner.severe_percent / 100,
+        smoothing=Smoothing(steady_s=planner.steady_s),
+        rest_s=settings.shedding.grace_period_s,
+        weights=settings.load_report.weights,
+    )
+
+
 def split_rules(settings: Settings) -> SplitRules:
     """When a bundle has too much to stay whole; it rests for one round of statistics after."""
     splitting = settings.splitting
+    is_balance = BALANCE in settings.shedding.strategies
     return SplitRules(
         algorithm=splitting.default_algorithm,
         max_topics=splitting.max_topics,
@@ -72,7 +89,9 @@ def split_rules(settings: Settings) -> SplitRules:
         cool_down_s=settings.load_report.stats_interval_s,
         hit_count=splitting.hit_count,
         flow_difference_ratio=splitting.flow_difference_percent / 100,
-        is_unloading=splitting.unload_enabled,
+        # Where new parts live best is what balance plans for anyway.
+        is_unloading=splitting.unload_enabled and not is_balance,
+        max_share_ratio=settings.planner.max_share_percent / 100 if is_balance else 0.0,
     )
 
 
@@ -97,7 +116,8 @@ def placement_rules(settings: Settings) -> PlacementRules:
         max_topics=placement.max_topics,
         report_ttl_s=settings.load_report.ttl_s,
         usage_difference_ratio=placement.usage_difference_ratio,
-        is_spread_evenly=placement.is_spread_evenly,
+        # Equal numbers of bundles are no objective of it: where they lead is not where load does.
+        is_spread_evenly=placement.is_spread_evenly and placement.strategy != BALANCE,
         has_failure_domains=placement.failure_domains_enabled,
         prefers_later_versions=placement.prefers_later_versions,
         excluded_namespaces=frozenset(settings.shedding.excluded_namespaces),

@@ -7,8 +7,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.hashing import ring_hash
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.rules import SplitRules
-from broker_ctl.core.splitting.catalog import SPLITTING
-from broker_ctl.core.splitting.flow_or_qps_equally_divide import flow_or_qps_equally_divide
+from broker_ctl.core.splitting.catalog import BY_TRAFFIC, SPLITTING
 from broker_ctl.core.splitting.request import SplitAlgorithm, SplitRequest, TopicRate
 from broker_ctl.core.splitting.specified_positions_divide import specified_positions_divide
 from broker_ctl.dataplane.interface import DataPlane
@@ -87,7 +86,7 @@ class Splitter:
         """
         if boundaries and cut is not specified_positions_divide:
             return boundaries
-        if cut is flow_or_qps_equally_divide:
+        if cut in BY_TRAFFIC:
             return cut(await self._traffic(bundle))
         hashes = tuple(map(ring_hash, await self._dataplane.topics(bundle)))
         return cut(SplitRequest(bundle.range, hashes, boundaries))

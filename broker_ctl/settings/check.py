@@ -203,6 +203,11 @@ def _bounds_are_in_order(settings: "Settings") -> Iterator[Contradiction]:
             ("dataPlaneRequestTimeoutMillis", "dataPlaneFailureTimeoutMillis"),
             "one slow request would count as a failure",
         )
+    if settings.planner.low_percent >= settings.planner.high_percent:
+        yield Contradiction(
+            ("loadBalancerBalanceLowPercentage", "loadBalancerBalanceHighPercentage"),
+            "a broker that was relieved would be too full again",
+        )
 
 
 _RULES: Final[tuple[Callable[["Settings"], Iterator[Contradiction]], ...]] = (

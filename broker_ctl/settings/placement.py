@@ -19,7 +19,7 @@ class PlacementSettings:
             catalog=PLACEMENT,
             is_dynamic=True,
         ),
-    ] = "LeastLongTermMessageRate"
+    ] = "balance"
     overloaded_threshold_percent: Annotated[
         int,
         Setting(
@@ -51,7 +51,8 @@ class PlacementSettings:
         bool,
         Setting(
             "loadBalancerDistributeBundlesEvenlyEnabled",
-            "Only brokers with the fewest bundles of the namespace receive, whatever their load.",
+            "Only brokers with the fewest bundles of the namespace receive, whatever their load; "
+            "balance has no use for it.",
             is_dynamic=True,
         ),
     ] = False

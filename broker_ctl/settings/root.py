@@ -16,6 +16,7 @@ from broker_ctl.settings.log import LogSettings
 from broker_ctl.settings.metadata import MetadataSettings
 from broker_ctl.settings.model import DEFAULT_ORIGIN, DYNAMIC_ORIGIN, Entry, Problem
 from broker_ctl.settings.placement import PlacementSettings
+from broker_ctl.settings.planner import PlannerSettings
 from broker_ctl.settings.security import SecuritySettings
 from broker_ctl.settings.session import SessionSettings
 from broker_ctl.settings.shedding import SheddingSettings
@@ -47,6 +48,7 @@ class Settings:
     balancing: BalancingSettings = field(default_factory=BalancingSettings)
     shedding: SheddingSettings = field(default_factory=SheddingSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)
+    planner: PlannerSettings = field(default_factory=PlannerSettings)
     splitting: SplittingSettings = field(default_factory=SplittingSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
     log: LogSettings = field(default_factory=LogSettings)

@@ -30,7 +30,7 @@ class SheddingSettings:
             catalog=SHEDDING_STRATEGIES,
             is_dynamic=True,
         ),
-    ] = ("ThresholdShedder",)
+    ] = ("balance",)
     interval_minutes: Annotated[
         float,
         Setting(

@@ -18,8 +18,10 @@ def seen(**facts: Unpack[Facts]) -> ClusterView:
     return cluster(reports, **facts)
 
 
-def refused(view: ClusterView, budgets: Budgets = BUDGETS) -> Reason | None:
-    refusal = Ledger.of(view, budgets).refusal(view, D, "b1")
+def refused(
+    view: ClusterView, budgets: Budgets = BUDGETS, why: Reason = Reason.OVERLOADED
+) -> Reason | None:
+    refusal = Ledger.of(view, budgets).refusal(view, D, "b1", why)
     return refusal[0] if refusal else None
 
 
@@ -83,3 +85,15 @@ def test_a_planned_move_counts_like_one_in_flight() -> None:
     assert planned.per_namespace == Ledger.of(flying, BUDGETS).per_namespace
     assert planned.moves == 1
     assert planned.moved_bytes == pytest.approx(100 * MIB)
+
+
+def test_a_drain_is_bound_by_the_moves_in_flight_alone() -> None:
+    budgets = replace(BUDGETS, namespace_ratio=1 / 16, hourly_load_ratio=0.0)
+    settled = [Settled(C, NOW_S - 10, 250 * MIB)]
+    moves = [InFlight(A, "b1", "b2")]
+    view = seen(moves=moves, settled=settled, unloaded_s={D: NOW_S - 1})
+    assert refused(view, budgets) is not None
+    assert refused(view, budgets, Reason.DRAIN) is None
+    assert refused(view, replace(budgets, max_moves=1), Reason.DRAIN) is Reason.BUDGET_CLUSTER
+    full = replace(budgets, max_moves_per_broker=1)
+    assert refused(view, full, Reason.DRAIN) is Reason.BUDGET_BROKER

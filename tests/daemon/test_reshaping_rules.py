@@ -7,17 +7,27 @@ from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.rules import merge_rules, split_rules
 from broker_ctl.settings.root import Settings
 
+_PULSARS: dict[str, object] = {"loadBalancerLoadSheddingStrategy": ("ThresholdShedder",)}
 
-def test_without_a_setting_the_rules_are_those_that_are_documented() -> None:
-    assert split_rules(Settings()) == SplitRules()
-    assert merge_rules(Settings()) == MergeRules()
-    rules = leader_rules(Settings())
+
+def test_with_a_strategy_of_pulsars_the_rules_are_those_that_are_documented() -> None:
+    settings = Settings().with_values(_PULSARS, {})
+    assert split_rules(settings) == SplitRules()
+    assert merge_rules(settings) == MergeRules()
+    rules = leader_rules(settings)
     assert (rules.splitting, rules.merging) == (SplitRules(), None)
+
+
+def test_balance_has_a_limit_of_its_own_and_moves_new_parts_where_it_pays() -> None:
+    split = SplitRules(max_share_ratio=0.1, is_unloading=False)
+    assert split_rules(Settings()) == split
+    assert merge_rules(Settings()) == MergeRules(limits=split)
 
 
 def test_what_is_set_arrives() -> None:
     settings = Settings().with_values(
-        {
+        _PULSARS
+        | {
             "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 3,
             "flowOrQpsDifferenceThresholdPercentage": 25,
             "loadBalancerAutoUnloadSplitBundlesEnabled": False,

@@ -126,7 +126,7 @@ def test_a_bad_value_is_told_even_where_a_later_source_hides_it(write: Write) ->
         (
             "loadBalancerLoadSheddingStrategy=Fastest",
             (
-                "allowed: a comma-separated list; each OverloadShedder, ThresholdShedder, "
+                "allowed: a comma-separated list; each balance, OverloadShedder, ThresholdShedder, "
                 "UniformLoadShedder, AvgShedder, TransferShedder or an entry point of "
                 "broker_ctl.shedding"
             ),

@@ -67,9 +67,16 @@ def test_every_strategy_is_found_by_short_name_and_by_pulsars_class_name(
     assert shedding_policy(settings.shedding.strategies) is SHEDDING.entries[name]
 
 
-def test_the_default_is_pulsars() -> None:
-    assert Settings().shedding.strategies == ("ThresholdShedder",)
-    assert leader_rules(Settings()).shedding is SHEDDING.entries["ThresholdShedder"]
+def test_the_default_is_our_own_and_a_strategy_of_the_file_wins_over_it() -> None:
+    assert Settings().shedding.strategies == ("balance",)
+    rules = leader_rules(Settings())
+    assert rules.shedding is SHEDDING.entries["balance"]
+    assert rules.splitting is not None
+    assert rules.splitting.max_share_ratio == 0.1
+    pulsars = leader_rules(settings_of("ThresholdShedder"))
+    assert pulsars.shedding is SHEDDING.entries["ThresholdShedder"]
+    assert pulsars.splitting is not None
+    assert pulsars.splitting.max_share_ratio == 0.0, "Pulsar knows no such limit"
 
 
 def test_several_are_asked_in_their_order() -> None:
@@ -98,8 +105,8 @@ def test_an_unknown_name_is_refused_with_the_choices() -> None:
         settings_of("ThresholdShedder,Fastest")
     assert str(refused.value) == (
         f"--set: {KEY}=ThresholdShedder,Fastest: allowed: a comma-separated list; each "
-        "OverloadShedder, ThresholdShedder, UniformLoadShedder, AvgShedder, TransferShedder or an "
-        "entry point of broker_ctl.shedding"
+        "balance, OverloadShedder, ThresholdShedder, UniformLoadShedder, AvgShedder, "
+        "TransferShedder or an entry point of broker_ctl.shedding"
     )
     with pytest.raises(SettingsError, match=r"unknown shedding strategy 'Fastest'.*AvgShedder"):
         SHEDDING_STRATEGIES.find("Fastest")

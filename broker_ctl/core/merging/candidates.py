@@ -21,6 +21,7 @@ from broker_ctl.core.hits import Hits
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import MergeRules, SplitRules
+from broker_ctl.core.splitting.candidates import max_bundle_usage
 from broker_ctl.core.steps import Steps, finished
 from broker_ctl.core.view import BundleView, ClusterView
 
@@ -59,9 +60,10 @@ def observe_in_steps(hits: Hits[Pair], view: ClusterView, rules: MergeRules) -> 
     """As `observe`, a namespace at a time."""
     cold: list[Pair] = []
     unknown: list[Pair] = []
+    most_usage = max_bundle_usage(view, rules.limits)
     for ring in view.rings.values():
         neighbours = _neighbours(view, ring)
-        cold += [pair.bundles for pair in _cold_pairs(neighbours, rules)]
+        cold += [pair.bundles for pair in _cold_pairs(neighbours, rules, most_usage)]
         unknown += [
             (left.bundle, right.bundle)
             for left, right in neighbours
@@ -88,8 +90,10 @@ def candidates_in_steps(
     namespace and reason is one `Skip`.
     """
     by_namespace: list[list[_ColdPair]] = []
+    most_usage = max_bundle_usage(view, rules.limits)
     for ring in view.rings.values():
-        by_namespace.append(sorted(_cold_pairs(_neighbours(view, ring), rules), key=_coldness))
+        pairs = _cold_pairs(_neighbours(view, ring), rules, most_usage)
+        by_namespace.append(sorted(pairs, key=_coldness))
         yield
     waiting = _Waiting()
     merged: Counter[Namespace] = Counter()
@@ -125,12 +129,12 @@ def _neighbours(view: ClusterView, ring: Ring) -> list[tuple[BundleView, BundleV
 
 
 def _cold_pairs(
-    neighbours: Iterable[tuple[BundleView, BundleView]], rules: MergeRules
+    neighbours: Iterable[tuple[BundleView, BundleView]], rules: MergeRules, most_usage: float
 ) -> list[_ColdPair]:
     """A bundle that its owner has not reported is not judged, and none that nobody owns."""
     found: list[_ColdPair] = []
     for left, right in neighbours:
-        two = _ratios(left, rules.limits), _ratios(right, rules.limits)
+        two = [_ratios(each, rules.limits, most_usage) for each in (left, right)]
         if all(_is_cold(each, rules.cold_ratio) for each in two):
             together = max(map(sum, zip(*two, strict=True)))
             found.append(_ColdPair(left, right, together))
@@ -146,7 +150,7 @@ def _is_cold(ratios: tuple[float, ...], cold_ratio: float) -> bool:
     return bool(ratios) and max(ratios) < cold_ratio
 
 
-def _ratios(seen: BundleView, limits: SplitRules) -> tuple[float, ...]:
+def _ratios(seen: BundleView, limits: SplitRules, most_usage: float) -> tuple[float, ...]:
     """How much it has of each limit that is set, in one order; empty: it cannot be judged.
 
     Rates are the higher of now and the short-term average: neither a lull nor a morning that has
@@ -160,8 +164,9 @@ def _ratios(seen: BundleView, limits: SplitRules) -> tuple[float, ...]:
         (current.sessions, limits.max_sessions),
         (max(current.msg_rate, average.msg_rate), limits.max_msg_rate),
         (max(current.throughput, average.throughput), limits.max_bandwidth_bytes),
+        (seen.footprint.usage_ratio, most_usage),
     )
-    return tuple(value / limit for value, limit in measures if limit > 0)
+    return tuple(value / limit for value, limit in measures if 0 < limit < math.inf)
 
 
 # What stands against it.

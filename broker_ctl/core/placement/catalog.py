@@ -4,6 +4,7 @@ from typing import Final
 
 from broker_ctl.core.catalog import Catalog
 from broker_ctl.core.placement.avg_shedder import AvgShedder
+from broker_ctl.core.placement.balance import Balance
 from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
 from broker_ctl.core.placement.least_resource_usage_with_weight import (
     LeastResourceUsageWithWeight,
@@ -14,6 +15,7 @@ from broker_ctl.core.placement.round_robin import RoundRobin
 PLACEMENT: Final[Catalog[PlacementPolicy]] = Catalog(
     "placement strategy",
     {
+        "balance": Balance(),
         "LeastLongTermMessageRate": LeastLongTermMessageRate(),
         "LeastResourceUsageWithWeight": LeastResourceUsageWithWeight(),
         "AvgShedder": AvgShedder(),

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from broker_ctl.core.balance.policy import Balance
 from broker_ctl.core.catalog import Catalog
 from broker_ctl.core.shedding.avg import AvgShedder
 from broker_ctl.core.shedding.overload import OverloadShedder
@@ -10,9 +11,13 @@ from broker_ctl.core.shedding.threshold import ThresholdShedder
 from broker_ctl.core.shedding.transfer import TransferShedder
 from broker_ctl.core.shedding.uniform import UniformLoadShedder
 
+# Our own, and the name of its placement half.
+BALANCE: Final = "balance"
+
 SHEDDING: Final[Catalog[SheddingPolicy[Any]]] = Catalog(
     "shedding strategy",
     {
+        BALANCE: Balance(),
         "OverloadShedder": OverloadShedder(),
         "ThresholdShedder": ThresholdShedder(),
         "UniformLoadShedder": UniformLoadShedder(),

@@ -9,9 +9,11 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason, Skip, Split
 from broker_ctl.core.footprint import throughput_text
 from broker_ctl.core.hits import Hits
+from broker_ctl.core.imbalance import mean_usage
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.rules import SplitRules
 from broker_ctl.core.splitting.range_equally_divide import middle_of, range_equally_divide
+from broker_ctl.core.splitting.traffic_equally_divide import traffic_equally_divide
 from broker_ctl.core.steps import Steps, batched, finished
 from broker_ctl.core.view import BundleView, ClusterView
 
@@ -42,8 +44,9 @@ def observe_in_steps(
     """As `observe`, a few bundles at a time."""
     above: list[Bundle] = []
     unjudged: list[Bundle] = []
+    most_usage = max_bundle_usage(view, rules)
     for some in batched(view.bundles.values(), _AT_ONCE):
-        above += [seen.bundle for seen in some if _is_above(seen, rules)]
+        above += [seen.bundle for seen in some if _is_above(seen, rules, most_usage)]
         unjudged += [seen.bundle for seen in some if seen.current is None]
         yield
     return hits.after(above, unjudged)
@@ -69,8 +72,9 @@ def candidates_in_steps(
     judged: what is known of it is from before a move or a split.
     """
     found: list[_Excess] = []
+    most_usage = max_bundle_usage(view, rules)
     for some in batched(view.bundles.values(), _AT_ONCE):
-        found += [excess for seen in some if (excess := _excess(seen, rules))]
+        found += [excess for seen in some if (excess := _excess(seen, rules, most_usage))]
         yield
     found.sort(key=lambda excess: (-excess.times, excess.bundle))
     pending = Counter(bundle.namespace for bundle in view.splitting)
@@ -92,7 +96,14 @@ def candidates_in_steps(
     return tuple(decisions)
 
 
-def _is_above(seen: BundleView, rules: SplitRules) -> bool:
+def max_bundle_usage(view: ClusterView, rules: SplitRules) -> float:
+    """What a bundle may use of a mean broker; infinity where that is no limit."""
+    if rules.max_share_ratio <= 0:
+        return math.inf
+    return max(rules.max_share_ratio * mean_usage(view), rules.least_usage_ratio)
+
+
+def _is_above(seen: BundleView, rules: SplitRules, most_usage: float) -> bool:
     """Whether anything is above its limit; nearly always nothing is, so it costs little."""
     current = seen.current
     if current is None or seen.owner is None:
@@ -103,14 +114,16 @@ def _is_above(seen: BundleView, rules: SplitRules) -> bool:
         or 0 < rules.max_sessions < current.sessions
         or 0 < rules.max_msg_rate < average.msg_rate
         or 0 < rules.max_bandwidth_bytes < average.throughput
+        or seen.footprint.usage_ratio > most_usage
     )
 
 
-def _excess(seen: BundleView, rules: SplitRules) -> _Excess | None:
-    current, average = seen.current, seen.load.short
-    if current is None or seen.owner is None or not _is_above(seen, rules):
+def _excess(seen: BundleView, rules: SplitRules, most_usage: float) -> _Excess | None:
+    current, average, usage = seen.current, seen.load.short, seen.footprint.usage_ratio
+    if current is None or seen.owner is None or not _is_above(seen, rules, most_usage):
         return None
     measures = (
+        (Reason.BROKER_SHARE, usage, most_usage, ""),
         (Reason.TOPICS, current.topics, rules.max_topics, "topics"),
         (Reason.SESSIONS, current.sessions, rules.max_sessions, "sessions"),
         (Reason.MSG_RATE, average.msg_rate, rules.max_msg_rate, "msg/s"),
@@ -120,6 +133,8 @@ def _excess(seen: BundleView, rules: SplitRules) -> _Excess | None:
     reason, value, limit, unit = above[0]
     if reason is Reason.BANDWIDTH:
         detail = f"{throughput_text(value)}, more than {throughput_text(limit)}"
+    elif reason is Reason.BROKER_SHARE:
+        detail = f"{value:.1%} of a broker, more than {limit:.1%}"
     else:
         detail = f"{value:,.0f} {unit}, more than {limit:,.0f}"
     return _Excess(
@@ -181,9 +196,10 @@ def _limit(
 
 
 def _split(excess: _Excess, rules: SplitRules) -> Split:
+    # The middle of the range may be far from that of the load; a share is meant to be halved.
+    is_share = excess.reason is Reason.BROKER_SHARE
+    algorithm = traffic_equally_divide.__name__ if is_share else rules.algorithm
     # Only the owner knows the topics: whatever needs them is cut there.
-    is_known = rules.algorithm == range_equally_divide.__name__
+    is_known = algorithm == range_equally_divide.__name__
     boundaries = middle_of(excess.bundle.range) if is_known else ()
-    return Split(
-        excess.bundle, excess.owner, rules.algorithm, boundaries, excess.reason, excess.detail
-    )
+    return Split(excess.bundle, excess.owner, algorithm, boundaries, excess.reason, excess.detail)

@@ -8,7 +8,10 @@ from broker_ctl.core.splitting.range_equally_divide import range_equally_divide
 from broker_ctl.core.splitting.request import SplitAlgorithm
 from broker_ctl.core.splitting.specified_positions_divide import specified_positions_divide
 from broker_ctl.core.splitting.topic_count_equally_divide import topic_count_equally_divide
+from broker_ctl.core.splitting.traffic_equally_divide import traffic_equally_divide
 
+# Those that must know what each topic carries.
+BY_TRAFFIC: Final = frozenset({flow_or_qps_equally_divide, traffic_equally_divide})
 SPLITTING: Final[Catalog[SplitAlgorithm]] = Catalog(
     "bundle split algorithm",
     {
@@ -16,5 +19,6 @@ SPLITTING: Final[Catalog[SplitAlgorithm]] = Catalog(
         "topic_count_equally_divide": topic_count_equally_divide,
         "specified_positions_divide": specified_positions_divide,
         "flow_or_qps_equally_divide": flow_or_qps_equally_divide,
+        "traffic_equally_divide": traffic_equally_divide,
     },
 )

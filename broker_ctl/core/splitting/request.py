@@ -30,8 +30,8 @@ class SplitRequest:
         range: the bundle's range.
         topic_hashes: ring hash of every topic in it, in any order.
         positions: where the caller wants it cut; only for ``specified_positions_divide``.
-        rates: traffic of its topics, in any order; only for ``flow_or_qps_equally_divide``.
-        rules: what is too much for one bundle; only for the same.
+        rates: traffic of its topics, in any order; only for those in `catalog.BY_TRAFFIC`.
+        rules: what is too much for one bundle; only for ``flow_or_qps_equally_divide``.
     """
 
     range: BundleRange

@@ -1,0 +1,1 @@
+"""Our own planner: one objective for shedding, placing and splitting."""

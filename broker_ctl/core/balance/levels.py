@@ -1,0 +1,91 @@
+"""How full every broker is, by what its bundles demand; who is too full, and by how much."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from broker_ctl.core.balance.demand import Demands
+from broker_ctl.core.balance.resources import Demand, Resources
+from broker_ctl.core.balance.rules import BalanceRules
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.steps import Steps, batched
+from broker_ctl.core.view import ClusterView
+
+_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Of the brokers that are there to carry a share, by id.
+
+    Attributes:
+        usage: by steady demands, 1.0 is full.
+        recent: by recent demands.
+        load: steady, of each resource that counts, in its unit.
+        capacity: likewise.
+    """
+
+    usage: Mapping[str, float] = field(default_factory=dict)
+    recent: Mapping[str, float] = field(default_factory=dict)
+    load: Mapping[str, Demand] = field(default_factory=dict)
+    capacity: Mapping[str, Demand] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        """Mean usage; 0 where nobody is there."""
+        return _mean(self.usage)
+
+    def ratio(self, broker_id: str) -> float:
+        """Usage of a broker in means; 1 where nobody uses anything."""
+        mean = self.mean
+        return self.usage.get(broker_id, 0.0) / mean if mean > 0 else 1.0
+
+    def too_full(self, rules: BalanceRules) -> list[str]:
+        """Brokers above the mark."""
+        mark = rules.band.trigger(self.mean)
+        return [broker_id for broker_id, usage in self.usage.items() if usage > mark]
+
+    def in_trouble(self, rules: BalanceRules) -> list[str]:
+        """Brokers that are so full at the moment that nothing is waited for."""
+        mean = _mean(self.recent)
+        mark = max(
+            rules.trouble.trigger(mean), min(rules.overloaded_ratio, rules.severe_ratio * mean)
+        )
+        return [broker_id for broker_id, usage in self.recent.items() if usage > mark]
+
+
+def levels_of(
+    view: ClusterView, resources: Resources, demands: Demands, homes: Mapping[Bundle, str]
+) -> Steps[Levels]:
+    """By who has what once every move has arrived."""
+    base = {each: resources.unlisted(view.brokers[each].load) for each in sorted(view.brokers)}
+    steady = {each: list(rest) for each, rest in base.items()}
+    recent = {each: list(rest) for each, rest in base.items()}
+    for some in batched(homes.items(), _AT_ONCE):
+        for bundle, home in some:
+            if home in base:
+                known = demands.known[bundle]
+                _add(steady[home], known.steady)
+                _add(recent[home], known.recent)
+        yield
+    capacity = resources.capacities(view)
+    counted = [each for each in base if not view.brokers[each].is_draining]
+    return Levels(
+        {each: _fullest(steady[each], capacity[each]) for each in counted},
+        {each: _fullest(recent[each], capacity[each]) for each in counted},
+        {each: tuple(steady[each]) for each in counted},
+        {each: capacity[each] for each in counted},
+    )
+
+
+def _add(total: list[float], demand: Demand) -> None:
+    for place, amount in enumerate(demand):
+        total[place] += amount
+
+
+def _mean(usage: Mapping[str, float]) -> float:
+    return sum(usage.values()) / len(usage) if usage else 0.0
+
+
+def _fullest(load: Iterable[float], capacity: Iterable[float]) -> float:
+    return max(a / b for a, b in zip(load, capacity, strict=True))

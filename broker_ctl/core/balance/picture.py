@@ -1,0 +1,179 @@
+"""From a view to the planner's arrays, and the names behind the numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker_ctl.core.balance.memory import Left
+from broker_ctl.core.balance.problem import Flags, Problem
+from broker_ctl.core.balance.resources import Demand, Resources
+from broker_ctl.core.balance.rules import BalanceRules
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.placement.pipeline import admitted
+from broker_ctl.core.rules import PlacementRules
+from broker_ctl.core.steps import Steps, batched
+from broker_ctl.core.view import BundleView, ClusterView
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A problem with its names.
+
+    Attributes:
+        brokers: ids, ascending; the planner's numbers count along them.
+        bundles: in the order of the view.
+    """
+
+    problem: Problem
+    brokers: tuple[str, ...]
+    bundles: Sequence[BundleView]
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a picture is drawn from, besides the view.
+
+    Attributes:
+        demands: of each bundle that is to be looked at.
+        left: where each bundle came from that moved lately.
+        silent_s: age from which a broker's report says nothing.
+        excluded: namespaces that are left alone.
+        shy: brokers that get nothing, for what they have shown of themselves.
+    """
+
+    demands: Mapping[Bundle, Demand]
+    left: Mapping[Bundle, Left]
+    silent_s: float
+    excluded: frozenset[Namespace] = frozenset()
+    shy: frozenset[str] = frozenset()
+
+
+def pictured(view: ClusterView, around: Circumstances, rules: BalanceRules) -> Steps[Picture]:
+    """Draw it, a few bundles at a time."""
+    brokers = tuple(sorted(view.brokers))
+    numbers = {broker_id: number for number, broker_id in enumerate(brokers)}
+    resources = Resources.of(view, rules.weights)
+    able = view.receivers(around.silent_s)
+    kinds = _Kinds(view, numbers, able, around.silent_s)
+    rows = _Rows(view, around, rules, numbers, kinds)
+    for some in batched(view.bundles.values(), _AT_ONCE):
+        for seen in some:
+            rows.add(seen)
+        yield
+    capacities = resources.capacities(view)
+    capacity = np.array([capacities[each] for each in brokers], np.float64)
+    base = np.array([resources.unlisted(view.brokers[each].load) for each in brokers], np.float64)
+    yield
+    counted = [not view.brokers[each].is_draining for each in brokers]
+    heard = np.isin(brokers, able) if brokers else np.zeros(0, bool)
+    problem = Problem(
+        demand=np.array(rows.demand, np.float64).reshape(len(rows.demand), capacity.shape[1]),
+        capacity=capacity,
+        owner=np.array(rows.owner, np.int32),
+        is_movable=np.array(rows.is_movable, bool),
+        is_receiving=heard & ~np.isin(brokers, list(around.shy)),
+        is_giving=heard,
+        is_counted=np.array(counted, bool),
+        base=base,
+        kind=np.array(rows.kind, np.int32),
+        allowed=kinds.table(),
+        shunned=np.array(rows.shunned, np.int32),
+    )
+    return Picture(problem, brokers, rows.bundles)
+
+
+class _Kinds:
+    """Which brokers may have a bundle: the same for all bundles of a namespace."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        numbers: Mapping[str, int],
+        able: tuple[str, ...],
+        silent_s: float,
+    ) -> None:
+        self._view = view
+        self._numbers = numbers
+        self._able = able
+        self._rules = PlacementRules(report_ttl_s=silent_s)
+        self._of: dict[Namespace, int] = {}
+        self._rows: list[Flags] = []
+        self._known: dict[tuple[str, ...], int] = {}
+
+    def of(self, bundle: Bundle) -> int:
+        """The row for a bundle."""
+        namespace = bundle.namespace
+        if namespace not in self._of:
+            self._of[namespace] = self._row(bundle)
+        return self._of[namespace]
+
+    def _row(self, bundle: Bundle) -> int:
+        grouped = bundle.namespace in self._view.constraints.group_of
+        # Who may have one of a group depends on who has the others: what placement decides.
+        staying = () if grouped else self._admitted(bundle)
+        if staying not in self._known:
+            row = np.zeros(len(self._numbers), bool)
+            row[[self._numbers[each] for each in staying]] = True
+            self._known[staying] = len(self._rows)
+            self._rows.append(row)
+        return self._known[staying]
+
+    def _admitted(self, bundle: Bundle) -> tuple[str, ...]:
+        return admitted(self._view, bundle, self._able, self._rules).staying
+
+    def table(self) -> Flags:
+        """Shape (kinds, brokers)."""
+        return np.array(self._rows, bool).reshape(len(self._rows), len(self._numbers))
+
+
+class _Rows:
+    """The columns of a problem, bundle by bundle."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        around: Circumstances,
+        rules: BalanceRules,
+        numbers: Mapping[str, int],
+        kinds: _Kinds,
+    ) -> None:
+        self._view = view
+        self._around = around
+        self._rules = rules
+        self._numbers = numbers
+        self._kinds = kinds
+        self.bundles: list[BundleView] = []
+        self.demand: list[tuple[float, ...]] = []
+        self.owner: list[int] = []
+        self.is_movable: list[bool] = []
+        self.kind: list[int] = []
+        self.shunned: list[int] = []
+
+    def add(self, seen: BundleView) -> None:
+        """One more, unless nobody who is there carries it."""
+        owner = self._numbers.get(self._view.carrier(seen.bundle) or "", -1)
+        demand = self._around.demands.get(seen.bundle)
+        if owner < 0 or demand is None:
+            return
+        self.bundles.append(seen)
+        self.demand.append(demand)
+        self.owner.append(owner)
+        self.is_movable.append(not seen.is_pinned and self._is_free(seen))
+        self.kind.append(self._kinds.of(seen.bundle))
+        left = self._around.left.get(seen.bundle)
+        self.shunned.append(-1 if left is None else self._numbers.get(left.broker_id, -1))
+
+    def _is_free(self, seen: BundleView) -> bool:
+        view, moved_s = self._view, seen.last_unloaded_s
+        is_rested = moved_s is None or view.taken_at_s - moved_s >= self._rules.rest_s
+        return (
+            is_rested
+            and seen.current is not None
+            and seen.bundle.namespace not in self._around.excluded
+            and not view.is_busy(seen.bundle)
+            and view.is_in_ring(seen.bundle)
+        )

@@ -1,0 +1,115 @@
+"""What the planner is given: bundles, brokers and who has what, as arrays.
+
+All resources are in units of their own (percent of a core, Kbit/s): a bundle's demand is the same
+wherever it lives, and a broker's usage is what its bundles demand over what it has. So brokers of
+different sizes are compared as they should be.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """One moment. Bundles and brokers are numbers here, in the order of their ids.
+
+    Attributes:
+        demand: of each bundle, shape (bundles, resources).
+        capacity: of each broker, shape (brokers, resources); infinite where nothing limits it.
+        owner: broker of each bundle, shape (bundles,).
+        is_movable: whether a bundle may be moved now, shape (bundles,).
+        is_receiving: whether a broker may be given anything now, shape (brokers,).
+        is_giving: whether a broker gives when it is too full, shape (brokers,).
+        is_counted: whether a broker is there to carry a share, shape (brokers,); one that is on
+            its way down is not.
+        base: what a broker uses for no bundle in particular, shape (brokers, resources).
+        kind: which row of ``allowed`` says where a bundle may live, shape (bundles,).
+        allowed: shape (kinds, brokers).
+        shunned: the broker that a bundle must not come back to, or -1, shape (bundles,).
+    """
+
+    demand: Floats
+    capacity: Floats
+    owner: Indices
+    is_movable: Flags
+    is_receiving: Flags
+    is_giving: Flags
+    is_counted: Flags
+    base: Floats
+    kind: Indices
+    allowed: Flags
+    shunned: Indices
+
+    @classmethod
+    def plain(cls, demand: Floats, capacity: Floats, owner: Indices) -> "Problem":
+        """Every bundle may go to every broker."""
+        bundles, brokers = len(demand), len(capacity)
+        return cls(
+            demand=demand,
+            capacity=capacity,
+            owner=owner,
+            is_movable=np.ones(bundles, bool),
+            is_receiving=np.ones(brokers, bool),
+            is_giving=np.ones(brokers, bool),
+            is_counted=np.ones(brokers, bool),
+            base=np.zeros_like(capacity),
+            kind=np.zeros(bundles, np.int32),
+            allowed=np.ones((1, brokers), bool),
+            shunned=np.full(bundles, -1, np.int32),
+        )
+
+    def may_go(self, bundle: int, destination: int) -> bool:
+        """Whether a bundle may live on a broker that is receiving."""
+        is_allowed = bool(self.allowed[self.kind[bundle], destination])
+        return is_allowed and int(self.shunned[bundle]) != destination
+
+
+@dataclass(slots=True, eq=False)
+class Standing:
+    """Who has how much, while moves are being planned.
+
+    Attributes:
+        load: shape (brokers, resources).
+        usage: of each broker, its fullest resource, shape (brokers,); 1.0 is full.
+    """
+
+    problem: Problem
+    load: Floats
+    usage: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Usage follows from load."""
+        self.usage = usage_of(self.load, self.problem.capacity)
+
+    def with_more(self, demand: Floats) -> Floats:
+        """Usage of every broker if it got ``demand`` on top, shape (brokers,)."""
+        return usage_of(self.load + demand, self.problem.capacity)
+
+    def without(self, broker: int, demand: Floats) -> float:
+        """Usage of one broker if it lost ``demand``."""
+        return float(((self.load[broker] - demand) / self.problem.capacity[broker]).max())
+
+    def move(self, demand: Floats, source: int, destination: int) -> None:
+        """Carry ``demand`` from one broker to another."""
+        self.load[source] -= demand
+        self.load[destination] += demand
+        for broker in (source, destination):
+            self.usage[broker] = (self.load[broker] / self.problem.capacity[broker]).max()
+
+    @property
+    def mean(self) -> float:
+        """Mean usage of the brokers that count; 0 where none does."""
+        counted = self.usage[self.problem.is_counted]
+        return float(counted.mean()) if counted.size else 0.0
+
+
+def usage_of(load: Floats, capacity: Floats) -> Floats:
+    """The fullest resource of each broker, shape (brokers,)."""
+    usage: Floats = (load / capacity).max(axis=-1)
+    return usage

@@ -1,0 +1,60 @@
+"""What operators order for longer than one act: a pause, and brokers to be drained.
+
+They stand until somebody takes them back, whoever leads (reference: balancing-and-operations B.4,
+B.5).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+MOST_REASON: Final = 512
+MOST_WHO: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who ordered something, when and why.
+
+    Attributes:
+        at_ms: in ms since 1970.
+        who: a role, or whatever the operator calls themselves; empty where nobody said.
+        why: in their words.
+    """
+
+    at_ms: int
+    who: str = ""
+    why: str = ""
+
+    @classmethod
+    def of(cls, at_ms: int, who: str, why: str) -> "Order":
+        """With texts that are cut to what a node may hold of them."""
+        return cls(at_ms, who[:MOST_WHO], why[:MOST_REASON])
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"since_ms": self.at_ms, "by": self.who, "reason": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The leader decides, and does nothing of it by itself."""
+
+    order: Order
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"paused": True, **self.order.to_row()}
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A broker gives everything up and receives nothing, even after a restart.
+
+    Attributes:
+        bundles: what it had when the drain began.
+        throughput_bytes: bytes/s of them then.
+    """
+
+    order: Order
+    bundles: int
+    throughput_bytes: float

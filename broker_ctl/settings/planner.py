@@ -1,0 +1,74 @@
+"""Our own planner, strategy ``balance`` (reference: balancing-and-operations C.4)."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from broker_ctl.settings.model import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerSettings:
+    """Planner: strategy balance, one objective for shedding, placement and splitting."""
+
+    high_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBalanceHighPercentage",
+            "Usage, in percent of the mean usage, above which a broker gives.",
+            at_least=101,
+            at_most=1000,
+            is_dynamic=True,
+        ),
+    ] = 110
+    low_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBalanceLowPercentage",
+            "Usage, in percent of the mean usage, down to which a broker gives, and beyond which "
+            "none receives.",
+            at_least=100,
+            at_most=1000,
+            is_dynamic=True,
+        ),
+    ] = 103
+    severe_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBalanceSeverePercentage",
+            "Usage at the moment, in percent of the mean usage, above which a broker gives at "
+            "once, quiet hours or not.",
+            at_least=101,
+            at_most=1000,
+            is_dynamic=True,
+        ),
+    ] = 120
+    churn_percent: Annotated[
+        float,
+        Setting(
+            "loadBalancerBalanceChurnPercentagePerHour",
+            "Share of the cluster's throughput that may move within an hour where nothing is "
+            "urgent.",
+            at_least=0,
+            at_most=100,
+            is_dynamic=True,
+        ),
+    ] = 25.0
+    steady_s: Annotated[
+        float,
+        Setting(
+            "loadBalancerBalanceSteadySeconds",
+            "After so long a reading counts half in what a bundle is taken to demand steadily.",
+            at_least=0,
+            is_dynamic=True,
+        ),
+    ] = 1200.0
+    max_share_percent: Annotated[
+        float,
+        Setting(
+            "loadBalancerNamespaceBundleMaxBrokerPercentage",
+            "Share of a mean broker's usage above which balance has a bundle split; 0: no limit.",
+            at_least=0,
+            at_most=100,
+            is_dynamic=True,
+        ),
+    ] = 10.0
