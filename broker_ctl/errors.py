@@ -42,6 +42,8 @@ Each class says whether the same call may succeed when it is made again (``can_r
       PolicyMissing                    there is no such policy
       PolicyConflict                   it does not go together with one that stands
       PoliciesReadOnly                 no policy may be changed at the moment
+      PlanMissing                      there is no such plan (any more)
+      OrderConflict                    an order does not go together with what stands
       PeerError
         PeerUnreachable                no answer from the other broker               (retry)
         PeerRefused                    the other broker said no, and why
@@ -294,6 +296,14 @@ class PolicyConflict(BrokerCtlError):
 
 class PoliciesReadOnly(BrokerCtlError):
     """An operator has frozen the policies; what only reads them goes on."""
+
+
+class PlanMissing(BrokerCtlError):
+    """There is no such plan (any more): whoever made it has forgotten it, or leads no more."""
+
+
+class OrderConflict(BrokerCtlError):
+    """What an operator orders does not go together with what stands; the message says why."""
 
 
 class PeerError(BrokerCtlError):

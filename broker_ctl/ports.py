@@ -40,8 +40,86 @@ class Placement(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryFilter:
+    """Which decisions are asked for; None: whatever it is.
+
+    Attributes:
+        kind: of the decision: ``transfer``, ``split`` and so on.
+        broker: one that the decision is about.
+        bundle: one that the decision is about.
+        within_s: not older than this.
+        limit: at most so many, the newest.
+    """
+
+    kind: str | None = None
+    broker: str | None = None
+    bundle: str | None = None
+    within_s: float | None = None
+    limit: int = 100
+
+
+class Operations(Protocol):
+    """Plans, drains and the history of decisions, at the leader; answers are plain JSON values."""
+
+    async def plan(self, *, is_verbose: bool) -> Reply:
+        """What the next cycle would do, and what that would reach; nothing is done."""
+        ...
+
+    async def approve(self, plan_id: str, who: str, why: str) -> Reply:
+        """Have a plan carried out that `plan` has told of.
+
+        Raises:
+            PlanMissing: it is not known (any more).
+            OrderConflict: it has nothing to be done, is too large, or another one is under way.
+        """
+        ...
+
+    async def plans(self) -> list[dict[str, Any]]:
+        """The plan that is carried out, or the last one that was."""
+        ...
+
+    async def stop_plan(self, plan_id: str, who: str) -> Reply:
+        """Begin nothing more of an approved plan.
+
+        Raises:
+            PlanMissing: no such plan was approved.
+            OrderConflict: it is over.
+        """
+        ...
+
+    def drains(self) -> list[dict[str, Any]]:
+        """How far each drain has come."""
+        ...
+
+    async def drain(self, broker_id: str, who: str, why: str, *, is_forced: bool) -> Reply:
+        """Empty a broker, and let it receive nothing.
+
+        Raises:
+            OrderConflict: nobody else could receive anything.
+        """
+        ...
+
+    async def undrain(self, broker_id: str) -> bool:
+        """Let a broker receive again; false where it was not drained."""
+        ...
+
+    def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
+        """The newest decisions of this leader with what came of them, newest first."""
+        ...
+
+
 class LeaderDesk(Protocol):
     """What the surface may ask of a broker while it leads."""
+
+    @property
+    def operations(self) -> Operations:
+        """Plans, drains and history.
+
+        Raises:
+            NoLeader: this broker does not lead.
+        """
+        ...
 
     def overview(self) -> Mapping[str, Any]:
         """Brokers, bundles, imbalance, moves and settings of the loop, as plain JSON values."""

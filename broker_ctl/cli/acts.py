@@ -28,6 +28,25 @@ def cluster_option(verb: V) -> V:
     )(verb)
 
 
+def reason_option(verb: V) -> V:
+    """Why something is ordered."""
+    return click.option("--reason", default="", metavar="TEXT", help="Why, for whoever looks.")(
+        verb
+    )
+
+
+def said(reason: str) -> dict[str, str]:
+    """Who orders something, and why; a daemon that asks for tokens takes the token's role."""
+    import getpass
+
+    try:
+        who = getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a number that has no name.
+        who = ""
+    return {"by": who, "reason": reason}
+
+
 def is_wanted(target: Target, sentence: str, *, dry_run: bool, yes: bool) -> bool:
     """Whether to go on; the question is asked on stderr, which no program reads."""
     if dry_run:

@@ -1,11 +1,14 @@
-"""What the verbs of ``broker-ctl bundles`` share: examples, and who owns what."""
+"""What the verbs of ``broker-ctl bundles`` share: examples, who owns what, and a move."""
 
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.acts import is_wanted, say
+
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
+    from broker_ctl.cli.target import Target
     from broker_ctl.core.bundle import Bundle
     from broker_ctl.core.names import Namespace
 
@@ -38,6 +41,30 @@ async def owner_row(client: "Client", bundle: "Bundle") -> dict[str, Any]:
         if row["bundle"] == str(bundle):
             return row
     raise no_bundle(bundle)
+
+
+def move_bundle(target: "Target", text: str, destination: str, *, dry_run: bool, yes: bool) -> None:
+    """Move a bundle to a broker; returns when it is served there.
+
+    Raises:
+        ClickException: it is no bundle.
+    """
+    import time
+
+    from broker_ctl.cli.client import bundle_path
+    from broker_ctl.cli.progress import spinning
+    from broker_ctl.core.bundle import Bundle
+
+    bundle = Bundle.parse(text)
+    held = target.run(lambda client: owner_row(client, bundle))["owner"]
+    sentence = f"move {bundle} from {held or 'nobody'} to {destination}"
+    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes):
+        return
+    query, began_s = {"destinationBroker": destination}, time.monotonic()
+    with spinning(target, sentence):
+        target.run(lambda client: client.request("PUT", bundle_path(bundle, "unload"), query))
+    took_s = time.monotonic() - began_s
+    say(target, "moved", f"moved {bundle} to {destination} in {took_s:.1f} s", took_s=took_s)
 
 
 def no_bundle(bundle: "Bundle") -> click.ClickException:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from broker_ctl.cli.acts import act_options, is_wanted, say
-from broker_ctl.cli.bundle_acts import EXAMPLES, owner_row, owner_rows
+from broker_ctl.cli.bundle_acts import EXAMPLES, move_bundle, owner_row, owner_rows
 from broker_ctl.cli.bundle_shapes import merge, split
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
@@ -69,16 +69,7 @@ def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
 @daemon_options
 def move(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: bool) -> None:
     """Move BUNDLE to BROKER; returns when it is served there."""
-    from broker_ctl.cli.client import bundle_path
-    from broker_ctl.core.bundle import Bundle
-
-    name = Bundle.parse(bundle)
-    held = target.run(lambda client: owner_row(client, name))["owner"]
-    sentence = f"move {name} from {held or 'nobody'} to {destination}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
-        query = {"destinationBroker": destination}
-        target.run(lambda client: client.request("PUT", bundle_path(name, "unload"), query))
-        say(target, "moved", f"moved {name} to {destination}")
+    move_bundle(target, bundle, destination, dry_run=dry_run, yes=yes)
 
 
 command.add_command(split)

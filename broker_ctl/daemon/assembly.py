@@ -7,6 +7,7 @@ from typing import Final
 
 from broker_ctl.coordination.cluster import LiveCluster
 from broker_ctl.coordination.deletions import Deletions
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
@@ -66,6 +67,7 @@ class Coordination:
 
     registry: Registry
     moves: Moves
+    directives: Directives
     locks: Locks
     deletions: Deletions
     election: Election
@@ -131,13 +133,18 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
         home=managers.home,
         cluster=cluster,
         leaderless=leaderless_of(
-            base, coordination.registry, managers.configuration, managers.constraints
+            base,
+            coordination.registry,
+            coordination.directives,
+            managers.configuration,
+            managers.constraints,
         ),
         while_leading=while_leading,
     )
     surface = _show(
         base,
         cluster=cluster,
+        directives=coordination.directives,
         managers=managers,
         lookup=lookup,
         while_leading=while_leading,
@@ -162,6 +169,7 @@ def _controller(
             rules=managers.configuration.derive(leader_rules),
             ring_of=managers.namespaces.ring,
             owner_of=managers.owners.owner_of,
+            directives=coordination.directives,
             constraints=managers.constraints.current,
         ),
     )
@@ -202,6 +210,7 @@ def _coordinate(base: Foundation) -> Coordination:
     return Coordination(
         registry=Registry(base.control, registration, tick_s),
         moves=Moves(base.control),
+        directives=Directives(base.control),
         locks=locks,
         deletions=Deletions(base.control),
         election=election,
@@ -329,6 +338,7 @@ def _show(
     base: Foundation,
     *,
     cluster: LiveCluster,
+    directives: Directives,
     managers: Managers,
     lookup: Lookup,
     while_leading: Callable[[], Controller | None],
@@ -348,6 +358,7 @@ def _show(
         cluster=cluster,
         desk=while_leading,
         journal=managers.journal,
+        directives=directives,
         readiness=lambda: readiness_of(readiness.now, base.watcher, base.clock),
         authority=lambda: authority(base.watcher, base.clock),
         session_state=lambda: base.watcher.state,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from statistics import fmean, pstdev
 
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.core.simple.standing import Standing
 from broker_ctl.instruments.declared import Instruments
@@ -10,6 +11,13 @@ from broker_ctl.instruments.kinds import Gauge, Labels
 from broker_ctl.leader.controller import Controller
 from broker_ctl.leader.readings import offline_bundles, report_ages_s, standings, unevenness
 from broker_ctl.leader.tally import PlacementResult
+
+
+def follow_directives(instruments: Instruments, directives: Directives) -> None:
+    """What operators have ordered; every broker knows it."""
+    leader = instruments.leader
+    leader.is_paused.follow(lambda: directives.pause is not None)
+    leader.drained_brokers.follow(lambda: len(directives.drains))
 
 
 def follow_leader(instruments: Instruments, controller: Controller, moves: Moves) -> None:

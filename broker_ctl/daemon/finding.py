@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from broker_ctl.coordination.cluster import LiveCluster
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.foundation import Foundation
@@ -53,6 +54,7 @@ def lookup_of(
 def leaderless_of(
     base: Foundation,
     registry: Registry,
+    directives: Directives,
     configuration: DynamicConfiguration,
     constraints: FollowedConstraints,
 ) -> Leaderless:
@@ -61,6 +63,7 @@ def leaderless_of(
         store=base.metadata,
         registry=registry,
         constraints=constraints.current,
+        drained=lambda: directives.drains,
         rules=configuration.derive(_leaderless_rules),
         clock=base.clock,
         draws=base.draws,

@@ -9,7 +9,7 @@ from typing import Any
 from broker_ctl.core.lock import Event as LockEvent
 from broker_ctl.core.session import Action
 from broker_ctl.daemon.assembly import Assembly
-from broker_ctl.daemon.balancing_metrics import follow_leader
+from broker_ctl.daemon.balancing_metrics import follow_directives, follow_leader
 from broker_ctl.instruments.declared import CacheInstruments, Instruments, StoreInstruments
 from broker_ctl.instruments.kinds import Reading
 from broker_ctl.store.batching.store import BatchedStore
@@ -32,6 +32,7 @@ def connect(assembly: Assembly) -> None:
     _follow_stores(assembly, instruments.store)
     _follow_nodes(assembly, instruments)
     _follow_caches(assembly, instruments.caches)
+    follow_directives(instruments, assembly.coordination.directives)
     follow_leader(instruments, assembly.controller, assembly.coordination.moves)
     ownership = assembly.managers.ownership
     instruments.bundles.lost.follow(lambda: ownership.lost)
@@ -89,6 +90,7 @@ def _follow_nodes(assembly: Assembly, instruments: Instruments) -> None:
             "local-policies": managers.namespaces.cache.corrupt,
             "registration": coordination.registry.corrupt,
             "move": coordination.moves.corrupt,
+            "drain": coordination.directives.corrupt,
             "load-report": assembly.controller.tally.corrupt_reports,
             "constraint": managers.constraints.corrupt,
             "configuration": managers.configuration.corrupt,

@@ -149,6 +149,7 @@ class Daemon:
         await base.watcher.close()
         await coordination.registry.close()
         await coordination.moves.close()
+        await coordination.directives.close()
         await coordination.locks.close()
         await coordination.deletions.close()
         await managers.constraints.close()

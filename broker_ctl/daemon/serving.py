@@ -61,6 +61,7 @@ class Serving:
         await coordination.registry.start()
         await managers.owners.start()
         await coordination.moves.start()
+        await coordination.directives.start()
         await coordination.locks.start()
         coordination.deletions.start()
         await base.watcher.run_epochs(self._session)

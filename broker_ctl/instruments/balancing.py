@@ -93,6 +93,12 @@ class LeaderInstruments:
             "Max over mean of the brokers at the leader's last look, 1 where all are equal.",
             ("of",),
         )
+        self.is_paused = Gauge(
+            "broker_ctl_paused", "1 while operators let the leader do nothing by itself."
+        )
+        self.drained_brokers = Gauge(
+            "broker_ctl_drained_brokers", "Brokers that operators drain, empty already or not."
+        )
         self.usage_stats = Gauge(
             "pulsar_lb_resource_usage_stats",
             "Mean and standard deviation of the leader's moving averages of the brokers' usage.",

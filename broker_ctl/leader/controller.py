@@ -13,6 +13,7 @@ from broker_ctl.core.names import Namespace
 from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
 from broker_ctl.leader.cycle import Cycle
 from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.operations import Operations
 from broker_ctl.leader.operator import (
     merge_by_order,
     move_by_order,
@@ -24,9 +25,11 @@ from broker_ctl.leader.overview import explain, overview
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.quotas import Quotas, read_bundle_data
 from broker_ctl.leader.readings import tally
+from broker_ctl.leader.shown_plans import ShownPlans
 from broker_ctl.leader.steadiness import Steadiness
 from broker_ctl.leader.tally import Tally
 from broker_ctl.ports import Reply
+from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -41,6 +44,7 @@ class _Desk:
     leading: Leading
     cycle: Cycle
     asked: TaskScope
+    shown: ShownPlans
 
 
 class Controller:
@@ -95,13 +99,13 @@ class Controller:
     async def _lead(self, leading: Leading) -> None:
         try:
             await leading.board.start()
-            found = await self._found()
+            found = await _found(self._parts.store)
             leading.board.seed(found)
             cycle = Cycle(leading, self._steadiness)
             quotas = Quotas(self._parts, leading.leadership, leading.board, found)
             orphans = Orphans(leading, self._steadiness)
             async with TaskScope(f"desk of epoch {leading.leadership.epoch}") as asked:
-                self._desk = _Desk(leading, cycle, asked)
+                self._desk = _Desk(leading, cycle, asked, ShownPlans())
                 try:
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._adopt(leading), name="adopt moves")
@@ -113,13 +117,6 @@ class Controller:
                     self._past += tally(leading)
         finally:
             await leading.board.close()
-
-    async def _found(self) -> Mapping[Bundle, BundleLoad]:
-        try:
-            return await read_bundle_data(self._parts.store)
-        except StoreError as error:
-            log.warning("leading without the averages of earlier leaders: %s", error)
-            return {}
 
     @staticmethod
     async def _adopt(leading: Leading) -> None:
@@ -145,6 +142,16 @@ class Controller:
         assert choice.broker_id is not None
         return choice.broker_id
 
+    @property
+    def operations(self) -> Operations:
+        """See `ports.LeaderDesk.operations`.
+
+        Raises:
+            NoLeader: this broker does not lead.
+        """
+        desk = self._open_desk()
+        return Operations(desk.leading, desk.cycle, desk.cycle.standing, desk.shown, self._by_order)
+
     def overview(self) -> Mapping[str, Any]:
         """See `ports.LeaderDesk.overview`.
 
@@ -152,7 +159,8 @@ class Controller:
             NoLeader: this broker does not lead.
         """
         desk = self._open_desk()
-        return overview(desk.leading, is_paused=desk.cycle.is_paused)
+        is_paused = desk.leading.parts.directives.pause is not None
+        return overview(desk.leading, is_paused=is_paused)
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         """See `ports.LeaderDesk.explain`.
@@ -229,3 +237,11 @@ class Controller:
             if task.cancelled() and current is not None and not current.cancelling():
                 raise NoLeader(f"{name}: leading ended meanwhile") from None
             raise
+
+
+async def _found(store: MetadataStore) -> Mapping[Bundle, BundleLoad]:
+    try:
+        return await read_bundle_data(store)
+    except StoreError as error:
+        log.warning("leading without the averages of earlier leaders: %s", error)
+        return {}

@@ -8,26 +8,27 @@ written down.
 import asyncio
 import logging
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Mapping
+from typing import Final
 
 from broker_ctl.coordination.turns import in_turns
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Action, Decision
+from broker_ctl.core.deciding import (
+    Remembered,
+    is_cut_short,
+    planned_in_steps,
+    proposed_in_steps,
+)
+from broker_ctl.core.decisions import Action
+from broker_ctl.core.draining import drain_proposals
 from broker_ctl.core.draw import splitmix64
-from broker_ctl.core.hits import Hits
-from broker_ctl.core.merging import candidates as merges
 from broker_ctl.core.plan import Plan
 from broker_ctl.core.shedding.averages import usage_averages
-from broker_ctl.core.shedding.policy import SheddingPolicy
-from broker_ctl.core.splitting import candidates as splits
-from broker_ctl.core.steps import Steps, batched
-from broker_ctl.core.view import ClusterView
+from broker_ctl.core.steps import batched
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.new_parts import parts_of, spread_parts
-from broker_ctl.leader.planning import planned_in_steps
 from broker_ctl.leader.rules import LeaderRules
+from broker_ctl.leader.standing import StandingOrders
 from broker_ctl.leader.steadiness import Steadiness
 from broker_ctl.leader.survey import let_go, remains_of
 from broker_ctl.ports import Outcome, Reply
@@ -37,6 +38,7 @@ from broker_ctl.tasks import wait_until
 log = logging.getLogger(__name__)
 
 _IDLE_S: Final = 1.0
+_FOLLOW_UP_S: Final = 5.0
 _AT_ONCE: Final = 50
 
 
@@ -46,26 +48,26 @@ class Cycle:
     Attributes:
         plan: the newest one.
         is_paused: whether the newest one was held back by an operator.
+        standing: what operators have ordered, carried out between two cycles.
     """
 
     def __init__(self, leading: Leading, steadiness: Steadiness) -> None:
         self._leading = leading
         self._parts = leading.parts
         self._steadiness = steadiness
-        self._policy: SheddingPolicy[Any] | None = None
-        self._memory: Any = None
-        self._hot: Hits[Bundle] = Hits()
-        self._cold: Hits[merges.Pair] = Hits()
+        self._remembered = Remembered()
         # When each was last done; what is due is said by the interval of the moment.
         self._shed_s = -math.inf
         self._split_s = -math.inf
+        self._is_cut_short = False
         self.plan: Plan | None = None
         self.is_paused = False
+        self.standing = StandingOrders(leading)
 
     @property
     def usage_averages(self) -> Mapping[str, float]:
         """Moving average of each broker's usage, where the strategy of shedding keeps one."""
-        return usage_averages(self._memory)
+        return usage_averages(self._remembered.memory)
 
     async def run(self) -> None:
         """Cycle until leading ends.
@@ -86,7 +88,8 @@ class Cycle:
                     self._shed_s = ended_s
                 if is_split_due:
                     self._split_s = ended_s
-            await asyncio.sleep(self._pause_s(rules))
+            await self._tried(self.standing.advance(rules))
+            await self.standing.wait(self._pause_s(rules))
 
     async def _settle(self) -> None:
         """Until all who are registered have reported, or the time for that is over."""
@@ -103,14 +106,20 @@ class Cycle:
 
     def _due_s(self, rules: LeaderRules) -> tuple[float, float]:
         """When shedding is due, and splitting and merging; infinity: not at all."""
+        pause_s = rules.shedding_interval_s
+        if self._is_cut_short:
+            pause_s = min(pause_s, _FOLLOW_UP_S)
         return (
-            math.inf if rules.shedding is None else self._shed_s + rules.shedding_interval_s,
+            math.inf if rules.shedding is None else self._shed_s + pause_s,
             self._split_s + rules.splitting_interval_s if rules.is_reshaping else math.inf,
         )
 
     async def _try_once(self, rules: LeaderRules, *, is_shed_due: bool, is_split_due: bool) -> None:
+        await self._tried(self.once(rules, is_shed_due=is_shed_due, is_split_due=is_split_due))
+
+    async def _tried(self, work: Awaitable[object]) -> None:
         try:
-            await self.once(rules, is_shed_due=is_shed_due, is_split_due=is_split_due)
+            await work
         except (AuthorityLost, Fenced):
             raise
         except InvariantBroken:
@@ -132,12 +141,10 @@ class Cycle:
         began_s = self._parts.clock.now_s()
         await self._leading.executor.adopt()
         view = await self._leading.survey.take(self._draw_seed())
-        proposals: list[Decision] = (
-            await in_turns(self._reshape(view, rules)) if is_split_due else []
+        steps = proposed_in_steps(
+            self._remembered, view, rules, is_shed_due=is_shed_due, is_split_due=is_split_due
         )
-        await asyncio.sleep(0)  # either takes a while where there are many bundles
-        if is_shed_due and rules.shedding is not None:
-            proposals += await in_turns(self._shed(rules.shedding, view, rules))
+        self._remembered, proposals = await in_turns(steps)
         self.plan = await in_turns(planned_in_steps(view, proposals, rules))
         took_s = self._parts.clock.now_s() - began_s
         number, sentence = self._leading.outcomes.cycle, self.plan.sentence
@@ -146,33 +153,27 @@ class Cycle:
         del view
         await let_go(remains)
         done = await self._carry_out(self.plan, rules)
+        # Budgets of moves in flight say how many at a time, not how many a minute.
+        self._is_cut_short = bool(done) and is_cut_short(self.plan)
         if rules.splitting is not None and rules.splitting.is_unloading:
             await spread_parts(self._leading, parts_of(done), self._draw_seed())
         return self.plan
 
-    def _reshape(self, view: ClusterView, rules: LeaderRules) -> Steps[list[Decision]]:
-        """What is too much for one bundle, and what is too little for two."""
-        proposals: list[Decision] = []
-        if rules.splitting is None:
-            self._hot = Hits()
-        else:
-            self._hot = yield from splits.observe_in_steps(self._hot, view, rules.splitting)
-            proposals += yield from splits.candidates_in_steps(view, rules.splitting, self._hot)
-        if rules.merging is None:
-            self._cold = Hits()
-        else:
-            self._cold = yield from merges.observe_in_steps(self._cold, view, rules.merging)
-            proposals += yield from merges.candidates_in_steps(view, rules.merging, self._cold)
-        return proposals
+    async def preview(self, rules: LeaderRules) -> Plan:
+        """What a cycle would do now; nothing is done, remembered or written down.
 
-    def _shed(
-        self, policy: SheddingPolicy[Any], view: ClusterView, rules: LeaderRules
-    ) -> Steps[tuple[Decision, ...]]:
-        if policy is not self._policy:
-            # What one policy remembers says nothing to another.
-            self._policy, self._memory = policy, policy.recall(None)
-        self._memory = yield from policy.observe(self._memory, view, rules.shedding_rules)
-        return (yield from policy.shed(view, self._memory, rules.shedding_rules))
+        Raises:
+            StoreError: the view could not be taken.
+            InvariantBroken: the plan would break a safety sentence.
+        """
+        await self._leading.leadership.wait_deciding()
+        view = await self._leading.survey.take(self._draw_seed(ahead=1))
+        steps = proposed_in_steps(
+            self._remembered, view, rules, is_shed_due=True, is_split_due=rules.is_reshaping
+        )
+        _, proposals = await in_turns(steps)
+        proposals += drain_proposals(view, self._parts.directives.drains)
+        return await in_turns(planned_in_steps(view, proposals, rules))
 
     async def _carry_out(self, decided: Plan, rules: LeaderRules) -> Mapping[Action, Reply]:
         """What was done; nothing while it is held back."""
@@ -189,6 +190,7 @@ class Cycle:
             outcomes.record(decision, Outcome(held_back))
         return {}
 
-    def _draw_seed(self) -> int:
-        """Another one each cycle, and the same for whoever replays it."""
-        return splitmix64(splitmix64(self._leading.leadership.epoch) ^ self._leading.outcomes.cycle)
+    def _draw_seed(self, ahead: int = 0) -> int:
+        """Another one each cycle, also of one to come; the same for whoever replays it."""
+        cycle = self._leading.outcomes.cycle + ahead
+        return splitmix64(splitmix64(self._leading.leadership.epoch) ^ cycle)

@@ -58,7 +58,7 @@ def explain(leading: Leading, subject: str) -> Mapping[str, Any]:
     decisions = [
         decision_row(entry)
         for entry in leading.parts.journal.recent(_SEARCHED)
-        if subject in _named(entry)
+        if subject in named(entry)
     ]
     return {**told, "decisions": decisions[:_EXPLAINED]}
 
@@ -157,7 +157,7 @@ def decision_row(entry: JournalEntry) -> dict[str, Any]:
     }
 
 
-def _named(entry: JournalEntry) -> frozenset[str]:
+def named(entry: JournalEntry) -> frozenset[str]:
     """The brokers and bundles that a decision is about."""
     row = entry.decision.to_row()
     keys = ("bundle", "source", "destination", "owner", "subject", "left", "right")

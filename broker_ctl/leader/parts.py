@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.peers import Peers
 from broker_ctl.coordination.registry import Registry
@@ -46,6 +47,7 @@ class LeaderParts:
         rules: asked at each turn, since they may change at run time.
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
         owner_of: the owner node of a bundle, from a cache that follows the nodes.
+        directives: what operators have ordered. Followed already.
         constraints: where bundles may live, by the newest policies that were read.
     """
 
@@ -58,9 +60,12 @@ class LeaderParts:
     rules: Callable[[], LeaderRules]
     ring_of: Callable[[Namespace], Awaitable[Ring]]
     owner_of: Callable[[Bundle], Awaitable[OwnerNode | None]]
+    directives: Directives
     constraints: Callable[[], Constraints] = lambda: NO_CONSTRAINTS
 
     def can_receive(self, broker_id: str) -> bool:
-        """Whether a broker is alive, and not on its way down."""
+        """Whether a broker is alive, not on its way down, and not to be emptied."""
         peer = self.registry.peer(broker_id)
-        return peer is not None and not peer.registration.is_draining
+        if peer is None or peer.registration.is_draining:
+            return False
+        return broker_id not in self.directives.drains

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from broker_ctl.coordination.turns import in_turns
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import max_usage
+from broker_ctl.core.load import max_usage, size_ratios
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.snapshot import snapshot_steps
@@ -78,6 +78,7 @@ class Survey:
             splitting=self._memory.splitting | splitting,
             settled=self._memory.settled(),
             constraints=self._parts.constraints(),
+            taken_at_ms=self._parts.clock.wall_ms(),
         )
         former, view = self.latest, await in_turns(steps)
         self.latest, self.latest_ms = view, self._parts.clock.wall_ms()
@@ -90,16 +91,19 @@ class Survey:
     def _brokers(self, now_s: float) -> list[BrokerView]:
         """Live brokers that have reported. Others can be given no orders, or judged."""
         rules, reports = self._parts.rules(), self._board.reports
+        present = self._parts.registry.peers.keys() & reports.keys()
+        sizes = size_ratios({b: reports[b].data.load.usage for b in present}, rules.weights)
         return [
             BrokerView(
                 broker_id,
                 report.data.load,
                 max_usage(report.data.load.usage, rules.weights),
-                is_draining=peer.registration.is_draining,
+                is_draining=not self._parts.can_receive(broker_id),
                 age_s=now_s - report.received_s,
                 takes_persistent=report.data.persistent_topics,
                 takes_non_persistent=report.data.non_persistent_topics,
                 session_id=peer.session_id,
+                size_ratio=sizes[broker_id],
             )
             for broker_id, peer in self._parts.registry.peers.items()
             if (report := reports.get(broker_id)) is not None

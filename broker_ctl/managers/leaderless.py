@@ -8,7 +8,7 @@ first, and the client of the other is sent there.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -78,6 +78,7 @@ class Leaderless:
         store: MetadataStore,
         registry: Registry,
         constraints: Callable[[], Constraints],
+        drained: Callable[[], Collection[str]] = tuple,
         rules: Callable[[], LeaderlessRules],
         clock: Clock,
         draws: Random,
@@ -85,6 +86,7 @@ class Leaderless:
         self._store = store
         self._registry = registry
         self._constraints = constraints
+        self._drained = drained
         self._rules = rules
         self._clock = clock
         self._draws = draws
@@ -103,10 +105,11 @@ class Leaderless:
         # choices before its own.
         async with self._turn:
             view = await self._fresh(rules)
+            drained = self._drained()
             able = [
                 broker_id
                 for broker_id in view.receivers(rules.placement_rules.report_ttl_s)
-                if self._registry.peer(broker_id) is not None
+                if self._registry.peer(broker_id) is not None and broker_id not in drained
             ]
             choice = place(view, bundle, able, rules.placement, rules.placement_rules)
             if choice.broker_id is None:

@@ -39,6 +39,7 @@ MOVES: Final = "/broker-ctl/moves"
 WRITERS: Final = "/broker-ctl/writers"
 DRAINS: Final = "/broker-ctl/drain"
 PAUSE: Final = "/broker-ctl/pause"
+PLANS: Final = "/broker-ctl/plans"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +232,13 @@ def writer(broker_id: str, slot: int) -> str:
 def drain(broker_id: str) -> str:
     """Says that a broker is to be drained."""
     return _below(DRAINS, broker_id)
+
+
+def plan(plan_id: str) -> str:
+    """A plan that an operator approved."""
+    return _below(PLANS, plan_id)
+
+
+def plan_progress(plan_id: str) -> str:
+    """How far it has come: small, since it is written after each step."""
+    return f"{plan(plan_id)}/progress"

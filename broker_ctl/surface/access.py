@@ -16,6 +16,7 @@ from broker_ctl.surface.credentials import Credentials
 
 _READS: Final = frozenset({"GET", "HEAD"})
 _SCHEME: Final = "bearer"
+_ROLE: Final = web.RequestKey("role", str)
 
 
 class Access(Enum):
@@ -54,7 +55,14 @@ class Doorkeeper:
                     return _unauthorized()
                 if not credentials.is_super_user(role):
                     return answers.error(403, "Forbidden", f"role {role} is no super user")
+                request[_ROLE] = role
         return None
+
+
+def role_of(request: web.Request) -> str:
+    """Of the token that let a request in; empty where no token was asked for."""
+    role: str = request.get(_ROLE, "")
+    return role
 
 
 def _token(request: web.Request) -> bytes:

@@ -13,6 +13,7 @@ from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.bounds import Bound
 from broker_ctl.surface.parts import Parts
+from broker_ctl.surface.questions import whole_number_in
 from broker_ctl.surface.redirects import redirect
 
 _BROKERS: Final = "/admin/v2/brokers"
@@ -96,7 +97,8 @@ class BrokerRoutes:
         At most ``limit`` topics, in the order of bundles and names; where there are more, a header
         says so. ``namespace`` asks for one namespace only.
         """
-        limit, namespace = _limit_in(request), request.query.get("namespace")
+        limit = whole_number_in(request, "limit", _TOPICS, MOST_TOPICS)
+        namespace = request.query.get("namespace")
         with self._questions.held():
             traffic = await self._topics.statistics(
                 limit, Namespace.parse(namespace) if namespace else None
@@ -109,15 +111,6 @@ class BrokerRoutes:
     def _check_cluster(self, request: web.Request) -> None:
         if request.match_info["cluster"] != self._cluster_name:
             raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
-
-
-def _limit_in(request: web.Request) -> int:
-    text = request.query.get("limit") or str(_TOPICS)
-    # Not more digits than the bound has: int() of a long text takes its time.
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_TOPICS))
-    if not is_number or not 1 <= int(text) <= MOST_TOPICS:
-        raise Refusal(400, f"limit is a number from 1 to {MOST_TOPICS}")
-    return int(text)
 
 
 def _by_namespace(traffic: TopicTraffic) -> dict[str, Any]:

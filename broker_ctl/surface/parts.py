@@ -8,6 +8,7 @@ from typing import Protocol
 from broker_ctl.clock import Clock
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.directives import Order, Pause
 from broker_ctl.core.load import BrokerLoad
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.core.namespace import Ring
@@ -154,6 +155,23 @@ class LoadReporter(Protocol):
         ...
 
 
+class Directives(Protocol):
+    """The pause, which any broker can write; see `coordination.directives.Directives`."""
+
+    @property
+    def pause(self) -> Pause | None:
+        """The one that stands."""
+        ...
+
+    async def begin_pause(self, order: Order) -> Pause:
+        """Pause, unless there is a pause already."""
+        ...
+
+    async def end_pause(self) -> Pause | None:
+        """Take it back; answers with the one that there was."""
+        ...
+
+
 class DecisionJournal(Protocol):
     """What was decided; see `managers.journal.DecisionJournal`."""
 
@@ -196,6 +214,7 @@ class Parts:
     cluster: Cluster
     desk: Callable[[], LeaderDesk | None]
     journal: DecisionJournal
+    directives: Directives
     readiness: Callable[[], Readiness]
     authority: Callable[[], tuple[int, int]]
     session_state: Callable[[], SessionState]

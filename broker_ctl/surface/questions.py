@@ -1,6 +1,7 @@
 """Reading requests: names in the path, flags in the query, JSON in the body."""
 
 import asyncio
+import math
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
@@ -14,6 +15,7 @@ from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.parts import Namespaces
 
 _BODY_LIMIT_S: Final = 10.0
+_MOST_DIGITS: Final = 32
 _FLAGS: Final = {"true": True, "false": False, "": False}
 
 
@@ -64,6 +66,38 @@ def flag(request: web.Request, name: str) -> bool:
         return _FLAGS[request.query.get(name, "").lower()]
     except KeyError:
         raise Refusal(400, f"{name} is true or false") from None
+
+
+def whole_number_in(request: web.Request, name: str, default: int, most: int) -> int:
+    """A query parameter from 1 to ``most``.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    text = request.query.get(name) or str(default)
+    # Not more digits than the bound has: int() of a long text takes its time.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    if not is_number or not 1 <= int(text) <= most:
+        raise Refusal(400, f"{name} is a number from 1 to {most}")
+    return int(text)
+
+
+def positive_in(request: web.Request, name: str, default: float) -> float:
+    """A query parameter above 0.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    text = request.query.get(name)
+    if not text:
+        return default
+    try:
+        number = float(text[:_MOST_DIGITS])
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise Refusal(400, f"{name} is a number above 0")
+    return number
 
 
 async def json_in(request: web.Request) -> Any:

@@ -23,12 +23,13 @@ from broker_ctl.surface.admin_partitioned_topics import PartitionedTopicRoutes
 from broker_ctl.surface.admin_policies import PolicyRoutes
 from broker_ctl.surface.admin_quotas import QuotaRoutes
 from broker_ctl.surface.admin_topics import TopicRoutes
+from broker_ctl.surface.balancing import BalancingRoutes
 from broker_ctl.surface.binary.parts import BinaryParts, BinaryRules, Listener
 from broker_ctl.surface.binary.server import BinaryServer
 from broker_ctl.surface.bounds import Bound, Lanes
 from broker_ctl.surface.control import ControlRoutes
 from broker_ctl.surface.dataplane_authority import AuthorityRoutes
-from broker_ctl.surface.gate import gate
+from broker_ctl.surface.gate import Gate
 from broker_ctl.surface.gauges import follow
 from broker_ctl.surface.health import HealthRoutes
 from broker_ctl.surface.lookup import LookupRoutes
@@ -57,7 +58,7 @@ class Surface:
         self._bundles = BundleRoutes(parts, rules.split_algorithm, rules.split_algorithms)
         self._tasks = TaskScope("surface")
         self._binary = self._binary_server()
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
         self._ports: dict[str, int] = {}
 
     async def start(self) -> None:
@@ -69,12 +70,8 @@ class Surface:
         follow(self._parts, self._lanes, self._lookups)
         self._parts.configuration.listen(self._reconfigured)
         # Nothing of a request is logged: a path may name a tenant's topic.
-        runner = web.AppRunner(
-            self._application(),
-            access_log=None,
-            shutdown_timeout=_CANCEL_S,
-            lingering_time=_LINGER_S,
-        )
+        server = self._gate().server(access_log=None, lingering_time=_LINGER_S)
+        runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)
         await runner.setup()
         rules = self._rules
         try:
@@ -130,7 +127,7 @@ class Surface:
         self._bundles.split_algorithms = settings.splitting.supported_algorithms
 
     async def _listen(
-        self, runner: web.AppRunner, port: int | None, key: str, tls: SSLContext | None = None
+        self, runner: web.ServerRunner, port: int | None, key: str, tls: SSLContext | None = None
     ) -> None:
         if port is None:
             return
@@ -167,14 +164,9 @@ class Surface:
             ],
         )
 
-    def _application(self) -> web.Application:
+    def _gate(self) -> Gate:
         parts, rules = self._parts, self._rules
-        doorkeeper = Doorkeeper(rules.credentials, rules.dataplane_secret)
-        app = web.Application(
-            client_max_size=rules.max_body_bytes,
-            middlewares=[gate(self._lanes, doorkeeper, parts.instruments.surface.requests)],
-        )
-        for subject in (
+        subjects = (
             LookupRoutes(parts.lookup, self._lookups),
             NamespaceRoutes(parts, rules.cluster),
             self._bundles,
@@ -187,9 +179,15 @@ class Surface:
             ConfigurationRoutes(parts.configuration),
             HealthRoutes(parts.readiness),
             BrokerRoutes(parts, rules.cluster),
+            BalancingRoutes(parts),
             ControlRoutes(parts, rules.cluster),
             AuthorityRoutes(parts.authority),
             MetricsRoutes(parts.instruments, rules.cluster),
-        ):
-            app.add_routes(subject.routes())
-        return app
+        )
+        return Gate(
+            [route for subject in subjects for route in subject.routes()],
+            self._lanes,
+            Doorkeeper(rules.credentials, rules.dataplane_secret),
+            parts.instruments.surface.requests,
+            rules.max_body_bytes,
+        )

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from broker_ctl.core.directives import Drain, Order
 from broker_ctl.core.load import ResourceUsage, SystemUsage
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.shedding.threshold import ThresholdShedder
 from broker_ctl.core.simple.placement import SimplePlacement
-from broker_ctl.daemon.balancing_metrics import follow_leader
+from broker_ctl.daemon.balancing_metrics import follow_directives, follow_leader
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Instrument
 from broker_ctl.leader.controller import Controller
@@ -126,3 +127,13 @@ async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
     work.cancel()
     await asyncio.wait([work])
     assert values(usage) == values(stats) == {}
+
+
+async def test_what_operators_have_ordered_is_shown_by_every_broker(cluster: LeaderCluster) -> None:
+    instruments, directives = Instruments(), cluster.brokers[B].directives
+    follow_directives(instruments, directives)
+    paused, drained = instruments.leader.is_paused, instruments.leader.drained_brokers
+    assert (values(paused), values(drained)) == ({(): 0}, {(): 0})
+    await cluster.brokers[A].directives.begin_pause(Order(1))
+    await cluster.brokers[A].directives.begin_drain(A, Drain(Order(1), 0, 0.0))
+    await eventually(lambda: (values(paused), values(drained)) == ({(): 1}, {(): 1}))

@@ -78,6 +78,7 @@ class Door:
     seat: Seat
     lookup: Lookup = field(init=False)
     chooser: Chooser | None = None
+    drained: set[str] = field(default_factory=set)
 
 
 @asynccontextmanager
@@ -89,6 +90,7 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
         await home.start()
         homes.append(home)
         seat = Seat(broker)
+        door = Door(broker, seat)
         leaderless = Leaderless(
             store=broker.store,
             registry=broker.registry,
@@ -96,8 +98,8 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
             rules=lambda: RULES,
             clock=broker.clock,
             draws=random.Random(1),
+            drained=partial(getattr, door, "drained"),
         )
-        door = Door(broker, seat)
         door.lookup = Lookup(
             ownership=broker.ownership,
             namespaces=broker.namespaces,
@@ -251,6 +253,18 @@ async def test_a_burst_without_a_leader_is_spread() -> None:
         counts = {broker.broker_id: chosen.count(broker.broker_id) for broker in built.brokers}
         assert sum(counts.values()) == len(chosen)
         assert max(counts.values()) - min(counts.values()) <= 1
+
+
+@in_virtual_time
+async def test_without_a_leader_a_drained_broker_receives_nothing_either() -> None:
+    async with cluster(3) as built, doors(built) as (one, two, _):
+        for broker in built.brokers:
+            await _report(broker, 100.0)
+        leaderless = one.lookup._leaderless
+        assert two.broker.broker_id in {await leaderless.place(b) for b in built.bundles}
+        one.drained.add(two.broker.broker_id)
+        chosen = {await leaderless.place(bundle) for bundle in built.bundles * 3}
+        assert chosen == {b.broker_id for b in built.brokers} - {two.broker.broker_id}
 
 
 @in_virtual_time

@@ -37,13 +37,14 @@ def test_ours_lie_under_broker_ctl() -> None:
     assert paths.move("m-1") == "/broker-ctl/moves/m-1"
     assert paths.writer("b:1", 3) == "/broker-ctl/writers/b:1/3"
     assert paths.drain("b:1") == "/broker-ctl/drain/b:1"
+    assert paths.plan_progress("0a1b") == "/broker-ctl/plans/0a1b/progress"
 
 
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "/a", "a\x00", "a\x1f", "\ud800", "\U0001f600"]
 )
 def test_a_name_from_outside_cannot_leave_its_place(name: str) -> None:
-    for build in (paths.load_report, paths.lease, paths.move, paths.drain, paths.cluster):
+    for build in (paths.load_report, paths.lease, paths.move, paths.drain, paths.plan):
         with pytest.raises(InvalidName):
             build(name)
 

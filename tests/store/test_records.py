@@ -7,11 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_ctl.core.approval import Fate, State
 from broker_ctl.core.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Assign, Merge, Reason, Split, Transfer, Unload
+from broker_ctl.core.directives import Drain, Order, Pause
+from broker_ctl.core.footprint import NO_FOOTPRINT
 from broker_ctl.core.load import BrokerLoad, BundleLoad, BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.names import Namespace
 from broker_ctl.errors import CorruptRecord, NewerVersion
+from broker_ctl.store.records.directives import (
+    DrainRecord,
+    PauseRecord,
+    PlanProgress,
+    PlanRecord,
+)
 from broker_ctl.store.records.load import BundleData, LocalBrokerData, TimeAverageBrokerData
 from broker_ctl.store.records.ours import LeadEpoch, Lease, Move, Registration
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
@@ -40,6 +50,15 @@ REPORT = LocalBrokerData(
     ),
     gains=(BUNDLE,),
 )
+ORDER = Order(1795191680056, "anna", "kernel update")
+FIRST, SECOND = Bundle.parse(BUNDLE), Bundle.parse("public/default/0x40000000_0x80000000")
+PLANNED = (
+    Assign(FIRST, "b:1", Reason.UNOWNED, "why"),
+    Unload(FIRST, "a:1", Reason.DRAIN, "why"),
+    Transfer(*(FIRST, "a:1", "b:1", Reason.OVERLOADED, "why"), *(NO_FOOTPRINT,) * 3),
+    Split(FIRST, "a:1", "range_equally_divide", (0x20000000,), Reason.TOPICS, "why"),
+    Merge(FIRST, SECOND, "a:1", Reason.COLD, "why"),
+)
 MOVE = Move("m-1", Bundle.parse(BUNDLE), 7, "a:1", 99, "b:1", 1795191680056, 3)
 OURS = [
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1", "http://broker-1:8080")),
@@ -51,6 +70,10 @@ OURS = [
     Lease("n", 12),
     LeadEpoch(7, "broker-1:8080"),
     MOVE,
+    PauseRecord(Pause(ORDER)),
+    DrainRecord(Drain(ORDER, 12, 5e8)),
+    PlanRecord("0123456789ab", 7, ORDER, PLANNED),
+    PlanProgress(State.CARRYING_OUT, (Fate.DONE, Fate.WAITING), 1795191680056, "why"),
 ]
 EVERY = [
     LocalPolicies((0, 0x40000000, 0xFFFFFFFF), "group-a", {"migrated": False}),

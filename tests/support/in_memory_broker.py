@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.moves import MoveRecord, Moves
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
@@ -98,6 +99,7 @@ class InMemoryBroker:
         self.urls = BrokerUrls(broker_id, web_url=f"http://{broker_id}")
         self.registry = Registry(self.store, Registration(broker_id, 0, 0, self.urls), TICK_S)
         self.moves = Moves(self.store)
+        self.directives = Directives(self.store)
         self._witness = witness
         self._traffic = traffic
         self._newest_epoch = 0
@@ -112,9 +114,11 @@ class InMemoryBroker:
         await self.store.wait_connected()
         await self.registry.start()
         await self.moves.start()
+        await self.directives.start()
         await self.registry.register(self.report().encode())
 
     async def close(self) -> None:
+        await self.directives.close()
         await self.moves.close()
         await self.registry.close()
         await self.store.close()
@@ -123,6 +127,7 @@ class InMemoryBroker:
         """The process is gone at once; its session ends as by its timeout."""
         self._witness.serving.pop(self.broker_id, None)
         session_id = self.store.session_id
+        await self.directives.close()
         await self.moves.close()
         await self.registry.close()
         await self.store.close(end_session=False)

@@ -110,6 +110,7 @@ class LeaderCluster:
             rules=lambda: self.rules,
             ring_of=ring_of,
             owner_of=owner_of,
+            directives=broker.directives,
         )
 
     async def elect(self, broker_id: str) -> Leadership:

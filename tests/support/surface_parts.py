@@ -9,6 +9,7 @@ from typing import Any
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode
+from broker_ctl.coordination.directives import Directives
 from broker_ctl.core.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason, Skip
@@ -48,6 +49,7 @@ from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.surface.parts import Parts, Readiness, SurfaceRules
 from broker_ctl.surface.server import Surface
+from tests.support.memory_operations import MemoryOperations
 from tests.support.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")
@@ -249,6 +251,7 @@ class MemoryDesk:
     def __init__(self, world: World) -> None:
         self._world = world
         self.refuse: BrokerCtlError | None = None
+        self.operations = MemoryOperations()
 
     def overview(self) -> Mapping[str, Any]:
         brokers = [{"broker": name, "usage": 0.5} for name in sorted(self._world.brokers)]
@@ -371,6 +374,7 @@ class Metadata:
         parts = PolicyStore.of(self.store, clock, draws)
         self.partitioned_topics = PartitionedTopics(parts, self.namespaces, CacheRules())
         self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, draws=draws)
+        self.directives = Directives(self.store)
 
     async def start(self) -> None:
         await self.store.start()
@@ -379,8 +383,10 @@ class Metadata:
         await self.partitioned_topics.start()
         await self.namespaces.create(NAMESPACE)
         await self.configuration.start()
+        await self.directives.start()
 
     async def close(self) -> None:
+        await self.directives.close()
         await self.configuration.close()
         await self.partitioned_topics.close()
         await self.namespaces.close()
@@ -405,6 +411,7 @@ class Broker:
         self.lookup = MemoryLookup(world, self.ownership, self.cluster)
         self.orders = MemoryOrders()
         self.journal = MemoryJournal()
+        self.directives = metadata.directives
         self.desk = MemoryDesk(world)
         self.readiness = Readiness(is_ready=True)
         self.session_state = SessionState.CONNECTED
@@ -422,6 +429,7 @@ class Broker:
             cluster=self.cluster,
             desk=self._desk_if_leading,
             journal=self.journal,
+            directives=self.directives,
             readiness=lambda: self.readiness,
             authority=lambda: (3, 1500),
             session_state=lambda: self.session_state,

@@ -33,6 +33,9 @@ GUARDED = [
     ("GET", "/control/v1/status"),
     ("GET", "/control/v1/owners?namespace=t/ns"),
     ("POST", "/control/v1/take"),
+    ("GET", "/control/v1/plan"),
+    ("PUT", "/control/v1/pause"),
+    ("DELETE", "/control/v1/drains/b:1"),
 ]
 
 

@@ -103,6 +103,23 @@ class Fields:
             raise self.corrupt(name, "must be a list of strings")
         return tuple(items)
 
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list of whole numbers, empty where it is absent."""
+        items = self._value(name, list, [])
+        if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+            raise self.corrupt(name, "must be a list of whole numbers")
+        return tuple(items)
+
+    def items(self, name: str) -> "tuple[Fields, ...]":
+        """A list of objects, empty where it is absent."""
+        items = self._value(name, list, [])
+        if not all(isinstance(item, dict) for item in items):
+            raise self.corrupt(name, "must be a list of objects")
+        return tuple(
+            Fields(self.path, item, f"{self._prefix}{name}[{number}].")
+            for number, item in enumerate(items)
+        )
+
     def parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
         """A required string, read by ``parse``, which raises `InvalidName`."""
         try:

@@ -1,0 +1,75 @@
+"""``broker-ctl history``: what the leader decided lately, and what came of it."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from broker_ctl.cli.tables import echo_json, print_table
+from broker_ctl.cli.target import Target, daemon_options
+
+_HISTORY: Final = "/control/v1/history"
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
+_KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
+_COLUMNS: Final = ("when", "cycle", "result", "decision", "outcome")
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl history
+  broker-ctl history --kind transfer --since 2h
+  broker-ctl history --broker broker-2:8080 --limit 20
+  broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --output json
+"""
+
+
+class Duration(click.ParamType[float]):
+    """``90s``, ``15m``, ``2h`` or ``1d``, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """In seconds; click says what is wrong."""
+        found = _DURATION.fullmatch(str(value))
+        if found is None or int(found[1]) == 0:
+            self.fail(f"{value!r} is no duration such as 90s, 15m, 2h or 1d", param, ctx)
+        return float(int(found[1]) * _UNITS[found[2]])
+
+
+@click.command(short_help="Show what was decided lately, and what came of it.", epilog=_EXAMPLES)
+@click.option("--kind", type=click.Choice(_KINDS), help="Only decisions of this kind.")
+@click.option("--broker", metavar="BROKER", help="Only what is about this broker.")
+@click.option("--bundle", metavar="BUNDLE", help="Only what is about this bundle.")
+@click.option("--since", type=Duration(), metavar="DURATION", help="Not older: 90s, 15m, 2h, 1d.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@daemon_options
+def command(
+    target: Target,
+    *,
+    kind: str | None,
+    broker: str | None,
+    bundle: str | None,
+    since: float | None,
+    limit: int,
+) -> None:
+    """Show the newest decisions of the leader, newest first.
+
+    They are what this leader remembers; with historyDirectory set, the files there have them all.
+    """
+    wanted = {"kind": kind, "broker": broker, "bundle": bundle, "limit": str(limit)}
+    query = {name: text for name, text in wanted.items() if text is not None}
+    if since is not None:
+        query["within_s"] = f"{since:g}"
+    rows = target.run(lambda client: client.get(_HISTORY, query))
+    if target.is_json:
+        echo_json(rows)
+    else:
+        print_table("", _COLUMNS, map(_cells, rows))
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    at = datetime.fromtimestamp(row["at_ms"] / 1000, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}Z", row["cycle"], row["result"], row["sentence"], row["outcome"]

@@ -1,0 +1,29 @@
+"""``broker-ctl move``: one bundle to one broker, by hand."""
+
+from typing import Final
+
+import click
+
+from broker_ctl.cli.acts import act_options
+from broker_ctl.cli.bundle_acts import move_bundle
+from broker_ctl.cli.target import Target, daemon_options
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl move shop/orders/0x00000000_0x40000000 broker-2:8080
+  broker-ctl move shop/orders/0x00000000_0x40000000 broker-2:8080 --dry-run
+"""
+
+
+@click.command(short_help="Move a bundle to a broker.", epilog=_EXAMPLES)
+@click.argument("bundle")
+@click.argument("destination", metavar="BROKER")
+@act_options
+@daemon_options
+def command(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: bool) -> None:
+    """Move BUNDLE to BROKER; returns when it is served there.
+
+    A BUNDLE is tenant/namespace/0xLOW_0xHIGH, as `bundles list` prints it. Neither a pause nor a
+    budget stops it.
+    """
+    move_bundle(target, bundle, destination, dry_run=dry_run, yes=yes)

@@ -1,0 +1,26 @@
+"""``broker-ctl resume``: the end of a pause."""
+
+from typing import Final
+
+import click
+
+from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.pause import PAUSE
+from broker_ctl.cli.target import Target, daemon_options
+
+_EXAMPLE: Final = """\b
+Example:
+  broker-ctl resume --yes
+"""
+
+
+@click.command(short_help="Let the leader work again after a pause.", epilog=_EXAMPLE)
+@act_options
+@daemon_options
+def command(target: Target, *, dry_run: bool, yes: bool) -> None:
+    """Let the leader work again after a pause."""
+    if not target.run(lambda client: client.get(PAUSE))["paused"]:
+        say(target, "nothing", "there is no pause")
+    elif is_wanted(target, "resume the balancing", dry_run=dry_run, yes=yes):
+        target.run(lambda client: client.request("DELETE", PAUSE))
+        say(target, "resumed", "resumed")

@@ -1,0 +1,29 @@
+"""``broker-ctl undrain``: let a broker receive again."""
+
+from typing import Final
+
+import click
+
+from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.drains import drain_path
+from broker_ctl.cli.target import Target, daemon_options
+
+_EXAMPLE: Final = """\b
+Example:
+  broker-ctl undrain broker-2:8080
+"""
+
+
+@click.command(short_help="Let a drained broker receive again.", epilog=_EXAMPLE)
+@click.argument("broker")
+@act_options
+@daemon_options
+def command(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
+    """Let BROKER receive bundles again; what has left it does not come back by that alone."""
+    if not is_wanted(target, f"undrain {broker}", dry_run=dry_run, yes=yes):
+        return
+    reply = target.run(lambda client: client.request("DELETE", drain_path(broker))).json()
+    if reply["was_drained"]:
+        say(target, "undrained", f"{broker} receives bundles again")
+    else:
+        say(target, "nothing", f"{broker} was not drained")

@@ -1,0 +1,207 @@
+"""What operators do to the balancing as a whole: plans, drains, and what was decided lately."""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from math import fsum
+from typing import Any, Final, Protocol, TypeVar
+
+from broker_ctl.core.decisions import Transfer
+from broker_ctl.core.directives import Drain, Order
+from broker_ctl.core.plan import Plan
+from broker_ctl.errors import OrderConflict
+from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.overview import decision_row, named
+from broker_ctl.leader.rules import LeaderRules
+from broker_ctl.leader.shown_plans import ShownPlans, plan_id_of
+from broker_ctl.leader.standing import StandingOrders
+from broker_ctl.ports import HistoryFilter, JournalEntry, Reply
+
+_T = TypeVar("_T")
+
+_SEARCHED: Final = 1000
+
+
+class Previews(Protocol):
+    """The cycle; see `leader.cycle.Cycle`."""
+
+    async def preview(self, rules: LeaderRules) -> Plan:
+        """What a cycle would do now."""
+        ...
+
+
+class ByOrder(Protocol):
+    """Runs work in the scope of the leading; see `leader.controller.Controller`."""
+
+    def __call__(
+        self, work: Callable[[Leading], Coroutine[Any, Any, _T]], name: str
+    ) -> Coroutine[Any, Any, _T]:
+        """The result of the work, whoever goes away meanwhile."""
+        ...
+
+
+class Operations:
+    """`ports.Operations` of one leading."""
+
+    def __init__(
+        self,
+        leading: Leading,
+        previews: Previews,
+        standing: StandingOrders,
+        shown: ShownPlans,
+        by_order: ByOrder,
+    ) -> None:
+        self._leading = leading
+        self._parts = leading.parts
+        self._previews = previews
+        self._standing = standing
+        self._shown = shown
+        self._by_order = by_order
+
+    # Plans.
+
+    async def plan(self, *, is_verbose: bool) -> Reply:
+        """See `ports.Operations.plan`.
+
+        Raises:
+            StoreError: the view could not be taken.
+            NoLeader: this broker does not lead (any more).
+        """
+        rules = self._parts.rules()
+        plan = await self._by_order(lambda _: self._previews.preview(rules), "plan")
+        plan_id = plan_id_of(plan)
+        self._shown.note(plan_id, plan, self._parts.clock.now_s())
+        is_paused = self._parts.directives.pause is not None
+        row = plan.to_row()
+        skipped = row.pop("skipped")
+        return {
+            "id": plan_id,
+            "taken_at_ms": self._leading.survey.latest_ms,
+            "held_back": "paused" if is_paused else "dry_run" if rules.is_dry_run else "",
+            **row,
+            **self._moved(plan),
+            "skipped_by_reason": Counter(skip.reason.value for skip in plan.skipped),
+            **({"skipped": skipped} if is_verbose else {}),
+        }
+
+    def _moved(self, plan: Plan) -> dict[str, Any]:
+        view = self._leading.survey.latest
+        brokers = () if view is None else view.brokers.values()
+        total_bytes = fsum(broker.expected.throughput_bytes for broker in brokers)
+        moves = [decision for decision in plan.decisions if isinstance(decision, Transfer)]
+        moved_bytes = fsum(move.footprint.throughput_bytes for move in moves)
+        ratio = moved_bytes / total_bytes if total_bytes > 0 else 0.0
+        return {"moves": len(moves), "load_moved_bytes": moved_bytes, "load_moved_ratio": ratio}
+
+    async def approve(self, plan_id: str, who: str, why: str) -> Reply:
+        """See `ports.Operations.approve`.
+
+        Raises:
+            PlanMissing, OrderConflict: as there.
+            StoreError: it was not written.
+            NoLeader: this broker does not lead (any more).
+        """
+        approvals = self._standing.approvals
+        order = Order.of(self._parts.clock.wall_ms(), who, why)
+
+        async def approve(_: Leading) -> Reply:
+            if (known := await approvals.find(plan_id)) is not None and known.is_open:
+                return known.to_row()
+            decisions = self._shown.decisions_of(plan_id, self._parts.clock.now_s())
+            return (await approvals.approve(plan_id, decisions, order)).to_row()
+
+        row = await self._by_order(approve, f"approve plan {plan_id}")
+        self._standing.wake()
+        return row
+
+    async def plans(self) -> list[dict[str, Any]]:
+        """See `ports.Operations.plans`.
+
+        Raises:
+            StoreError: they could not be read.
+            NoLeader: this broker does not lead (any more).
+        """
+        return await self._by_order(lambda _: self._standing.approvals.rows(), "plans")
+
+    async def stop_plan(self, plan_id: str, who: str) -> Reply:
+        """See `ports.Operations.stop_plan`.
+
+        Raises:
+            PlanMissing, OrderConflict: as there.
+            StoreError: it was not written.
+            NoLeader: this broker does not lead (any more).
+        """
+        note = f"stopped by {who}" if who else "stopped by an operator"
+        approvals = self._standing.approvals
+        stopped = await self._by_order(
+            lambda _: approvals.stop(plan_id, note), f"stop plan {plan_id}"
+        )
+        return stopped.to_row()
+
+    # Drains.
+
+    def drains(self) -> list[dict[str, Any]]:
+        """See `ports.Operations.drains`."""
+        return self._standing.drains.rows()
+
+    async def drain(self, broker_id: str, who: str, why: str, *, is_forced: bool) -> Reply:
+        """See `ports.Operations.drain`; one that is drained already is told of, and no more.
+
+        Raises:
+            OrderConflict: as there.
+            StoreError: it was not written.
+            NoLeader: this broker does not lead (any more).
+        """
+        directives, drains = self._parts.directives, self._standing.drains
+
+        async def drain(leading: Leading) -> Reply:
+            if (known := directives.drains.get(broker_id)) is not None:
+                return drains.row(broker_id, known)
+            await leading.leadership.wait_deciding()
+            if not is_forced:
+                self._check_receivers(broker_id)
+            order = Order.of(self._parts.clock.wall_ms(), who, why)
+            wanted = Drain(order, *drains.left(broker_id))
+            return drains.row(broker_id, await directives.begin_drain(broker_id, wanted))
+
+        return await self._by_order(drain, f"drain {broker_id}")
+
+    def _check_receivers(self, broker_id: str) -> None:
+        others = [peer for peer in self._parts.registry.peers if peer != broker_id]
+        if not any(map(self._parts.can_receive, others)):
+            raise OrderConflict(
+                f"nobody could receive the bundles of {broker_id}: of {len(others)} other brokers "
+                "each is on its way down or drained; force it to drain it all the same"
+            )
+
+    async def undrain(self, broker_id: str) -> bool:
+        """See `ports.Operations.undrain`.
+
+        Raises:
+            StoreError: it was not taken away.
+            NoLeader: this broker does not lead (any more).
+        """
+        directives = self._parts.directives
+        return await self._by_order(
+            lambda _: directives.end_drain(broker_id), f"undrain {broker_id}"
+        )
+
+    # History.
+
+    def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
+        """See `ports.Operations.history`."""
+        now_ms = self._parts.clock.wall_ms()
+        found = (
+            decision_row(entry)
+            for entry in self._parts.journal.recent(_SEARCHED)
+            if _is_wanted(entry, wanted, now_ms)
+        )
+        return [row for row, _ in zip(found, range(wanted.limit), strict=False)]
+
+
+def _is_wanted(entry: JournalEntry, wanted: HistoryFilter, now_ms: int) -> bool:
+    if wanted.kind is not None and entry.decision.kind != wanted.kind:
+        return False
+    if wanted.within_s is not None and now_ms - entry.at_ms > wanted.within_s * 1000:
+        return False
+    subjects = [each for each in (wanted.broker, wanted.bundle) if each is not None]
+    return set(subjects) <= named(entry)

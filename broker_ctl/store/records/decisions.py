@@ -1,0 +1,93 @@
+"""Decisions as they lie in the store: what is to be done and why, without the loads of the moment.
+
+They are read back as proposals: whoever carries them out holds them against the cluster as it is
+then.
+"""
+
+from typing import Any, Final
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
+from broker_ctl.core.footprint import NO_FOOTPRINT
+from broker_ctl.errors import InvalidName
+from broker_ctl.store.records.fields import Fields
+
+_MOST_DETAIL: Final = 300
+
+
+def decision_fields(decision: Action) -> dict[str, Any]:
+    """Plain JSON values."""
+    common = {
+        "kind": decision.kind,
+        "why": decision.reason.value,
+        "detail": decision.detail[:_MOST_DETAIL],
+    }
+    match decision:
+        case Assign():
+            return {**common, "bundle": str(decision.bundle), "to": decision.destination}
+        case Unload():
+            return {**common, "bundle": str(decision.bundle), "from": decision.source}
+        case Transfer():
+            ends = {"from": decision.source, "to": decision.destination}
+            return {**common, "bundle": str(decision.bundle), **ends}
+        case Split():
+            return {
+                **common,
+                "bundle": str(decision.bundle),
+                "owner": decision.owner,
+                "algorithm": decision.algorithm,
+                "boundaries": list(decision.boundaries),
+            }
+        case Merge():
+            pair = {"left": str(decision.left), "right": str(decision.right)}
+            return {**common, **pair, "owner": decision.owner}
+
+
+def decode_decision(fields: Fields) -> Action:
+    """Read one back.
+
+    Raises:
+        CorruptRecord: it does not fit.
+    """
+    kind, why = fields.text("kind"), fields.parsed("why", _reason)
+    detail = fields.text("detail", "")[:_MOST_DETAIL]
+    if kind == Assign.kind:
+        return Assign(fields.parsed("bundle", Bundle.parse), fields.text("to"), why, detail)
+    if kind == Unload.kind:
+        return Unload(fields.parsed("bundle", Bundle.parse), fields.text("from"), why, detail)
+    if kind == Transfer.kind:
+        return Transfer(
+            bundle=fields.parsed("bundle", Bundle.parse),
+            source=fields.text("from"),
+            destination=fields.text("to"),
+            reason=why,
+            detail=detail,
+            footprint=NO_FOOTPRINT,
+            source_before=NO_FOOTPRINT,
+            destination_before=NO_FOOTPRINT,
+        )
+    if kind == Split.kind:
+        return Split(
+            fields.parsed("bundle", Bundle.parse),
+            fields.text("owner"),
+            fields.text("algorithm"),
+            fields.integers("boundaries"),
+            why,
+            detail,
+        )
+    if kind == Merge.kind:
+        return Merge(
+            fields.parsed("left", Bundle.parse),
+            fields.parsed("right", Bundle.parse),
+            fields.text("owner"),
+            why,
+            detail,
+        )
+    raise fields.corrupt("kind", f"{kind[:40]!r} is no kind of decision")
+
+
+def _reason(text: str) -> Reason:
+    try:
+        return Reason(text)
+    except ValueError:
+        raise InvalidName(f"{text[:40]!r} is no reason") from None

@@ -1,0 +1,176 @@
+"""Payloads of what operators order: pause, drains, approved plans and how far they have come.
+
+All lie under /broker-ctl. Texts are cut to their bound when they are read, too: others can write
+these nodes by hand.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from broker_ctl.codec import encode
+from broker_ctl.core.approval import Fate, Fates, State
+from broker_ctl.core.decisions import Action
+from broker_ctl.core.directives import Drain, Order, Pause
+from broker_ctl.errors import InvalidName
+from broker_ctl.store.records.decisions import decision_fields, decode_decision
+from broker_ctl.store.records.fields import Fields, versioned
+
+# Of 1 MiB that a node may hold (jute.maxbuffer) some is for the request around it.
+MOST_PLAN_BYTES: Final = 768 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRecord:
+    """Says that the leader does nothing by itself."""
+
+    pause: Pause
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        return cls(Pause(_order(Fields.of_ours(path, data))))
+
+    def encode(self) -> bytes:
+        """The payload."""
+        return encode(versioned(_order_row(self.pause.order)))
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecord:
+    """Says that a broker is to be emptied, and what it had then."""
+
+    drain: Drain
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        fields = Fields.of_ours(path, data)
+        return cls(
+            Drain(_order(fields), fields.integer("bundles"), fields.number("throughputBytes"))
+        )
+
+    def encode(self) -> bytes:
+        """The payload."""
+        drain = self.drain
+        return encode(
+            versioned(
+                {
+                    **_order_row(drain.order),
+                    "bundles": drain.bundles,
+                    "throughputBytes": drain.throughput_bytes,
+                }
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """A plan that an operator approved; it never changes.
+
+    Attributes:
+        epoch: of the leader that made it.
+        decisions: in the order of the plan; loads are those of when they are carried out.
+    """
+
+    plan_id: str
+    epoch: int
+    order: Order
+    decisions: tuple[Action, ...]
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        fields = Fields.of_ours(path, data)
+        decisions = tuple(map(decode_decision, fields.items("decisions")))
+        return cls(fields.text("id"), fields.integer("epoch"), _order(fields), decisions)
+
+    def encode(self) -> bytes:
+        """The payload."""
+        return encode(
+            versioned(
+                {
+                    "id": self.plan_id,
+                    "epoch": self.epoch,
+                    **_order_row(self.order),
+                    "decisions": [decision_fields(decision) for decision in self.decisions],
+                }
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProgress:
+    """How far a plan has come.
+
+    Attributes:
+        fates: one for each decision.
+        changed_ms: when this was written, in ms since 1970.
+        note: why it was stopped.
+    """
+
+    state: State
+    fates: Fates
+    changed_ms: int
+    note: str = ""
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        fields = Fields.of_ours(path, data)
+        return cls(
+            fields.parsed("state", _state),
+            fields.parsed("fates", _fates),
+            fields.integer("changedMs"),
+            fields.text("note", ""),
+        )
+
+    def encode(self) -> bytes:
+        """The payload."""
+        return encode(
+            versioned(
+                {
+                    "state": self.state.value,
+                    "fates": "".join(fate.value for fate in self.fates),
+                    "changedMs": self.changed_ms,
+                    "note": self.note,
+                }
+            )
+        )
+
+
+def _order(fields: Fields) -> Order:
+    return Order.of(fields.integer("sinceMs"), fields.text("by", ""), fields.text("reason", ""))
+
+
+def _order_row(order: Order) -> dict[str, Any]:
+    return {"sinceMs": order.at_ms, "by": order.who, "reason": order.why}
+
+
+def _state(text: str) -> State:
+    try:
+        return State(text)
+    except ValueError:
+        raise InvalidName(f"{text[:40]!r} is no state of a plan") from None
+
+
+def _fates(text: str) -> Fates:
+    try:
+        return tuple(map(Fate, text))
+    except ValueError as error:
+        raise InvalidName(str(error)) from None

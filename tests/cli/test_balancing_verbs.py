@@ -1,0 +1,216 @@
+"""Verbs for the balancing as a whole, as somebody types them."""
+
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from broker_ctl.cli.main import main
+from broker_ctl.cli.progress import duration_text
+from broker_ctl.errors import OrderConflict
+from broker_ctl.ports import HistoryFilter
+from tests.support.cli_cluster import Cluster, running
+from tests.support.memory_operations import MemoryOperations
+from tests.support.surface_parts import BUNDLES
+from tests.support.web_server import free_port
+
+BUNDLE = str(BUNDLES[1])
+PLAN = "0123456789ab"
+VERBS = ["plan", "pause", "resume", "drain", "undrain", "move", "history"]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with running([free_port(), free_port()]) as served:
+        yield served
+
+
+@pytest.fixture
+def operations(cluster: Cluster) -> MemoryOperations:
+    return cluster.leader.desk.operations
+
+
+# Pause.
+
+
+def test_a_pause_is_made_told_of_and_ended(cluster: Cluster) -> None:
+    dry = cluster.run("pause", "--dry-run")
+    assert dry.stdout == "would pause the balancing\n"
+    assert cluster.run("resume", "--yes").stdout == "there is no pause\n"
+    made = cluster.json("pause", "--reason", "network", "--yes")
+    assert (made["result"], made["pause"]["reason"]) == ("paused", "network")
+    again = cluster.run("pause", "--yes")
+    assert again.exit_code == 0
+    assert again.stdout.endswith(": network\n")
+    assert cluster.run("resume", stdin="n\n").exit_code == 1
+    assert cluster.leader.directives.pause is not None
+    assert cluster.json("resume", "--yes")["result"] == "resumed"
+    assert cluster.leader.directives.pause is None
+
+
+# Drains.
+
+
+def test_a_broker_is_drained_until_it_is_empty(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    broker_id = cluster.follower.broker_id
+    asked = cluster.run("drain", broker_id, stdin="n\n")
+    assert (asked.exit_code, operations.asked) == (1, [])
+    assert f"Drain {broker_id}?" in asked.stderr
+    result = cluster.run("drain", broker_id, "--reason", "update", "--wait", "--yes")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(f"{broker_id} is empty")
+    assert "100%" in result.stderr
+    assert operations.asked[0][1] == broker_id
+    assert operations.asked[0][3:] == ("update", False)
+
+
+def test_drains_are_listed_with_what_is_left(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    broker_id = cluster.follower.broker_id
+    begun = cluster.json("drain", broker_id, "--force", "--yes")
+    assert begun["result"] == "draining"
+    assert operations.asked[0][-1] is True
+    listed = cluster.run("drain")
+    assert f"{broker_id}" in listed.stdout
+    for cell in ("3 of 4", "286.1 MiB/s", "6 s"):
+        assert cell in listed.stdout
+    assert cluster.json("drain")[0]["state"] == "drained"
+
+
+def test_a_broker_is_undrained(cluster: Cluster) -> None:
+    broker_id = cluster.follower.broker_id
+    cluster.run("drain", broker_id, "--yes")
+    assert cluster.json("undrain", broker_id, "--yes")["result"] == "undrained"
+    assert cluster.json("undrain", broker_id, "--yes")["result"] == "nothing"
+    unknown = cluster.run("undrain", "nobody:1", "--yes")
+    assert unknown.exit_code == 1
+    assert "no live broker (404)" in unknown.stderr
+
+
+def test_why_a_broker_is_not_drained_is_told(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    operations.refuse = OrderConflict("nobody could receive its bundles")
+    result = cluster.run("drain", cluster.follower.broker_id, "--yes")
+    assert result.exit_code == 1
+    assert "nobody could receive its bundles (409)" in result.stderr
+
+
+# Plans.
+
+
+def test_a_plan_says_what_moves_what_it_reaches_and_what_is_left(cluster: Cluster) -> None:
+    result = cluster.run("plan")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    (move,) = [line for line in lines if "transfer t/ns/" in line]
+    for cell in ("95.4 MiB/s", "a:1 50.0% -> 40.0%", "b:1 50.0% -> 60.0%", "overloaded: why"):
+        assert cell in move
+    assert any(
+        line.split() == ["max", "over", "mean", "usage", "1.50", "->", "1.10"] for line in lines
+    )
+    assert ["cooling_down", "3"] in [line.split() for line in lines]
+    assert f"broker-ctl plan --approve {PLAN}" in result.stdout
+    assert "5 % above the mean" in cluster.run("plan", "--verbose").stdout
+    assert cluster.json("plan")["id"] == PLAN
+
+
+def test_a_plan_is_shown_and_carried_out_when_that_is_wanted(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    refused = cluster.run("plan", "--approve", stdin="n\n")
+    assert refused.exit_code == 1
+    assert f"Carry out plan {PLAN}?" in refused.stderr
+    assert "transfer t/ns/" in refused.stdout
+    assert operations.approved == []
+    done = cluster.run("plan", "--approve", "--wait", "--yes")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == f"plan {PLAN} is done: 2 done"
+    assert operations.asked[-1][:2] == ("approve", PLAN)
+
+
+def test_a_plan_is_approved_by_its_id_and_stopped(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    approved = cluster.json("plan", "--approve", PLAN, "--yes", "--reason", "sale")
+    assert (approved["result"], approved["plan"]["reason"]) == ("approved", "sale")
+    assert ("plan", False) not in operations.asked
+    stopped = cluster.json("plan", "--stop", "--yes")
+    assert stopped["result"] == "stopped"
+    assert PLAN in cluster.run("plan", "--progress").stdout
+    assert cluster.json("plan", "--stop", "--yes")["result"] == "nothing"
+
+
+def test_a_plan_that_failed_in_part_ends_with_an_error(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    failed = {"id": PLAN, "state": "done", "decisions": 2, "waiting": 0, "done": 1, "failed": 1}
+    operations.approved = [failed | {"obsolete": 0, "note": "", "by": "", "reason": ""}]
+
+    async def approve(plan_id: str, who: str, why: str) -> dict[str, object]:
+        del plan_id, who, why
+        return operations.approved[0]
+
+    operations.approve = approve  # type: ignore[method-assign]
+    result = cluster.run("plan", "--approve", PLAN, "--wait", "--yes")
+    assert result.exit_code == 1
+    assert result.stdout == f"plan {PLAN} is done: 1 done, 1 failed\n"
+
+
+def test_nothing_to_be_done_is_not_asked_for(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    operations.plan_row |= {"decisions": []}
+    result = cluster.run("plan", "--approve")
+    assert result.exit_code == 0, result.output
+    assert "there is nothing to be done" in result.stdout
+    assert cluster.run("plan", "--approve", "--progress").exit_code == 2
+
+
+# Moves and history.
+
+
+def test_move_is_the_move_of_bundles(cluster: Cluster) -> None:
+    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    destination = cluster.follower.broker_id
+    dry = cluster.run("move", BUNDLE, destination, "--dry-run")
+    assert dry.stdout.startswith(f"would move {BUNDLE} from {cluster.leader.broker_id}")
+    moved = cluster.json("move", BUNDLE, destination, "--yes")
+    assert (moved["result"], moved["took_s"] >= 0) == ("moved", True)
+    assert cluster.world.owners[BUNDLES[1]] == destination
+
+
+def test_history_is_filtered_by_the_leader(cluster: Cluster, operations: MemoryOperations) -> None:
+    result = cluster.run("history")
+    assert result.exit_code == 0, result.output
+    assert "1970-01-01 00:00:00Z" in result.stdout
+    assert "skip cluster: below threshold" in result.stdout
+    options = ["--kind", "split", "--broker", "b:1", "--bundle", BUNDLE]
+    rows = cluster.json("history", *options, "--since", "2h", "--limit", "7")
+    assert rows[0]["result"] == "skipped"
+    assert operations.asked[-1] == ("history", HistoryFilter("split", "b:1", BUNDLE, 7200.0, 7))
+
+
+@pytest.mark.parametrize("text", ["0s", "2", "h", "1.5h", "1 h", "9999999s", "2w"])
+def test_what_is_no_duration_is_a_wrong_option(text: str) -> None:
+    result = CliRunner().invoke(main, ["history", "--since", text])
+    assert result.exit_code == 2
+    assert "is no duration such as 90s" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "unknown"), (0, "0 s"), (59.4, "59 s"), (125, "2 min 5 s"), (4800, "1 h 20 min")],
+)
+def test_a_duration_is_told_in_two_units(seconds: float | None, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_an_example(verb: str) -> None:
+    result = CliRunner().invoke(main, [verb, "--help"])
+    assert result.exit_code == 0
+    assert f"broker-ctl {verb}" in result.stdout.partition("Example")[2]

@@ -1,0 +1,155 @@
+"""Drains, carried out by whoever leads."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.core.directives import Order
+from broker_ctl.core.namespace import Ring
+from broker_ctl.core.rules import Budgets
+from broker_ctl.errors import NoBroker, OrderConflict
+from broker_ctl.store import paths
+from tests.support.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
+from tests.support.leading_controllers import leading_at
+from tests.support.virtual_time import LoopClock, in_virtual_time
+from tests.support.waiting import eventually
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+RING = Ring.even(NAMESPACE, 8)
+# One at a time; what binds other moves must not bind a drain.
+ONE_BY_ONE = Budgets(max_moves_per_broker=1, hourly_load_ratio=0.0, namespace_ratio=0.0)
+RULES = replace(QUICK, budgets=ONE_BY_ONE, shedding=None)
+
+
+@asynccontextmanager
+async def laden_cluster(*others: str) -> AsyncIterator[LeaderCluster]:
+    """The first broker has all eight bundles."""
+    async with running_cluster(A, *others) as cluster:
+        cluster.clock, cluster.rules = LoopClock(), RULES
+        await cluster.create_namespace(8)
+        for bundle in RING.bundles:
+            await cluster.brokers[A].acquire(bundle)
+        yield cluster
+
+
+def left(cluster: LeaderCluster) -> int:
+    return len(cluster.brokers[A].serving)
+
+
+@in_virtual_time
+async def test_a_drained_broker_is_emptied_though_paused_and_in_a_dry_run() -> None:
+    async with laden_cluster(B, C) as cluster, leading_at(cluster, B) as controller:
+        cluster.rules = replace(RULES, is_dry_run=True)
+        await cluster.brokers[B].directives.begin_pause(Order(0))
+        begun = await controller.operations.drain(A, "anna", "update", is_forced=False)
+        assert (begun["state"], begun["bundles_begun"], begun["by"]) == ("draining", 8, "anna")
+        assert begun["throughput_begun_bytes"] == pytest.approx(8e7)
+        await eventually(lambda: left(cluster) == 0)
+        await eventually(lambda: controller.operations.drains()[0]["state"] == "drained")
+        assert len(cluster.brokers[B].serving) == len(cluster.brokers[C].serving) == 4
+        entries = cluster.journal.recent(50)
+        assert {(e.decision.kind, e.decision.reason.value, e.outcome.result) for e in entries} == {
+            ("transfer", "drain", "done")
+        }
+        assert cluster.witness.faults == []
+
+
+@in_virtual_time
+async def test_progress_says_what_is_left_and_when_it_will_be_over() -> None:
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
+        await controller.operations.drain(A, "", "", is_forced=False)
+        await eventually(lambda: left(cluster) == 4)
+        (row,) = controller.operations.drains()
+        assert row["state"] == "draining"
+        assert 0 < row["bundles_left"] < 8
+        assert row["progress"] == pytest.approx(1 - row["bundles_left"] / 8)
+        assert row["moves_per_minute"] > 0
+        expected_s = row["bundles_left"] / row["moves_per_minute"] * 60
+        assert row["eta_s"] == pytest.approx(expected_s)
+
+
+@in_virtual_time
+async def test_another_leader_goes_on_with_a_drain() -> None:
+    async with laden_cluster(B, C) as cluster:
+        async with leading_at(cluster, B) as controller:
+            await controller.operations.drain(A, "", "", is_forced=False)
+            await eventually(lambda: left(cluster) <= 5)
+        assert left(cluster) > 0
+        async with leading_at(cluster, C) as controller:
+            await eventually(lambda: left(cluster) == 0)
+            (row,) = controller.operations.drains()
+            assert row["bundles_begun"] == 8
+        assert cluster.witness.faults == []
+        assert await cluster.record_count() == 0
+
+
+@in_virtual_time
+async def test_a_drained_broker_receives_nothing_until_it_is_undrained() -> None:
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
+        operations = controller.operations
+        await operations.drain(A, "", "", is_forced=False)
+        await eventually(lambda: left(cluster) == 0)
+        with pytest.raises(NoBroker, match="draining"):
+            await controller.move(RING.bundles[0], A)
+        leading = controller.leading
+        assert leading is not None
+        view = await leading.survey.take()
+        assert view.brokers[A].is_draining
+        assert await operations.undrain(A)
+        assert not await operations.undrain(A)
+        await controller.move(RING.bundles[0], A)
+        assert left(cluster) == 1
+
+
+@in_virtual_time
+async def test_undraining_in_the_middle_leaves_the_rest_where_it_is() -> None:
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
+        await controller.operations.drain(A, "", "", is_forced=False)
+        await eventually(lambda: left(cluster) <= 5)
+        await controller.operations.undrain(A)
+        kept = left(cluster)
+        began_s = cluster.clock.now_s()
+        await eventually(lambda: cluster.clock.now_s() > began_s + 5)
+        # One may have been on its way.
+        assert left(cluster) >= kept - 1 > 0
+
+
+@in_virtual_time
+async def test_a_drain_survives_the_restart_of_its_broker() -> None:
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
+        await controller.operations.drain(A, "", "", is_forced=False)
+        await eventually(lambda: left(cluster) == 0)
+        await cluster.kill(A)
+        await eventually(lambda: controller.operations.drains()[0]["state"] == "absent")
+        await cluster.add(A)
+        await eventually(lambda: controller.operations.drains()[0]["state"] == "drained")
+        with pytest.raises(NoBroker):
+            await controller.move(RING.bundles[0], A)
+
+
+@in_virtual_time
+async def test_the_last_broker_that_could_receive_is_drained_only_by_force() -> None:
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
+        operations = controller.operations
+        await operations.drain(B, "", "", is_forced=False)
+        with pytest.raises(OrderConflict, match="of 1 other brokers"):
+            await operations.drain(A, "", "", is_forced=False)
+        store = cluster.brokers[A].store
+        assert await store.exists(paths.drain(A)) is None
+        assert (await operations.drain(A, "", "", is_forced=True))["bundles_left"] == 8
+        began_s = cluster.clock.now_s()
+        await eventually(lambda: cluster.clock.now_s() > began_s + 12)
+        assert left(cluster) == 8
+        reasons = {entry.decision.reason.value for entry in cluster.journal.recent(50)}
+        assert reasons == {"no_broker"}
+
+
+@in_virtual_time
+async def test_a_second_order_to_drain_changes_nothing() -> None:
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
+        await controller.operations.drain(A, "anna", "", is_forced=False)
+        await eventually(lambda: left(cluster) == 0)
+        again = await controller.operations.drain(A, "bert", "", is_forced=False)
+        assert (again["by"], again["bundles_begun"]) == ("anna", 8)

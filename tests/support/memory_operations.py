@@ -1,0 +1,115 @@
+"""Plans, drains and history of a leader that only says what it would."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Reason, Skip, Transfer
+from broker_ctl.core.footprint import Footprint
+from broker_ctl.errors import BrokerCtlError
+from broker_ctl.ports import HistoryFilter
+
+BUNDLE = Bundle.parse("t/ns/0x00000000_0x40000000")
+SKIP = Skip("cluster", Reason.BELOW_THRESHOLD, "5 % above the mean")
+
+
+class MemoryOperations:
+    """Says what a leader would, and notes what was asked of it; ``refuse`` makes it say no."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.drained: dict[str, dict[str, Any]] = {}
+        self.approved: list[dict[str, Any]] = []
+        self.refuse: BrokerCtlError | None = None
+        self.plan_row: dict[str, Any] = planned()
+
+    async def plan(self, *, is_verbose: bool) -> Mapping[str, Any]:
+        self.asked.append(("plan", is_verbose))
+        return self.plan_row | ({"skipped": [SKIP.to_row()]} if is_verbose else {})
+
+    async def approve(self, plan_id: str, who: str, why: str) -> Mapping[str, Any]:
+        self._note("approve", plan_id, who, why)
+        self.approved = [approved(plan_id, who, why)]
+        return self.approved[0]
+
+    async def plans(self) -> list[dict[str, Any]]:
+        if self.approved and self.approved[0]["state"] == "approved":
+            done = {"state": "done", "waiting": 0, "done": 2}
+            self.approved, told = [self.approved[0] | done], self.approved
+            return told
+        return self.approved
+
+    async def stop_plan(self, plan_id: str, who: str) -> Mapping[str, Any]:
+        self._note("stop", plan_id, who)
+        return approved(plan_id, who, "") | {"state": "stopped"}
+
+    def drains(self) -> list[dict[str, Any]]:
+        told = [dict(row) for row in self.drained.values()]
+        for row in self.drained.values():
+            row.update(state="drained", bundles_left=0, progress=1.0, eta_s=0.0)
+        return told
+
+    async def drain(
+        self, broker_id: str, who: str, why: str, *, is_forced: bool
+    ) -> Mapping[str, Any]:
+        self._note("drain", broker_id, who, why, is_forced)
+        return self.drained.setdefault(broker_id, draining(broker_id))
+
+    async def undrain(self, broker_id: str) -> bool:
+        self._note("undrain", broker_id)
+        return self.drained.pop(broker_id, None) is not None
+
+    def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
+        self.asked.append(("history", wanted))
+        row = SKIP.to_row()
+        return [{**row, "at_ms": 1, "cycle": 4, "result": "skipped", "outcome": "", "took_s": 0.0}]
+
+    def _note(self, *asked: Any) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.asked.append(asked)
+
+
+def planned() -> dict[str, Any]:
+    """What a leader would do: one transfer."""
+    footprint, none = Footprint(0.1, 1e8, 100.0, 5), Footprint(0.5)
+    move = Transfer(BUNDLE, "a:1", "b:1", Reason.OVERLOADED, "why", footprint, none, none)
+    return {
+        "id": "0123456789ab",
+        "held_back": "",
+        "epoch": 9,
+        "sentence": "plan of epoch 9: 1 transfer",
+        "decisions": [move.to_row()],
+        "usage_imbalance_before": 1.5,
+        "usage_imbalance_after": 1.1,
+        "throughput_imbalance_before": 1.6,
+        "throughput_imbalance_after": 1.2,
+        "moves": 1,
+        "load_moved_bytes": 1e8,
+        "load_moved_ratio": 0.05,
+        "skipped_by_reason": {"cooling_down": 3},
+    }
+
+
+def approved(plan_id: str, who: str, why: str) -> dict[str, Any]:
+    """A plan of two decisions that a leader is about to carry out."""
+    counts = {"decisions": 2, "waiting": 2, "done": 0, "obsolete": 0, "failed": 0}
+    told = {"since_ms": 1, "by": who, "reason": why, "changed_ms": 1, "note": ""}
+    return {"id": plan_id, "state": "approved", **told, **counts}
+
+
+def draining(broker_id: str) -> dict[str, Any]:
+    """A drain that has just begun."""
+    return {
+        "broker": broker_id,
+        "since_ms": 1,
+        "by": "",
+        "reason": "",
+        "state": "draining",
+        "bundles_begun": 4,
+        "bundles_left": 3,
+        "throughput_left_bytes": 3e8,
+        "progress": 0.25,
+        "moves_per_minute": 30.0,
+        "eta_s": 6.0,
+    }
