@@ -75,13 +75,13 @@ def snapshot_steps(
     measured: dict[Bundle, BundleView] = {}
     carried: dict[str, _Carried] = defaultdict(_Carried)
     yield
-    in_order = yield from _in_order(bundles)
-    in_order.reverse()
+    ordered = yield from in_order(bundles)
+    ordered.reverse()
     # What was needed is let go on the way: to free it all at once takes as long as a hundred steps.
     del bundles
-    while in_order:
-        chunk = in_order[-_BUNDLES_A_STEP:]
-        del in_order[-_BUNDLES_A_STEP:]
+    while ordered:
+        chunk = ordered[-_BUNDLES_A_STEP:]
+        del ordered[-_BUNDLES_A_STEP:]
         for seen in reversed(chunk):
             text = str(seen.bundle)
             measured[seen.bundle] = found = gauge.measured(seen, text)
@@ -109,21 +109,21 @@ def snapshot_steps(
     )
 
 
-def _in_order(bundles: Iterable[BundleView]) -> Generator[None, None, list[BundleView]]:
+def in_order(bundles: Iterable[BundleView]) -> Steps[list[BundleView]]:
     """By bundle. Comparing bundles as such is slow: plain numbers and texts are compared."""
     by_namespace: dict[Namespace, list[BundleView]] = defaultdict(list)
     for chunk in _chunks(list(bundles)):
         for seen in chunk:
             by_namespace[seen.bundle.namespace].append(seen)
         yield
-    in_order: list[BundleView] = []
+    ordered: list[BundleView] = []
     done = 0
     for name in sorted(by_namespace, key=lambda name: (name.tenant, name.name)):
-        in_order += sorted(by_namespace[name], key=_range_of)
-        if len(in_order) - done >= _BUNDLES_A_STEP:
-            done = len(in_order)
+        ordered += sorted(by_namespace[name], key=_range_of)
+        if len(ordered) - done >= _BUNDLES_A_STEP:
+            done = len(ordered)
             yield
-    return in_order
+    return ordered
 
 
 def _range_of(seen: BundleView) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """From settings to the values that policies take."""
 
-from broker_ctl.core.balance.rules import BalanceRules, Band, Smoothing
+from broker_ctl.core.balance.rules import BalanceRules, Band, SlowRules, Smoothing
 from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.shedding.catalog import BALANCE
 from broker_ctl.core.shedding.rules import (
@@ -70,7 +70,26 @@ def _balance_rules(settings: Settings) -> BalanceRules:
         severe_ratio=planner.severe_percent / 100,
         smoothing=Smoothing(steady_s=planner.steady_s),
         rest_s=settings.shedding.grace_period_s,
+        quiet=planner.quiet_hours,
+        slow=_slow_rules(settings),
+        headroom_ratio=planner.headroom_percent / 100,
         weights=settings.load_report.weights,
+    )
+
+
+def _slow_rules(settings: Settings) -> SlowRules:
+    slow = settings.slow_brokers
+    return SlowRules(
+        is_enabled=slow.detection_enabled,
+        is_removing=slow.removal_enabled,
+        peers_times=slow.peers_multiple,
+        own_times=slow.history_multiple,
+        min_throughput_bytes=slow.min_throughput_kib * 1024.0,
+        min_usage_ratio=slow.min_usage_percent / 100,
+        report_age_s=settings.load_report.ttl_s,
+        demoted_score=slow.demotion_score,
+        removed_score=slow.removal_score,
+        max_ratio=slow.max_percent / 100,
     )
 
 

@@ -62,7 +62,8 @@ class DataPlaneSettings:
         str,
         Setting(
             "simulatedWorkload",
-            "Scenario or trace file that dataPlane=simulated plays; empty: no traffic.",
+            "What dataPlane=simulated plays: skewed, steady or quiet, a scenario of the simulator, "
+            "or a trace file, of topics or of bundles; empty: no traffic.",
         ),
     ] = ""
     simulated_act_log: Annotated[
@@ -70,13 +71,50 @@ class DataPlaneSettings:
         Setting("simulatedActLog", "File to which dataPlane=simulated writes each of its acts."),
     ] = None
     simulated_seed: Annotated[
-        int, Setting("simulatedSeed", "Seed of the draws of dataPlane=simulated.")
+        int,
+        Setting(
+            "simulatedSeed", "Seed of the draws of dataPlane=simulated; 0: the scenario's own."
+        ),
     ] = 0
+    simulated_brokers: Annotated[
+        int,
+        Setting(
+            "simulatedBrokers",
+            "How many brokers share the scenario, or the trace of bundles: its traffic fills them.",
+            at_least=1,
+        ),
+    ] = 10
     simulated_origin_s: Annotated[
         float | None,
         Setting(
             "simulatedOriginSeconds",
             "Start of the workload on CLOCK_BOOTTIME, to share it; empty: when the daemon starts.",
+        ),
+    ] = None
+    simulated_minute_s: Annotated[
+        float,
+        Setting(
+            "simulatedSecondsPerMinute",
+            "How long a minute of the workload lasts; below 60 it goes by faster.",
+            at_least=0.01,
+        ),
+    ] = 60.0
+    simulated_max_msg_per_s: Annotated[
+        float | None,
+        Setting(
+            "simulatedMaxMsgRate",
+            "Messages in and out that fill the broker; empty: as many as in the scenario, or "
+            "50,000.",
+            above=0,
+        ),
+    ] = None
+    simulated_max_throughput_bytes: Annotated[
+        float | None,
+        Setting(
+            "simulatedMaxBytesPerSecond",
+            "Bytes/s in and out that fill the broker; empty: as many as in the scenario, or "
+            "50,000,000.",
+            above=0,
         ),
     ] = None
 

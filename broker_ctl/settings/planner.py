@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from broker_ctl.core.balance.quiet import ALLOWED, NO_QUIET_HOURS, QuietHours
 from broker_ctl.settings.model import Setting
 
 
@@ -19,7 +20,7 @@ class PlannerSettings:
             at_most=1000,
             is_dynamic=True,
         ),
-    ] = 110
+    ] = 108
     low_percent: Annotated[
         int,
         Setting(
@@ -30,7 +31,7 @@ class PlannerSettings:
             at_most=1000,
             is_dynamic=True,
         ),
-    ] = 103
+    ] = 104
     severe_percent: Annotated[
         int,
         Setting(
@@ -41,7 +42,7 @@ class PlannerSettings:
             at_most=1000,
             is_dynamic=True,
         ),
-    ] = 120
+    ] = 114
     churn_percent: Annotated[
         float,
         Setting(
@@ -72,3 +73,23 @@ class PlannerSettings:
             is_dynamic=True,
         ),
     ] = 10.0
+    quiet_hours: Annotated[
+        QuietHours,
+        Setting(
+            "loadBalancerQuietHours",
+            "When only a broker that is far above the mean gives.",
+            allowed=ALLOWED,
+            is_dynamic=True,
+        ),
+    ] = NO_QUIET_HOURS
+    headroom_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerHeadroomLimitPercentage",
+            "Usage of the others, were one broker lost, above which the cluster is told to be too "
+            "small.",
+            at_least=1,
+            at_most=100,
+            is_dynamic=True,
+        ),
+    ] = 85

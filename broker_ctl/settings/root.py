@@ -20,6 +20,7 @@ from broker_ctl.settings.planner import PlannerSettings
 from broker_ctl.settings.security import SecuritySettings
 from broker_ctl.settings.session import SessionSettings
 from broker_ctl.settings.shedding import SheddingSettings
+from broker_ctl.settings.slow_brokers import SlowBrokerSettings
 from broker_ctl.settings.splitting import SplittingSettings
 from broker_ctl.settings.surface import SurfaceSettings
 from broker_ctl.settings.tls import TlsSettings
@@ -49,6 +50,7 @@ class Settings:
     shedding: SheddingSettings = field(default_factory=SheddingSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     planner: PlannerSettings = field(default_factory=PlannerSettings)
+    slow_brokers: SlowBrokerSettings = field(default_factory=SlowBrokerSettings)
     splitting: SplittingSettings = field(default_factory=SplittingSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
     log: LogSettings = field(default_factory=LogSettings)

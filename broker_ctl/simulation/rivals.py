@@ -1,4 +1,4 @@
-"""Pulsar's strategies as it ships them, each with the placement that goes with it.
+"""The planner, and Pulsar's strategies as it ships them, each with the placement that goes with it.
 
 Shedding and splitting have the defaults of Pulsar 4.0; nothing is merged, and nothing limits how
 much moves (reference: pulsar-load-management 5 to 7, 9).
@@ -13,7 +13,7 @@ from typing import Any, Final
 from broker_ctl.core.deciding import DecidingRules
 from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.core.rules import Budgets, PlacementRules, SplitRules
-from broker_ctl.core.shedding.catalog import SHEDDING
+from broker_ctl.core.shedding.catalog import BALANCE, SHEDDING
 from broker_ctl.core.shedding.policy import SheddingPolicy
 from broker_ctl.simulation.pace import Pace
 
@@ -51,8 +51,22 @@ def _pair(shedding: str, placement: str, hit_count: int = 0) -> Contestant:
     )
 
 
+def _balance() -> Contestant:
+    """Ours, with the settings that a daemon has that is told nothing."""
+    return Contestant(
+        DecidingRules(
+            placement=PLACEMENT.find(BALANCE),
+            shedding=SHEDDING.find(BALANCE),
+            splitting=SplitRules(max_share_ratio=0.1, is_unloading=False),
+        ),
+        # The daemon decides again after five seconds where moves in flight have cut a plan short.
+        Pace(cycles_per_minute=12),
+    )
+
+
 POLICIES: Final[Mapping[str, Callable[[], Contestant]]] = MappingProxyType(
     {
+        "balance": _balance,
         "overload": lambda: _pair("OverloadShedder", "LeastLongTermMessageRate"),
         "threshold": lambda: _pair("ThresholdShedder", "LeastResourceUsageWithWeight"),
         "uniform": lambda: _pair("UniformLoadShedder", "LeastLongTermMessageRate"),

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_ctl.core.balance.quiet import QuietHours
 from broker_ctl.core.names import Namespace
 from broker_ctl.settings import properties
 from broker_ctl.settings.addresses import Address, HttpUrl, Listener, StoreUrl
@@ -35,6 +36,7 @@ STRATEGIES: dict[object, st.SearchStrategy[Any]] = {
     Path: TEXTS.map(Path).filter(lambda path: str(path) == str(path).strip()),
     StoreUrl: st.builds(StoreUrl, st.lists(ADDRESSES, min_size=1).map(tuple), PATHS),
     Listener: st.builds(Listener, NAMES, st.sampled_from(["pulsar", "https"]), ADDRESSES),
+    QuietHours: st.sampled_from([QuietHours(), QuietHours.parse("22:00-06:00,12:00-13:00")]),
     HttpUrl: st.builds(HttpUrl, st.sampled_from(["http", "https"]), ADDRESSES, PATHS),
     Namespace: st.builds(Namespace, NAMES, NAMES),
 }

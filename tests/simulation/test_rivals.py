@@ -3,6 +3,8 @@
 from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.core.rules import PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.shedding.catalog import SHEDDING
+from broker_ctl.daemon.leading import leader_rules
+from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.replay import replay
 from broker_ctl.simulation.rivals import POLICIES
 from tests.support.small_scenarios import small
@@ -40,3 +42,14 @@ def test_nothing_limits_how_much_moves_at_once() -> None:
     moves = replay(scenario, contestant.rules, contestant.pace).moves
     assert {move.minute for move in moves} == {1}
     assert len(moves) > 40
+
+
+def test_balance_is_what_a_daemon_does_that_is_told_nothing() -> None:
+    contest, daemon = POLICIES["balance"]().rules, leader_rules(Settings())
+    assert contest.placement is daemon.placement
+    assert contest.shedding is daemon.shedding
+    assert contest.splitting == daemon.splitting
+    assert contest.merging == daemon.merging
+    assert contest.shedding_rules == daemon.shedding_rules
+    assert contest.placement_rules == daemon.placement_rules
+    assert contest.budgets == daemon.budgets

@@ -79,7 +79,8 @@ class Demands:
         What is not in the view any more is forgotten; a new one begins with its first reading.
         """
         before = self.known if self.active == resources.active else {}
-        elapsed_s = max(0.0, view.taken_at_s - (self.observed_s or view.taken_at_s))
+        before_s = view.taken_at_s if self.observed_s is None else self.observed_s
+        elapsed_s = max(0.0, view.taken_at_s - before_s)
         readings = yield from readings_of(view, resources)
         turn = _Turn(readings, elapsed_s, smoothing)
         known: dict[Bundle, Known] = {}

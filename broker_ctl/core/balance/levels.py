@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Final
 
 from broker_ctl.core.balance.demand import Demands
@@ -59,32 +60,37 @@ def levels_of(
 ) -> Steps[Levels]:
     """By who has what once every move has arrived."""
     base = {each: resources.unlisted(view.brokers[each].load) for each in sorted(view.brokers)}
-    steady = {each: list(rest) for each, rest in base.items()}
-    recent = {each: list(rest) for each, rest in base.items()}
+    steady = {each: [rest] for each, rest in base.items()}
+    recent = {each: [rest] for each, rest in base.items()}
     for some in batched(homes.items(), _AT_ONCE):
         for bundle, home in some:
             if home in base:
                 known = demands.known[bundle]
-                _add(steady[home], known.steady)
-                _add(recent[home], known.recent)
+                steady[home].append(known.steady)
+                recent[home].append(known.recent)
+        yield
+    load: dict[str, Demand] = {}
+    now: dict[str, Demand] = {}
+    for each in base:
+        load[each], now[each] = _sum(steady[each]), _sum(recent[each])
         yield
     capacity = resources.capacities(view)
     counted = [each for each in base if not view.brokers[each].is_draining]
     return Levels(
-        {each: _fullest(steady[each], capacity[each]) for each in counted},
-        {each: _fullest(recent[each], capacity[each]) for each in counted},
-        {each: tuple(steady[each]) for each in counted},
+        {each: _fullest(load[each], capacity[each]) for each in counted},
+        {each: _fullest(now[each], capacity[each]) for each in counted},
+        {each: load[each] for each in counted},
         {each: capacity[each] for each in counted},
     )
 
 
-def _add(total: list[float], demand: Demand) -> None:
-    for place, amount in enumerate(demand):
-        total[place] += amount
+def _sum(demands: Iterable[Demand]) -> Demand:
+    """Exact, so that the order in which they come decides nothing."""
+    return tuple(map(fsum, zip(*demands, strict=True)))
 
 
 def _mean(usage: Mapping[str, float]) -> float:
-    return sum(usage.values()) / len(usage) if usage else 0.0
+    return fsum(usage.values()) / len(usage) if usage else 0.0
 
 
 def _fullest(load: Iterable[float], capacity: Iterable[float]) -> float:

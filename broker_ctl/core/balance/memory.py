@@ -79,7 +79,17 @@ def moved(
         if home is None:
             continue
         homes[bundle] = home
-        if former is not None and former != home:
+        if former is None:
+            _inherit(left, memory.left, bundle)
+        elif former != home:
             left[bundle] = Left(former, now_s)
     yield
     return homes, left
+
+
+def _inherit(left: dict[Bundle, Left], known: Mapping[Bundle, Left], bundle: Bundle) -> None:
+    """What a split or a merge has made comes from where its parents came from."""
+    for parent, where in known.items():
+        if parent.overlaps(bundle):
+            left[bundle] = where
+            return

@@ -13,6 +13,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.placement.pipeline import admitted
 from broker_ctl.core.rules import PlacementRules
+from broker_ctl.core.snapshot import in_order
 from broker_ctl.core.steps import Steps, batched
 from broker_ctl.core.view import BundleView, ClusterView
 
@@ -25,7 +26,7 @@ class Picture:
 
     Attributes:
         brokers: ids, ascending; the planner's numbers count along them.
-        bundles: in the order of the view.
+        bundles: likewise.
     """
 
     problem: Problem
@@ -60,7 +61,9 @@ def pictured(view: ClusterView, around: Circumstances, rules: BalanceRules) -> S
     able = view.receivers(around.silent_s)
     kinds = _Kinds(view, numbers, able, around.silent_s)
     rows = _Rows(view, around, rules, numbers, kinds)
-    for some in batched(view.bundles.values(), _AT_ONCE):
+    # Among equal bundles the first goes: whoever took the view must not decide which one that is.
+    ordered = yield from in_order(view.bundles.values())
+    for some in batched(ordered, _AT_ONCE):
         for seen in some:
             rows.add(seen)
         yield

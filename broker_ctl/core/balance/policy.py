@@ -17,7 +17,7 @@ from broker_ctl.core.balance.resources import Demand, Resources
 from broker_ctl.core.balance.rules import Band
 from broker_ctl.core.balance.telling import Telling, even, without_headroom
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Decision, Reason, Skip
+from broker_ctl.core.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.draining import drain_proposals
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.participants import participants, too_few
@@ -68,11 +68,15 @@ def _relieved(
 ) -> Steps[list[Decision]]:
     """First what cannot wait, judged by the last minute; else what can, by the last half hour."""
     balance, levels, known = rules.balance, memory.levels, memory.demands.known
+    urgent: list[Decision] = []
     trouble = levels.in_trouble(balance)
     if trouble:
         recent = {bundle: each.recent for bundle, each in known.items()}
         task = _Task(recent, frozenset(trouble), shy, balance.trouble, is_urgent=True)
-        return (yield from _planned(view, memory, rules, task))
+        urgent = yield from _planned(view, memory, rules, task)
+        # Who cannot be helped must not keep all others waiting.
+        if any(isinstance(each, Transfer) for each in urgent):
+            return urgent
     full = levels.too_full(balance)
     if full and balance.quiet.is_quiet(view.taken_at_ms):
         detail = balance.quiet.detail(view.taken_at_ms)
@@ -82,9 +86,10 @@ def _relieved(
         ]
     if full:
         steady = {bundle: each.steady for bundle, each in known.items()}
-        task = _Task(steady, frozenset(full), shy, balance.band, is_urgent=False)
+        # Where brokers differ in size the mean moves, and others may be above it in the end.
+        task = _Task(steady, frozenset(view.brokers), shy, balance.band, is_urgent=False)
         return (yield from _planned(view, memory, rules, task))
-    return []
+    return urgent
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,9 @@ class QuietHours:
         return None
 
 
+NO_QUIET_HOURS: Final = QuietHours()
+
+
 def _range(text: str) -> tuple[int, int]:
     match = _RANGE.fullmatch(text)
     if match is None:

@@ -82,7 +82,7 @@ def readings_of(view: ClusterView, resources: Resources) -> Steps[Readings]:
     used: dict[str, Demand] = {}
     total_bytes = 0.0
     totals = [0.0] * max(1, len(resources.active))
-    for broker_id, broker in view.brokers.items():
+    for broker_id, broker in sorted(view.brokers.items()):
         shares[broker_id] = _Shares.of((*broker.load.bundles.values(), broker.load.unlisted))
         used[broker_id] = resources.used(broker.load.usage)
         cost = shares[broker_id].per_byte

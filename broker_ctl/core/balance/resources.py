@@ -49,7 +49,7 @@ class Resources:
         Where nobody says how full it is, a mean broker is taken to be half full.
         """
         if self.is_bytes:
-            total = sum(each.expected.throughput_bytes for each in view.brokers.values())
+            total = math.fsum(each.expected.throughput_bytes for each in view.brokers.values())
             each_bytes = max(total, 1.0) / max(1, len(view.brokers)) * 2
             return dict.fromkeys(view.brokers, (each_bytes,))
         return {

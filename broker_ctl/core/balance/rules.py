@@ -17,8 +17,8 @@ class Band:
             cluster nobody gains by evenness.
     """
 
-    high: float = 1.10
-    low: float = 1.03
+    high: float = 1.08
+    low: float = 1.04
     least: float = 0.02
 
     def trigger(self, mean: float) -> float:
@@ -110,12 +110,12 @@ class BalanceRules:
     """
 
     band: Band = field(default_factory=Band)
-    severe_ratio: float = 1.2
+    severe_ratio: float = 1.14
     overloaded_ratio: float = 0.85
     churn_ratio: float = 0.25
     smoothing: Smoothing = field(default_factory=Smoothing)
     rest_s: float = 30 * 60.0
-    return_s: float = 60 * 60.0
+    return_s: float = 65 * 60.0
     quiet: QuietHours = field(default_factory=QuietHours)
     slow: SlowRules = field(default_factory=SlowRules)
     headroom_ratio: float = 0.85
