@@ -48,6 +48,16 @@ class Demands:
     known: Mapping[Bundle, Known] = field(default_factory=dict)
     observed_s: float | None = None
 
+    def steady(self, bundle: Bundle) -> Demand | None:
+        """Over half an hour; None: it was never seen."""
+        known = self.known.get(bundle)
+        return None if known is None else known.steady
+
+    def recent(self, bundle: Bundle) -> Demand | None:
+        """Over the last minute; None: it was never seen."""
+        known = self.known.get(bundle)
+        return None if known is None else known.recent
+
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {

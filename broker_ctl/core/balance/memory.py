@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from broker_ctl.core.balance.demand import Demands
 from broker_ctl.core.balance.levels import Levels
 from broker_ctl.core.balance.slow import SlowMemory
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.steps import Steps
+from broker_ctl.core.steps import Steps, batched
 from broker_ctl.core.view import ClusterView
+
+_AT_ONCE: Final = 500
 
 
 class Left(NamedTuple):
@@ -72,18 +74,19 @@ def moved(
     }
     yield
     homes: dict[Bundle, str] = {}
-    for bundle in view.bundles:
-        # What nobody owns for a moment still is where it was.
-        former = memory.homes.get(bundle)
-        home = view.carrier(bundle) or former
-        if home is None:
-            continue
-        homes[bundle] = home
-        if former is None:
-            _inherit(left, memory.left, bundle)
-        elif former != home:
-            left[bundle] = Left(former, now_s)
-    yield
+    for some in batched(view.bundles, _AT_ONCE):
+        for bundle in some:
+            # What nobody owns for a moment still is where it was.
+            former = memory.homes.get(bundle)
+            home = view.carrier(bundle) or former
+            if home is None:
+                continue
+            homes[bundle] = home
+            if former is None:
+                _inherit(left, memory.left, bundle)
+            elif former != home:
+                left[bundle] = Left(former, now_s)
+        yield
     return homes, left
 
 

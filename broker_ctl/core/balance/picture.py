@@ -1,12 +1,13 @@
 """From a view to the planner's arrays, and the names behind the numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from broker_ctl.core.balance.memory import Left
-from broker_ctl.core.balance.problem import Flags, Problem
+from broker_ctl.core.balance.problem import Flags, Floats, Indices, Problem
 from broker_ctl.core.balance.resources import Demand, Resources
 from broker_ctl.core.balance.rules import BalanceRules
 from broker_ctl.core.bundle import Bundle
@@ -39,14 +40,14 @@ class Circumstances:
     """What a picture is drawn from, besides the view.
 
     Attributes:
-        demands: of each bundle that is to be looked at.
+        demand_of: what a bundle demands; None: it is not to be looked at.
         left: where each bundle came from that moved lately.
         silent_s: age from which a broker's report says nothing.
         excluded: namespaces that are left alone.
         shy: brokers that get nothing, for what they have shown of themselves.
     """
 
-    demands: Mapping[Bundle, Demand]
+    demand_of: Callable[[Bundle], Demand | None]
     left: Mapping[Bundle, Left]
     silent_s: float
     excluded: frozenset[Namespace] = frozenset()
@@ -64,8 +65,7 @@ def pictured(view: ClusterView, around: Circumstances, rules: BalanceRules) -> S
     # Among equal bundles the first goes: whoever took the view must not decide which one that is.
     ordered = yield from in_order(view.bundles.values())
     for some in batched(ordered, _AT_ONCE):
-        for seen in some:
-            rows.add(seen)
+        rows.add(some)
         yield
     capacities = resources.capacities(view)
     capacity = np.array([capacities[each] for each in brokers], np.float64)
@@ -74,17 +74,17 @@ def pictured(view: ClusterView, around: Circumstances, rules: BalanceRules) -> S
     counted = [not view.brokers[each].is_draining for each in brokers]
     heard = np.isin(brokers, able) if brokers else np.zeros(0, bool)
     problem = Problem(
-        demand=np.array(rows.demand, np.float64).reshape(len(rows.demand), capacity.shape[1]),
+        demand=_joined(rows.demand, np.zeros((0, capacity.shape[1]))),
         capacity=capacity,
-        owner=np.array(rows.owner, np.int32),
-        is_movable=np.array(rows.is_movable, bool),
+        owner=_joined(rows.owner, np.zeros(0, np.int32)),
+        is_movable=_joined(rows.is_movable, np.zeros(0, bool)),
         is_receiving=heard & ~np.isin(brokers, list(around.shy)),
         is_giving=heard,
         is_counted=np.array(counted, bool),
         base=base,
-        kind=np.array(rows.kind, np.int32),
+        kind=_joined(rows.kind, np.zeros(0, np.int32)),
         allowed=kinds.table(),
-        shunned=np.array(rows.shunned, np.int32),
+        shunned=_joined(rows.shunned, np.zeros(0, np.int32)),
     )
     return Picture(problem, brokers, rows.bundles)
 
@@ -150,33 +150,49 @@ class _Rows:
         self._numbers = numbers
         self._kinds = kinds
         self.bundles: list[BundleView] = []
-        self.demand: list[tuple[float, ...]] = []
-        self.owner: list[int] = []
-        self.is_movable: list[bool] = []
-        self.kind: list[int] = []
-        self.shunned: list[int] = []
+        self.demand: list[Floats] = []
+        self.owner: list[Indices] = []
+        self.is_movable: list[Flags] = []
+        self.kind: list[Indices] = []
+        self.shunned: list[Indices] = []
 
-    def add(self, seen: BundleView) -> None:
-        """One more, unless nobody who is there carries it."""
-        owner = self._numbers.get(self._view.carrier(seen.bundle) or "", -1)
-        demand = self._around.demands.get(seen.bundle)
-        if owner < 0 or demand is None:
+    def add(self, some: Sequence[BundleView]) -> None:
+        """A few more, except those that nobody who is there carries."""
+        owners = [self._numbers.get(self._view.carrier(seen.bundle) or "", -1) for seen in some]
+        demands = [self._around.demand_of(seen.bundle) for seen in some]
+        found = [
+            (seen, owner, demand)
+            for seen, owner, demand in zip(some, owners, demands, strict=True)
+            if owner >= 0 and demand is not None
+        ]
+        if not found:
             return
-        self.bundles.append(seen)
-        self.demand.append(demand)
-        self.owner.append(owner)
-        self.is_movable.append(not seen.is_pinned and self._is_free(seen))
-        self.kind.append(self._kinds.of(seen.bundle))
+        self.bundles += [seen for seen, _, _ in found]
+        self.owner.append(np.array([owner for _, owner, _ in found], np.int32))
+        self.demand.append(np.array([demand for _, _, demand in found], np.float64))
+        self.is_movable.append(np.array([self._is_free(seen) for seen, _, _ in found], bool))
+        self.kind.append(np.array([self._kinds.of(seen.bundle) for seen, _, _ in found], np.int32))
+        self.shunned.append(np.array([self._shunned(seen) for seen, _, _ in found], np.int32))
+
+    def _shunned(self, seen: BundleView) -> int:
         left = self._around.left.get(seen.bundle)
-        self.shunned.append(-1 if left is None else self._numbers.get(left.broker_id, -1))
+        return -1 if left is None else self._numbers.get(left.broker_id, -1)
 
     def _is_free(self, seen: BundleView) -> bool:
         view, moved_s = self._view, seen.last_unloaded_s
         is_rested = moved_s is None or view.taken_at_s - moved_s >= self._rules.rest_s
         return (
             is_rested
+            and not seen.is_pinned
             and seen.current is not None
             and seen.bundle.namespace not in self._around.excluded
             and not view.is_busy(seen.bundle)
             and view.is_in_ring(seen.bundle)
         )
+
+
+_Column = TypeVar("_Column", Floats, Indices, Flags)
+
+
+def _joined(parts: Sequence[_Column], none: _Column) -> _Column:
+    return np.concatenate(parts) if parts else none

@@ -5,7 +5,7 @@ mean broker are split (`core.splitting`), cold ones merged (`core.merging`), dra
 (`core.draining`); all of it goes into one plan.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,12 +67,13 @@ def _relieved(
     view: ClusterView, memory: BalanceMemory, rules: SheddingRules, shy: frozenset[str]
 ) -> Steps[list[Decision]]:
     """First what cannot wait, judged by the last minute; else what can, by the last half hour."""
-    balance, levels, known = rules.balance, memory.levels, memory.demands.known
+    balance, levels = rules.balance, memory.levels
     urgent: list[Decision] = []
     trouble = levels.in_trouble(balance)
     if trouble:
-        recent = {bundle: each.recent for bundle, each in known.items()}
-        task = _Task(recent, frozenset(trouble), shy, balance.trouble, is_urgent=True)
+        task = _Task(
+            memory.demands.recent, frozenset(trouble), shy, balance.trouble, is_urgent=True
+        )
         urgent = yield from _planned(view, memory, rules, task)
         # Who cannot be helped must not keep all others waiting.
         if any(isinstance(each, Transfer) for each in urgent):
@@ -85,9 +86,10 @@ def _relieved(
             for each in full
         ]
     if full:
-        steady = {bundle: each.steady for bundle, each in known.items()}
         # Where brokers differ in size the mean moves, and others may be above it in the end.
-        task = _Task(steady, frozenset(view.brokers), shy, balance.band, is_urgent=False)
+        task = _Task(
+            memory.demands.steady, frozenset(view.brokers), shy, balance.band, is_urgent=False
+        )
         return (yield from _planned(view, memory, rules, task))
     return urgent
 
@@ -96,7 +98,7 @@ def _relieved(
 class _Task:
     """Which brokers are to be relieved, by which demands, how far, and whether it can wait."""
 
-    demands: Mapping[Bundle, Demand]
+    demand_of: Callable[[Bundle], Demand | None]
     givers: frozenset[str]
     shy: frozenset[str]
     band: Band
@@ -113,11 +115,13 @@ def _planned(
     from broker_ctl.core.balance.planner import relieve
 
     around = Circumstances(
-        task.demands, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.shy
+        task.demand_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.shy
     )
     picture = yield from pictured(view, around, rules.balance)
     problem = picture.problem
     is_giving = problem.is_giving & np.isin(picture.brokers, list(task.givers))
-    relief = yield from relieve(replace(problem, is_giving=is_giving), task.band)
+    relief = yield from relieve(
+        replace(problem, is_giving=is_giving), task.band, rules.balance.most_moves
+    )
     telling = Telling(view, picture, relief, imbalance_bound(problem), rules.balance)
     return [*telling.moves(is_urgent=task.is_urgent), *telling.stuck()]

@@ -99,6 +99,8 @@ class BalanceRules:
         churn_ratio: part of the cluster's load that may move within an hour where nothing is
             urgent (loadBalancerBalanceChurnPercentagePerHour).
         smoothing: how readings become demands (loadBalancerBalanceSteadySeconds).
+        most_moves: most moves that one cycle proposes, the fullest broker's first; more than may
+            ever be in flight at once would only be refused one by one.
         rest_s: quiet time of a bundle after a move.
         return_s: for so long a bundle does not come back to a broker that it left.
         quiet: when only what is severe is relieved (loadBalancerQuietHours).
@@ -114,6 +116,7 @@ class BalanceRules:
     overloaded_ratio: float = 0.85
     churn_ratio: float = 0.25
     smoothing: Smoothing = field(default_factory=Smoothing)
+    most_moves: int = 64
     rest_s: float = 30 * 60.0
     return_s: float = 65 * 60.0
     quiet: QuietHours = field(default_factory=QuietHours)
