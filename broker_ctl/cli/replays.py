@@ -1,0 +1,112 @@
+"""Scenarios that are replayed, under which policies, and what comes of each pair."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from broker_ctl.core.steps import Steps
+from broker_ctl.simulation.chart import Curve
+from broker_ctl.simulation.lower_bound import bound_of
+from broker_ctl.simulation.record import Moved
+from broker_ctl.simulation.replay import replay_in_steps
+from broker_ctl.simulation.rivals import POLICIES, Contestant
+from broker_ctl.simulation.scenario import Scenario
+from broker_ctl.simulation.scenarios.catalogue import scenario
+from broker_ctl.simulation.scores import Scores, scores_of
+from broker_ctl.simulation.trace_files import read_events, read_traffic
+from broker_ctl.simulation.traced import traced
+
+SETTINGS: Final = "settings"
+BALANCE: Final = "balance"
+_TRACE_BROKERS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a scenario comes from: its name, or files.
+
+    Attributes:
+        brokers, seed: None: the usual.
+    """
+
+    name: str
+    hours: int = 24
+    brokers: int | None = None
+    seed: int | None = None
+    trace: Path | None = None
+    events: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A scenario under a policy."""
+
+    source: Source
+    policy: str
+    contestant: Contestant
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of it, without the traffic."""
+
+    scenario: str
+    policy: str
+    bound: float
+    scores: Scores
+    curve: Curve
+    moves: tuple[Moved, ...]
+
+
+# Runs of the same scenario follow each other.
+@lru_cache(maxsize=1)
+def scenario_of(source: Source) -> Scenario:
+    """Drawn, or read.
+
+    Raises:
+        SettingsError: no such scenario, one too large, or files that cannot be read.
+    """
+    if source.trace is None:
+        return scenario(source.name, brokers=source.brokers, hours=source.hours, seed=source.seed)
+    events = read_events(source.events) if source.events is not None else ()
+    brokers = _TRACE_BROKERS if source.brokers is None else source.brokers
+    return traced(source.name, read_traffic(source.trace), brokers, events)
+
+
+def run_in_steps(run: Run) -> Steps[Done]:
+    """A replay, a minute at a time.
+
+    Raises:
+        SettingsError: as `scenario_of`.
+        InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
+    """
+    found = scenario_of(run.source)
+    replay = yield from replay_in_steps(found, run.contestant.rules, run.contestant.pace)
+    return Done(
+        scenario=run.source.name,
+        policy=run.policy,
+        bound=bound_of(found),
+        scores=scores_of(replay),
+        curve=Curve.of(run.policy, replay),
+        moves=replay.moves,
+    )
+
+
+def contestant_of(
+    policy: str, config: Path | None, environment: Mapping[str, str], overrides: tuple[str, ...]
+) -> Contestant:
+    """A policy of `POLICIES`; or what a leader makes of its settings.
+
+    Raises:
+        SettingsError: a bad setting.
+        KeyError: no such policy.
+    """
+    if policy != SETTINGS:
+        return POLICIES[policy]()
+    from broker_ctl.daemon.leading import leader_rules
+    from broker_ctl.settings.load import load
+
+    # A leader has one pace, whatever its strategies.
+    return Contestant(leader_rules(load(config, environment, overrides)), POLICIES[BALANCE]().pace)
