@@ -10,8 +10,10 @@ from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.webhook import WebhookDataPlane
 from broker_ctl.errors import StartError
 from broker_ctl.http import HttpClient
-from broker_ctl.settings.dataplane import DataPlaneKind
+from broker_ctl.settings.dataplane import DataPlaneKind, DataPlaneSettings
 from broker_ctl.settings.root import Settings
+from broker_ctl.simulation.capacity import Capacity
+from broker_ctl.simulation.played import Played
 from broker_ctl.simulation.workload import Workload, workload_of
 
 _ACT_LOG_BYTES = 1 << 30
@@ -27,16 +29,16 @@ def build_dataplane(settings: Settings, clock: Clock, draws: random.Random) -> D
     chosen = settings.dataplane
     match chosen.kind:
         case DataPlaneKind.SIMULATED:
-            text = chosen.simulated_workload
-            workload = workload_of(text, chosen.simulated_seed) if text else Workload("", ())
-            path = chosen.simulated_act_log
+            workload, path = _workload(chosen), chosen.simulated_act_log
             return SimulatedDataPlane(
                 workload,
                 clock,
                 broker_id=settings.broker.broker_id,
                 draw=draws,
                 act_log=None if path is None else FileActLog(path, _ACT_LOG_BYTES),
+                capacity=_capacity(chosen, workload.capacity_of(settings.broker.broker_id)),
                 origin_s=chosen.simulated_origin_s,
+                minute_s=chosen.simulated_minute_s,
             )
         case DataPlaneKind.WEBHOOK:
             if chosen.url is None or chosen.secret_file is None:
@@ -49,3 +51,17 @@ def build_dataplane(settings: Settings, clock: Clock, draws: random.Random) -> D
             return WebhookDataPlane(
                 str(chosen.url), http, clock, failure_timeout_s=chosen.failure_timeout_s
             )
+
+
+def _workload(chosen: DataPlaneSettings) -> Played:
+    text = chosen.simulated_workload
+    if not text:
+        return Workload("", ())
+    return workload_of(text, chosen.simulated_seed, chosen.simulated_brokers)
+
+
+def _capacity(chosen: DataPlaneSettings, usual: Capacity) -> Capacity:
+    return Capacity(
+        chosen.simulated_max_msg_per_s or usual.msg_rate,
+        chosen.simulated_max_throughput_bytes or usual.bytes_s,
+    )

@@ -14,10 +14,11 @@ from broker_ctl.dataplane.bundle_table import BundleTable
 from broker_ctl.dataplane.interface import Unloaded
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.simulation.capacity import Capacity
-from broker_ctl.simulation.workload import Workload
+from broker_ctl.simulation.played import Played
 from broker_ctl.tasks import TaskScope
 
 _NS_PER_S = 1_000_000_000
+_MINUTE_S = 60.0
 
 
 class SimulatedDataPlane:
@@ -34,10 +35,11 @@ class SimulatedDataPlane:
         draw: source of the instance id.
         act_log: where the acts are recorded; closed by its owner.
         tick_s: pause between two acts of a topic.
-        capacity: what counts as full in `usage`.
+        capacity: what counts as full in `usage`; None: what the workload has for this broker.
         topic_close_s: how long closing one topic takes.
         origin_s: start of the workload on `Clock.now_s`; None: when the data plane starts.
             Brokers that share a workload must share it, or a bundle's load jumps when it moves.
+        minute_s: how long a minute of the workload lasts; less than 60 makes it go by faster.
     """
 
     # Nothing is stored that another simulated broker would look at.
@@ -45,7 +47,7 @@ class SimulatedDataPlane:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: Played,
         clock: Clock,
         *,
         broker_id: str,
@@ -55,6 +57,7 @@ class SimulatedDataPlane:
         capacity: Capacity | None = None,
         topic_close_s: float = 0.0,
         origin_s: float | None = None,
+        minute_s: float = _MINUTE_S,
     ) -> None:
         self._workload = workload
         self._clock = clock
@@ -62,9 +65,10 @@ class SimulatedDataPlane:
         self._draw = draw
         self._act_log = act_log
         self._tick_s = tick_s
-        self._capacity = capacity or Capacity()
+        self._capacity = capacity or workload.capacity_of(broker_id)
         self._topic_close_s = topic_close_s
         self._origin_s = origin_s
+        self._pace = _MINUTE_S / minute_s
         self._instance_id = ""
         self._authority = Authority()
         self._table = BundleTable()
@@ -157,9 +161,8 @@ class SimulatedDataPlane:
         still_open = self._table.get(bundle).open
         found = {name: BundleStats(topics=1) for name in sorted(still_open)}
         if self._authority.is_valid(self._clock.now_s()):
-            t_s = self._workload_s()
-            with_load = self._workload.topics_in(bundle)
-            found.update((t.name, t.curve.at(t_s).stats) for t in with_load if t.name in still_open)
+            with_load = self._workload.topic_stats(bundle, self._workload_s())
+            found.update((name, line) for name, line in with_load.items() if name in still_open)
         return found
 
     async def statistics(self) -> Mapping[Bundle, BundleStats]:
@@ -189,18 +192,16 @@ class SimulatedDataPlane:
         t_s = self._workload_s()
         hashes: dict[int, list[int]] = {}
         # Many bundles and no workload: a tick must not go through them all.
-        if not self._workload.topics or not self._authority.is_valid(self._clock.now_s()):
+        if not self._workload.has_topics or not self._authority.is_valid(self._clock.now_s()):
             return hashes
         for entry in self._table:
-            for topic in self._workload.topics_in(entry.bundle):
+            for name, position in self._workload.busy_topics(entry.bundle, t_s):
                 # Clients that come back open their topic, unless the bundle is being closed.
-                if not topic.curve.at(t_s).is_any:
-                    continue
                 if not entry.is_closing:
-                    entry.open.add(topic.name)
-                if topic.name in entry.open:
-                    hashes.setdefault(entry.token, []).append(topic.position)
+                    entry.open.add(name)
+                if name in entry.open:
+                    hashes.setdefault(entry.token, []).append(position)
         return hashes
 
     def _workload_s(self) -> float:
-        return self._clock.now_s() - (self._origin_s or 0.0)
+        return (self._clock.now_s() - (self._origin_s or 0.0)) * self._pace

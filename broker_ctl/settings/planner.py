@@ -63,6 +63,24 @@ class PlannerSettings:
             is_dynamic=True,
         ),
     ] = 1200.0
+    recent_s: Annotated[
+        float,
+        Setting(
+            "loadBalancerBalanceRecentSeconds",
+            "After so long a reading counts half in what a bundle is taken to demand just now.",
+            at_least=0,
+            is_dynamic=True,
+        ),
+    ] = 60.0
+    return_minutes: Annotated[
+        float,
+        Setting(
+            "loadBalancerBalanceReturnMinutes",
+            "How long a bundle does not come back to a broker that it left.",
+            at_least=0,
+            is_dynamic=True,
+        ),
+    ] = 65.0
     max_share_percent: Annotated[
         float,
         Setting(
@@ -93,3 +111,8 @@ class PlannerSettings:
             is_dynamic=True,
         ),
     ] = 85
+
+    @property
+    def return_s(self) -> float:
+        """In seconds."""
+        return self.return_minutes * 60

@@ -6,7 +6,7 @@ against it, and both see the same numbers for the same name and seed.
 
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,9 @@ from broker_ctl.core.hashing import RING_HIGH, ring_hash
 from broker_ctl.core.load import BundleStats
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.errors import SettingsError
+from broker_ctl.simulation.capacity import Capacity
 from broker_ctl.simulation.curves import Curve, TopicTraffic, Wave
+from broker_ctl.simulation.played import Played
 from broker_ctl.simulation.trace import read_trace
 
 _NAMESPACE: Final = "persistent://public/default"
@@ -76,9 +78,29 @@ class Workload:
         last = len(positions) if high == RING_HIGH else bisect_left(positions, high)
         return topics[first:last]
 
+    @property
+    def has_topics(self) -> bool:
+        """Whether there is anything to serve."""
+        return bool(self.topics)
+
+    def capacity_of(self, broker_id: str) -> Capacity:
+        """The usual one, of any broker."""
+        del broker_id
+        return Capacity()
+
     def stats(self, bundle: Bundle, t_s: float) -> BundleStats:
         """The bundle's traffic ``t_s`` seconds after the start."""
         return sum((topic.curve.at(t_s).stats for topic in self.topics_in(bundle)), BundleStats())
+
+    def topic_stats(self, bundle: Bundle, t_s: float) -> Mapping[str, BundleStats]:
+        """The traffic of each of its topics, by complete name."""
+        return {topic.name: topic.curve.at(t_s).stats for topic in self.topics_in(bundle)}
+
+    def busy_topics(self, bundle: Bundle, t_s: float) -> Iterator[tuple[str, int]]:
+        """Name and place of those where somebody sends or receives."""
+        for topic in self.topics_in(bundle):
+            if topic.curve.at(t_s).is_any:
+                yield topic.name, topic.position
 
     def positions_with_traffic(self, t_s: float) -> frozenset[int]:
         """Where on the ring somebody sends or receives ``t_s`` seconds after the start."""
@@ -95,17 +117,34 @@ class Workload:
         }
 
 
-def workload_of(text: str, seed: int) -> Workload:
-    """A workload by its name, or from a trace file by its path.
+def workload_of(text: str, seed: int, brokers: int | None = None) -> Played:
+    """A workload by its name, a scenario by its name, or a trace file by its path.
+
+    Args:
+        text: which.
+        seed: of the workload's draws; 0: a scenario's own.
+        brokers: that share a scenario, or a trace of bundles; as many as it usually has.
 
     Raises:
         SettingsError: neither a name nor a file, or a malformed trace.
     """
     if text in NAMES:
         return Workload.named(text, seed)
+    # Not at the top: they need numpy, and a daemon that plays no scenario does without.
+    from broker_ctl.simulation.scenario_workload import ScenarioWorkload
+    from broker_ctl.simulation.scenarios import catalogue
+    from broker_ctl.simulation.trace_files import is_of_bundles, read_traffic
+    from broker_ctl.simulation.traced import traced
+
+    if text in catalogue.NAMES:
+        return ScenarioWorkload(catalogue.scenario(text, brokers=brokers, seed=seed or None))
     path = Path(text)
     if not path.is_file():
-        raise SettingsError(f"workload {text!r}: {', '.join(NAMES)} or the path of a trace file")
+        names = ", ".join((*NAMES, *catalogue.NAMES))
+        raise SettingsError(f"workload {text!r}: {names} or the path of a trace file")
+    if is_of_bundles(path):
+        count = catalogue.BROKERS if brokers is None else brokers
+        return ScenarioWorkload(traced(text, read_traffic(path), count))
     curves = read_trace(path)
     return Workload(text, tuple(TopicLoad.of(name, curve) for name, curve in curves.items()))
 

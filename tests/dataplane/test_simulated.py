@@ -14,9 +14,11 @@ from broker_ctl.dataplane.interface import DataPlane, Unloaded
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
 from broker_ctl.simulation.capacity import Capacity
+from broker_ctl.simulation.scenario_workload import ScenarioWorkload
 from broker_ctl.simulation.workload import Workload
 from broker_ctl.tasks import TaskScope
 from tests.support.manual_clock import ManualClock
+from tests.support.small_scenarios import STRONG, bundles_of, small
 from tests.support.waiting import eventually
 
 NAMESPACE = Namespace("public", "default")
@@ -24,6 +26,7 @@ NAMESPACE = Namespace("public", "default")
 LEFT, RIGHT = Ring.even(NAMESPACE, 2).bundles
 STEADY = Workload.named("steady", 1)
 TICK_S = 0.002
+FULL = STRONG.times(0.8)
 
 
 def positions(bundle: Bundle) -> set[int]:
@@ -280,6 +283,17 @@ async def test_usage_is_the_larger_share_of_the_capacity(
     usage = await plane.usage()
     assert usage.cpu.percent == pytest.approx(percent)
     assert usage.bandwidth_in.usage == pytest.approx(240 * 51_200 * 8 / 1000)
+    await plane.stop()
+
+
+async def test_a_scenario_says_what_its_brokers_can_take() -> None:
+    clock = ManualClock()
+    workload = ScenarioWorkload(small([60, 20], ["a", "b"], brokers={"a": STRONG, "b": FULL}))
+    plane = SimulatedDataPlane(workload, clock, broker_id="b", draw=random.Random(1))
+    await plane.start()
+    plane.grant(1, clock.time_s + 10)
+    await plane.load(bundles_of(2)[0], 1)
+    assert (await plane.usage()).cpu.percent == pytest.approx(75.0)
     await plane.stop()
 
 

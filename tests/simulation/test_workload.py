@@ -117,6 +117,7 @@ def test_a_workload_is_found_by_name_or_by_path(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("minute,topic,msg_rate_in,msg_rate_out,bytes_in,bytes_out\n1,x,1,2,3,4\n")
     workload = workload_of(str(trace), 1)
+    assert isinstance(workload, Workload)
     assert [topic.name for topic in workload.topics] == ["persistent://public/default/x"]
     assert workload.topics[0].curve.at(60) == TopicTraffic(1, 2, 3, 4, 1, 1)
 
@@ -124,5 +125,5 @@ def test_a_workload_is_found_by_name_or_by_path(tmp_path: Path) -> None:
 def test_neither_name_nor_file_says_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="skewed, steady, quiet"):
         Workload.named("skwed", 1)
-    with pytest.raises(SettingsError, match="skewed, steady, quiet or the path"):
+    with pytest.raises(SettingsError, match=r"skewed, steady, quiet, steady-skew, .* or the path"):
         workload_of(str(tmp_path / "nothing.csv"), 1)

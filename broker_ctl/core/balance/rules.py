@@ -98,11 +98,13 @@ class BalanceRules:
             (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
         churn_ratio: part of the cluster's load that may move within an hour where nothing is
             urgent (loadBalancerBalanceChurnPercentagePerHour).
-        smoothing: how readings become demands (loadBalancerBalanceSteadySeconds).
+        smoothing: how readings become demands (loadBalancerBalanceSteadySeconds,
+            loadBalancerBalanceRecentSeconds).
         most_moves: most moves that one cycle proposes, the fullest broker's first; more than may
             ever be in flight at once would only be refused one by one.
-        rest_s: quiet time of a bundle after a move.
-        return_s: for so long a bundle does not come back to a broker that it left.
+        rest_s: quiet time of a bundle after a move (loadBalancerSheddingGracePeriodMinutes).
+        return_s: for so long a bundle does not come back to a broker that it left
+            (loadBalancerBalanceReturnMinutes).
         quiet: when only what is severe is relieved (loadBalancerQuietHours).
         slow: when a broker is held to be slow, and gets nothing.
         headroom_ratio: usage of the others after the loss of one broker, above which the cluster
