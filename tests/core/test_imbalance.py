@@ -2,8 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_ctl.core.decisions import Reason
 from broker_ctl.core.footprint import NO_FOOTPRINT, Footprint, throughput_text
-from broker_ctl.core.imbalance import imbalance, improves, max_over_mean
+from broker_ctl.core.imbalance import (
+    imbalance,
+    improves,
+    is_harmless,
+    is_worth_it,
+    max_over_mean,
+    mean_usage,
+)
 from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
 
 load = st.builds(Footprint, st.floats(0, 1), st.floats(0, 1e9))
@@ -82,3 +90,48 @@ def test_a_move_that_improved_is_never_improved_by_going_back(
 )
 def test_throughput_is_told_in_round_units(bytes_s: float, text: str) -> None:
     assert throughput_text(bytes_s) == text
+
+
+# Brokers of several sizes: a bundle is told for a mean broker.
+
+SMALL, LARGE = Footprint(0.5, size_ratio=0.5), Footprint(0.5, size_ratio=2.0)
+
+
+def test_a_small_broker_is_filled_by_what_a_large_one_hardly_feels() -> None:
+    bundle = Footprint(0.1)
+    assert [bundle.usage_on(size) for size in (0.5, 1.0, 2.0)] == [0.2, 0.1, 0.05]
+    assert (SMALL + bundle).usage_ratio == pytest.approx(0.7)
+    assert (LARGE + bundle).usage_ratio == pytest.approx(0.55)
+    assert (SMALL - bundle).usage_ratio == pytest.approx(0.3)
+    assert (LARGE - bundle).usage_ratio == pytest.approx(0.45)
+    assert (SMALL + bundle).size_ratio == (SMALL - bundle).size_ratio == 0.5
+    assert LARGE.part(0.25) == Footprint(0.125, size_ratio=2.0)
+    assert LARGE.usage_on(1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "expected"),
+    [
+        # 20 points on the small one, 5 on the large one.
+        (Footprint(0.8, size_ratio=2.0), Footprint(0.59, size_ratio=0.5), True),
+        (Footprint(0.8, size_ratio=2.0), Footprint(0.61, size_ratio=0.5), False),
+        (Footprint(0.8, size_ratio=0.5), Footprint(0.74, size_ratio=2.0), True),
+        (Footprint(0.8, size_ratio=0.5), Footprint(0.76, size_ratio=2.0), False),
+    ],
+)
+def test_a_move_is_judged_by_what_it_takes_of_the_receiver(
+    source: Footprint, destination: Footprint, *, expected: bool
+) -> None:
+    moved = Footprint(0.1)
+    assert improves(source, destination, moved) is expected
+    assert is_harmless(source, destination, moved) is expected
+    assert is_worth_it(Reason.IMBALANCE, source, destination, moved) is expected
+    # From a drained broker anything is better than to stay.
+    assert is_worth_it(Reason.DRAIN, source, destination, moved)
+
+
+def test_the_mean_usage_is_that_of_brokers_that_stay() -> None:
+    staying = [broker("b1", 0.6, {BUNDLES[0]: stats(10)}), broker("b2", 0.2)]
+    leaving = broker("b3", 0.9, {BUNDLES[1]: stats(10)}, is_draining=True)
+    assert mean_usage(cluster([*staying, leaving])) == pytest.approx(0.4)
+    assert mean_usage(cluster([leaving])) == mean_usage(cluster([])) == 0.0

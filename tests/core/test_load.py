@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from broker_ctl.core.load import (
     UsageWeights,
     max_usage,
     sample_weight,
+    size_ratios,
 )
 
 rate = st.floats(1, 1e9)
@@ -160,3 +162,41 @@ def test_bundles_without_room_in_a_report_count_in_its_total() -> None:
     )
     assert load.total == BundleStats(2, 4, 6, 8, 6, 12, 14, 16)
     assert load.bundle_count == 4
+
+
+def sizes_of(**limits: tuple[float, float]) -> Mapping[str, float]:
+    """Of brokers that use half of their cpu and a tenth of their network, by both limits."""
+    usages = {
+        broker_id: SystemUsage(
+            cpu=ResourceUsage(cpu / 2, cpu), bandwidth_in=ResourceUsage(network / 10, network)
+        )
+        for broker_id, (cpu, network) in limits.items()
+    }
+    return size_ratios(usages)
+
+
+def test_a_broker_is_as_large_as_its_part_of_what_is_scarcest() -> None:
+    assert sizes_of(b1=(400, 1), b2=(800, 9), b3=(1200, 2)) == {"b1": 0.5, "b2": 1.0, "b3": 1.5}
+
+
+def test_brokers_are_of_one_size_where_nothing_says_otherwise() -> None:
+    assert sizes_of(b1=(800, 1), b2=(800, 9)) == {"b1": 1.0, "b2": 1.0}
+    assert sizes_of(b1=(800, 1), b2=(0, 9)) == {"b1": 1.0, "b2": 1.0}
+    idle = {"b1": SystemUsage(cpu=ResourceUsage(0, 100)), "b2": SystemUsage()}
+    assert size_ratios(idle) == {"b1": 1.0, "b2": 1.0}
+    assert size_ratios({}) == {}
+
+
+def test_what_has_no_weight_makes_nobody_small() -> None:
+    usages = {
+        "b1": SystemUsage(memory=ResourceUsage(90, 100), cpu=ResourceUsage(10, 100)),
+        "b2": SystemUsage(memory=ResourceUsage(90, 300), cpu=ResourceUsage(10, 100)),
+    }
+    assert size_ratios(usages) == {"b1": 1.0, "b2": 1.0}
+    assert size_ratios(usages, UsageWeights(memory=1.0)) == {"b1": 0.5, "b2": 1.5}
+
+
+@given(st.lists(st.sampled_from([100.0, 200.0, 400.0]), min_size=1, max_size=6))
+def test_the_mean_broker_has_the_size_one(limits: list[float]) -> None:
+    sizes = sizes_of(**{f"b{number}": (limit, 1) for number, limit in enumerate(limits)})
+    assert sum(sizes.values()) == pytest.approx(len(limits))

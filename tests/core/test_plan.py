@@ -342,3 +342,30 @@ def test_every_proposal_is_done_or_skipped_with_a_reason(view: ClusterView) -> N
     result = planned(view, *proposals)
     assert len(result.decisions) + len(result.skipped) == len(proposals)
     assert all(skip.detail for skip in result.skipped)
+
+
+# Brokers of several sizes.
+
+
+def sized(first: float, second: float) -> ClusterView:
+    """A broker twice as large as the mean one, and one half as large; 40 is 10 % of a mean one."""
+    large = broker("b1", first, {A: stats(40), B: stats(first * 800 - 40)})
+    small = broker("b2", second, {C: stats(second * 200)})
+    return cluster([replace(large, size_ratio=2.0), replace(small, size_ratio=0.5)])
+
+
+def test_a_small_broker_does_not_get_what_would_fill_it_above_the_giver() -> None:
+    """10 % of a mean broker are 5 % of the large one and 20 % of the small one."""
+    assert planned(sized(0.8, 0.59), unload(A)).decisions
+    full = planned(sized(0.8, 0.61), unload(A))
+    assert [skip.reason for skip in full.skipped] == [Reason.NO_GAIN]
+
+
+def test_a_plan_tells_how_full_both_will_be_by_their_own_sizes() -> None:
+    view = sized(0.8, 0.4)
+    (move,) = planned(view, transfer(A, "b1", "b2")).decisions
+    assert isinstance(move, Transfer)
+    assert move.source_before.usage_ratio == pytest.approx(0.8)
+    after = view.after(move)
+    assert after.brokers["b1"].expected.usage_ratio == pytest.approx(0.75)
+    assert after.brokers["b2"].expected.usage_ratio == pytest.approx(0.6)

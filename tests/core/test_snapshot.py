@@ -1,5 +1,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
+from typing import Unpack
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import MIB
 from broker_ctl.core.snapshot import snapshot, snapshot_steps
 from broker_ctl.core.view import BundleView, ClusterView, InFlight
-from tests.support.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
+from tests.support.views import BUNDLES, NAMESPACE, RING, Facts, broker, cluster, stats
 
 A, B, C = BUNDLES[:3]
 
@@ -192,3 +193,60 @@ def test_bundles_are_counted_by_namespace_wherever_they_go() -> None:
     middle = (A.range.low + A.range.high) // 2
     split = assigned.after(Split(A, "b1", "any", (middle,), Reason.TOPICS, ""))
     assert served(split, "b1") == {NAMESPACE: 3}
+
+
+def two_sizes(**facts: Unpack[Facts]) -> ClusterView:
+    """Half of a broker of half the size, and half of one three times as large."""
+    return cluster(
+        [
+            replace(broker("b1", 0.5, {A: stats(30), B: stats(20)}), size_ratio=0.5),
+            replace(broker("b2", 0.5, {C: stats(150)}), size_ratio=1.5),
+        ],
+        **facts,
+    )
+
+
+def test_what_a_bundle_takes_is_told_for_a_mean_broker() -> None:
+    view = two_sizes()
+    taken = [view.bundles[bundle].footprint.usage_ratio for bundle in (A, B, C)]
+    assert taken == pytest.approx([0.15, 0.10, 0.75])
+    assert usages(view) == pytest.approx({"b1": 0.5, "b2": 0.5})
+
+
+def test_what_comes_from_a_broker_of_another_size_takes_another_part() -> None:
+    """30 % of the small one are 10 % of the large one, in flight or not yet reported."""
+    expected = pytest.approx({"b1": 0.2, "b2": 0.6})
+    assert usages(two_sizes(moves=[InFlight(A, "b1", "b2")])) == expected
+    assert usages(two_sizes(owners={A: "b2"})) == expected
+    none = NO_FOOTPRINT
+    moved = two_sizes().after(Transfer(A, "b1", "b2", Reason.ADMIN, "", none, none, none))
+    assert usages(moved) == expected
+
+
+def test_a_bundle_that_nobody_reports_costs_what_a_byte_costs_of_a_mean_broker() -> None:
+    """0.25 and 0.45 mean brokers in all for 200 MiB/s."""
+    small = replace(broker("b1", 0.5, {A: stats(50)}), size_ratio=0.5)
+    large = replace(broker("b2", 0.3, {C: stats(150)}), size_ratio=1.5)
+    view = cluster([small, large], owners={B: "b1"})
+    default_bytes = 100_000
+    usage = 0.7 * default_bytes / (200 * MIB)
+    assert view.bundles[B].footprint.usage_ratio == pytest.approx(usage)
+    assert usages(view)["b1"] == pytest.approx(0.5 + usage / 0.5)
+
+
+@given(traffic, owners, owners, st.lists(st.sampled_from([0.5, 1.0, 1.5]), min_size=3, max_size=3))
+def test_among_brokers_of_several_sizes_the_load_is_kept_as_well(
+    mib: list[float], reported_by: list[str], owned_by: list[str], sizes: list[float]
+) -> None:
+    """1000 MiB/s are a mean broker."""
+    told = list(zip(BUNDLES, reported_by, mib, strict=True))
+    size_of = dict(zip(("b1", "b2", "b3"), sizes, strict=True))
+    reports = []
+    for broker_id, size in size_of.items():
+        lines = {bundle: stats(load) for bundle, by, load in told if by == broker_id}
+        load = sum(load for _, by, load in told if by == broker_id)
+        reports.append(replace(broker(broker_id, load / 1000 / size, lines), size_ratio=size))
+    view = cluster(reports, owners=dict(zip(BUNDLES, owned_by, strict=True)))
+    for broker_id, b in view.brokers.items():
+        now = sum(x for owner, x in zip(owned_by, mib, strict=True) if owner == broker_id)
+        assert b.expected.usage_ratio == pytest.approx(now / 1000 / size_of[broker_id], abs=1e-9)

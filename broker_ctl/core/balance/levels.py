@@ -1,9 +1,10 @@
 """How full every broker is, by what its bundles demand; who is too full, and by how much."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import fsum
-from typing import Final
+from typing import Any, Final, Self
 
 from broker_ctl.core.balance.demand import Demands
 from broker_ctl.core.balance.resources import Demand, Resources
@@ -30,6 +31,31 @@ class Levels:
     recent: Mapping[str, float] = field(default_factory=dict)
     load: Mapping[str, Demand] = field(default_factory=dict)
     capacity: Mapping[str, Demand] = field(default_factory=dict)
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values; what has no limit is None."""
+        return {
+            "usage": dict(self.usage),
+            "recent": dict(self.recent),
+            "load": {each: list(load) for each, load in self.load.items()},
+            "capacity": {
+                each: [None if math.isinf(limit) else limit for limit in capacity]
+                for each, capacity in self.capacity.items()
+            },
+        }
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """What ``to_row`` wrote."""
+        return cls(
+            dict(row.get("usage", {})),
+            dict(row.get("recent", {})),
+            {each: tuple(load) for each, load in row.get("load", {}).items()},
+            {
+                each: tuple(math.inf if limit is None else limit for limit in capacity)
+                for each, capacity in row.get("capacity", {}).items()
+            },
+        )
 
     @property
     def mean(self) -> float:

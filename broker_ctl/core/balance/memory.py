@@ -40,9 +40,10 @@ class BalanceMemory:
     slow: SlowMemory = field(default_factory=SlowMemory)
 
     def to_row(self) -> dict[str, Any]:
-        """Plain JSON values; levels are made anew by the next view."""
+        """Plain JSON values."""
         return {
             "demands": self.demands.to_row(),
+            "levels": self.levels.to_row(),
             "homes": {str(bundle): broker_id for bundle, broker_id in self.homes.items()},
             "left": {str(bundle): list(left) for bundle, left in self.left.items()},
             "slow": self.slow.to_row(),
@@ -53,6 +54,7 @@ class BalanceMemory:
         """What ``to_row`` wrote."""
         return cls(
             demands=Demands.of_row(row.get("demands", {})),
+            levels=Levels.of_row(row.get("levels", {})),
             homes={Bundle.parse(text): str(each) for text, each in row.get("homes", {}).items()},
             left={
                 Bundle.parse(text): Left(str(broker_id), float(at_s))
@@ -67,11 +69,8 @@ def moved(
 ) -> Steps[tuple[Mapping[Bundle, str], Mapping[Bundle, Left]]]:
     """Who carries each bundle, and where those came from that moved within ``return_s``."""
     now_s = view.taken_at_s
-    left = {
-        bundle: each
-        for bundle, each in memory.left.items()
-        if now_s - each.at_s < return_s and bundle in view.bundles
-    }
+    lately = {bundle: each for bundle, each in memory.left.items() if now_s - each.at_s < return_s}
+    left = {bundle: each for bundle, each in lately.items() if bundle in view.bundles}
     yield
     homes: dict[Bundle, str] = {}
     for some in batched(view.bundles, _AT_ONCE):
@@ -83,7 +82,7 @@ def moved(
                 continue
             homes[bundle] = home
             if former is None:
-                _inherit(left, memory.left, bundle)
+                _inherit(left, lately, bundle)
             elif former != home:
                 left[bundle] = Left(former, now_s)
         yield

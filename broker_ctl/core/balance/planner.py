@@ -6,9 +6,10 @@ one makes the objective smaller: no sequence of moves comes back to where it beg
 
 A broker above ``high`` times the mean gives until it is at ``low``: the smallest bundle that does
 it at one stroke, else the largest that somebody has room for, else an exchange of a large bundle
-for a smaller one. Who receives is the broker that is least full with the bundle on it, and nobody
-is filled beyond ``low``. Act above one level and stop below another: with a price on each move, to
-be lazy inside a band is the best that can be done (reference: balancing-and-operations C.1, C.4).
+for a smaller one; above ``high`` still, a bundle that is far more than enough. Who receives is the
+broker that is least full with the bundle on it, and nobody is filled beyond ``low``. Act above one
+level and stop below another: with a price on each move, to be lazy inside a band is the best that
+can be done (reference: balancing-and-operations C.1, C.4).
 """
 
 from dataclasses import dataclass, field, replace
@@ -191,6 +192,7 @@ class _Giver:
 
     work: _Work
     broker: int
+    trigger: float
     target: float
     fullest: int = -1
     bundles: Indices = field(init=False)
@@ -199,6 +201,10 @@ class _Giver:
     @property
     def usage(self) -> float:
         return float(self.work.standing.usage[self.broker])
+
+    @property
+    def is_too_full(self) -> bool:
+        return self.usage > self.trigger + _NOTHING
 
     def look(self) -> None:
         """Forget what has gone; what counts is what the fullest resource is now."""
@@ -215,7 +221,7 @@ class _Giver:
 
 
 def _relieve_one(work: _Work, source: int, mean: float, limit: int | None) -> Steps[list[Move]]:
-    giver = _Giver(work, source, work.band.target(mean))
+    giver = _Giver(work, source, work.band.trigger(mean), work.band.target(mean))
     moves: list[Move] = []
     while giver.usage > giver.target + _NOTHING and (limit is None or len(moves) < limit):
         giver.look()
@@ -239,8 +245,8 @@ def _step(giver: _Giver, room: int | None) -> list[Move]:
     exchanged = [] if room == 1 else _exchange(giver)
     if exchanged:
         return exchanged
-    # Better far less than is aimed at than too much.
-    found = _single(giver, np.inf)
+    # Far less than is aimed at is better than too much, and no better than what is tolerated.
+    found = _single(giver, np.inf) if giver.is_too_full else None
     return [found] if found else []
 
 

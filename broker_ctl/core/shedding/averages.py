@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from broker_ctl.core.balance.memory import BalanceMemory
 from broker_ctl.core.shedding.policy import Memory
 from broker_ctl.core.shedding.sequence import SequenceMemory
 from broker_ctl.core.shedding.threshold import ThresholdMemory
@@ -14,6 +15,8 @@ def usage_averages(memory: Memory | None) -> Mapping[str, float]:
     Of several strategies, what the first keeps that keeps any.
     """
     match memory:
+        case BalanceMemory():
+            return memory.levels.usage
         case ThresholdMemory() | TransferMemory():
             return memory.history
         case SequenceMemory():

@@ -264,3 +264,15 @@ def test_namespaces_are_judged_one_by_one_and_the_coldest_pair_of_all_comes_firs
     assert together == sorted(together)
     assert len(list(observe_in_steps(Hits(), view, RULES))) == len(rings)
     assert len(list(candidates_in_steps(view, RULES, hits))) == len(rings)
+
+
+def test_what_has_a_good_share_of_a_broker_is_not_cold_however_few_its_bytes() -> None:
+    """A small cluster: 4 MiB/s are 2 % of a broker, of 5 % that one bundle may have."""
+    view = cluster([broker("b1", 0.5, {A: stats(4), B: stats(4), C: stats(92)}), broker("b2", 0.5)])
+    assert len(decided(view)) == 1
+    shared = replace(RULES, limits=SplitRules(max_share_ratio=0.1))
+    assert decided(view, shared) == ()
+    # 0.4 of a limit each; together they are nearly as much as would be split again.
+    warm = replace(shared, cold_ratio=0.5)
+    (skip,) = decided(view, warm)
+    assert (skip.reason, "together 80.0% of" in skip.detail) == (Reason.MERGED_TOO_LARGE, True)

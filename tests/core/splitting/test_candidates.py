@@ -210,3 +210,75 @@ def test_a_large_cluster_is_judged_in_steps_with_the_same_result() -> None:
     assert {one.bundle for one in decisions if isinstance(one, Split)} == set(ring.bundles[::500])
     assert len(list(observe_in_steps(Hits(), view, RULES))) == 4
     assert len(list(candidates_in_steps(view, rules, hits))) == 4
+
+
+# Shares of a mean broker.
+
+SHARED = replace(RULES, max_share_ratio=0.1, least_usage_ratio=0.02)
+
+
+def shares(first: float, second: float, *mib: float) -> ClusterView:
+    """Two brokers; the first has bundles of so many MiB/s, the second one of 10."""
+    lines = {bundle: stats(each) for bundle, each in zip(BUNDLES[1:], mib, strict=False)}
+    return cluster([broker("b1", first, lines), broker("b2", second, {A: stats(10)})])
+
+
+def split(decisions: tuple[Split | Skip, ...]) -> list[Bundle]:
+    return [each.bundle for each in decisions if isinstance(each, Split)]
+
+
+def test_a_bundle_above_a_tenth_of_a_mean_broker_is_halved_by_its_traffic() -> None:
+    """Of 60 % and nothing the mean is 30 %; at a seventh of it 12 % are too much, 4 % are not."""
+    view = shares(0.6, 0.0, 120, *[40] * 12)
+    decision = only(view, replace(SHARED, max_share_ratio=0.14, max_bandwidth_bytes=0))
+    assert isinstance(decision, Split)
+    assert (decision.bundle, decision.reason) == (B, Reason.BROKER_SHARE)
+    assert (decision.algorithm, decision.boundaries) == ("traffic_equally_divide", ())
+    assert decision.detail == "12.0% of a broker, more than 4.2%"
+
+
+def test_a_share_at_its_limit_is_left_alone_and_without_a_limit_every_share_is() -> None:
+    view = shares(0.5, 0.3, 8, 92)
+    at_limit = replace(SHARED, max_share_ratio=0.1, max_bandwidth_bytes=0)
+    assert split(candidates(view, at_limit)) == [C, A]
+    assert candidates(shares(0.5, 0.0, *[10] * 10), replace(SHARED, max_share_ratio=0.2)) == ()
+    assert candidates(view, replace(at_limit, max_share_ratio=0.0)) == ()
+
+
+def test_where_there_is_hardly_any_load_no_share_is_too_large() -> None:
+    """The only bundle of an idle cluster: all that there is, and 2 % of a broker."""
+    assert candidates(shares(0.02, 0.0, 5), SHARED) == ()
+    assert len(candidates(shares(0.021, 0.0, 5), SHARED)) == 1
+
+
+def test_a_broker_on_its_way_down_is_not_in_the_mean() -> None:
+    lines = {bundle: stats(10) for bundle in BUNDLES[:10]}
+    leaving = broker("b2", 0.0, is_draining=True)
+    assert candidates(cluster([broker("b1", 0.5, lines), leaving]), SHARED) == ()
+    staying = broker("b2", 0.0)
+    assert len(candidates(cluster([broker("b1", 0.5, lines), staying]), SHARED)) == 10
+
+
+def test_a_share_is_one_of_a_mean_broker_wherever_the_bundle_lives() -> None:
+    """Half of a broker a fifth as large as the mean one is a tenth of a mean broker."""
+    small = replace(broker("b1", 0.5, {A: stats(10)}), size_ratio=0.2)
+    large = replace(broker("b2", 0.5, {b: stats(10) for b in BUNDLES[1:11]}), size_ratio=1.8)
+    rules = replace(SHARED, max_share_ratio=0.19)
+    splits = candidates(cluster([small, large]), rules)
+    assert split(splits) == [A]
+    assert splits[0].detail == "10.0% of a broker, more than 9.5%"
+
+
+def test_of_several_excesses_the_share_is_told_and_the_worst_one_ranks() -> None:
+    view = shares(0.5, 0.3, 30, 200)
+    decisions = candidates(view, SHARED)
+    assert split(decisions) == [C, A, B]
+    assert {each.reason for each in decisions} == {Reason.BROKER_SHARE}
+
+
+def test_rounds_above_a_share_count_as_any_others() -> None:
+    view, rules = shares(0.5, 0.3, 30), replace(SHARED, hit_count=1)
+    once = observe(Hits(), view, rules)
+    assert {each.reason for each in candidates(view, rules, once)} == {Reason.HIT_COUNT}
+    twice = observe(once, view, rules)
+    assert {each.reason for each in candidates(view, rules, twice)} == {Reason.BROKER_SHARE}
