@@ -94,8 +94,8 @@ class BalanceRules:
             (loadBalancerBalanceHighPercentage, loadBalancerBalanceLowPercentage).
         severe_ratio: above so many mean usages at the moment a broker is relieved whatever the
             churn budget and quiet hours say, as is one above ``overloaded_ratio``.
-        overloaded_ratio: usage above which a broker has too much, whatever the others have
-            (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
+        overloaded_ratio: usage at the moment above which a broker that is too full for the band is
+            relieved likewise (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
         churn_ratio: part of the cluster's load that may move within an hour where nothing is
             urgent (loadBalancerBalanceChurnPercentagePerHour).
         smoothing: how readings become demands (loadBalancerBalanceSteadySeconds,
