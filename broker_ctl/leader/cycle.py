@@ -23,6 +23,7 @@ from broker_ctl.core.draining import drain_proposals
 from broker_ctl.core.draw import splitmix64
 from broker_ctl.core.plan import Plan
 from broker_ctl.core.shedding.averages import usage_averages
+from broker_ctl.core.shedding.remains import remains_of_memory
 from broker_ctl.core.steps import batched
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
 from broker_ctl.leader.leading import Leading
@@ -144,12 +145,15 @@ class Cycle:
         steps = proposed_in_steps(
             self._remembered, view, rules, is_shed_due=is_shed_due, is_split_due=is_split_due
         )
+        former = self._remembered.memory
         self._remembered, proposals = await in_turns(steps)
+        remains = remains_of_memory(former)
+        del former, steps
         self.plan = await in_turns(planned_in_steps(view, proposals, rules))
         took_s = self._parts.clock.now_s() - began_s
         number, sentence = self._leading.outcomes.cycle, self.plan.sentence
         log.debug("cycle %d took %.3f s: %s", number, took_s, sentence)
-        remains = remains_of(view)
+        remains += remains_of(view)
         del view
         await let_go(remains)
         done = await self._carry_out(self.plan, rules)

@@ -11,7 +11,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.steps import Steps, batched
 from broker_ctl.core.view import ClusterView
 
-_AT_ONCE: Final = 500
+_AT_ONCE: Final = 200
 
 
 class Left(NamedTuple):

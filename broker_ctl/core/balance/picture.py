@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from broker_ctl.core.snapshot import in_order
 from broker_ctl.core.steps import Steps, batched
 from broker_ctl.core.view import BundleView, ClusterView
 
-_AT_ONCE = 500
+_AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from broker_ctl.core.load import BundleStats
 from broker_ctl.core.steps import Steps, batched
 from broker_ctl.core.view import BundleView, ClusterView
 
-_AT_ONCE: Final = 500
+_AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
