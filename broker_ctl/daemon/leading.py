@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from broker_ctl.core.load_managers import LOAD_MANAGERS, SIMPLE
 from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.core.placement.policy import PlacementPolicy
 from broker_ctl.core.shedding.policy import SheddingPolicy
@@ -10,6 +9,7 @@ from broker_ctl.core.simple.placement import SimplePlacement
 from broker_ctl.core.simple.shedding import SimpleShedder
 from broker_ctl.daemon.rules import (
     budgets,
+    is_simple_manager,
     merge_rules,
     placement_rules,
     shedding_rules,
@@ -51,17 +51,13 @@ def leader_rules(settings: Settings) -> LeaderRules:
     )
 
 
-def _is_simple(settings: Settings) -> bool:
-    return LOAD_MANAGERS.find(settings.balancing.load_manager) is SIMPLE
-
-
 def _placement(settings: Settings) -> PlacementPolicy:
-    if _is_simple(settings):
+    if is_simple_manager(settings):
         return SimplePlacement(simple_rules(settings))
     return PLACEMENT.find(settings.placement.strategy)
 
 
 def _shedding(settings: Settings) -> SheddingPolicy[Any]:
-    if _is_simple(settings):
+    if is_simple_manager(settings):
         return SimpleShedder(simple_rules(settings))
     return shedding_policy(settings.shedding.strategies)

@@ -1,6 +1,7 @@
 """From settings to the values that policies take."""
 
 from broker_ctl.core.balance.rules import BalanceRules, Band, SlowRules, Smoothing
+from broker_ctl.core.load_managers import LOAD_MANAGERS, SIMPLE
 from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.shedding.catalog import BALANCE
 from broker_ctl.core.shedding.rules import (
@@ -12,6 +13,11 @@ from broker_ctl.core.shedding.rules import (
 )
 from broker_ctl.core.simple.rules import SimpleRules
 from broker_ctl.settings.root import Settings
+
+
+def is_simple_manager(settings: Settings) -> bool:
+    """Whether the Simple manager's own strategies are in use, whatever others are named."""
+    return LOAD_MANAGERS.find(settings.balancing.load_manager) is SIMPLE
 
 
 def shedding_rules(settings: Settings) -> SheddingRules:
@@ -97,7 +103,7 @@ def _slow_rules(settings: Settings) -> SlowRules:
 def split_rules(settings: Settings) -> SplitRules:
     """When a bundle has too much to stay whole; it rests for one round of statistics after."""
     splitting = settings.splitting
-    is_balance = BALANCE in settings.shedding.strategies
+    is_balance = BALANCE in settings.shedding.strategies and not is_simple_manager(settings)
     return SplitRules(
         algorithm=splitting.default_algorithm,
         max_topics=splitting.max_topics,
@@ -131,13 +137,14 @@ def merge_rules(settings: Settings) -> MergeRules:
 def placement_rules(settings: Settings) -> PlacementRules:
     """Who may receive a bundle."""
     placement = settings.placement
+    is_balance = placement.strategy == BALANCE and not is_simple_manager(settings)
     return PlacementRules(
         overloaded_ratio=placement.overloaded_threshold_ratio,
         max_topics=placement.max_topics,
         report_ttl_s=settings.load_report.ttl_s,
         usage_difference_ratio=placement.usage_difference_ratio,
         # Equal numbers of bundles are no objective of it: where they lead is not where load does.
-        is_spread_evenly=placement.is_spread_evenly and placement.strategy != BALANCE,
+        is_spread_evenly=placement.is_spread_evenly and not is_balance,
         has_failure_domains=placement.failure_domains_enabled,
         prefers_later_versions=placement.prefers_later_versions,
         excluded_namespaces=frozenset(settings.shedding.excluded_namespaces),

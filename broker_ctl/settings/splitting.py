@@ -47,7 +47,8 @@ class SplittingSettings:
         bool,
         Setting(
             "loadBalancerAutoUnloadSplitBundlesEnabled",
-            "Let the parts of a bundle that was split go to other brokers.",
+            "Let the parts of a bundle that was split go to other brokers at once; balance moves "
+            "them where it pays, whatever stands here.",
             is_dynamic=True,
         ),
     ] = True

@@ -4,7 +4,7 @@ import pytest
 
 from broker_ctl.core.rules import MIB, MergeRules, SplitRules
 from broker_ctl.daemon.leading import leader_rules
-from broker_ctl.daemon.rules import merge_rules, split_rules
+from broker_ctl.daemon.rules import merge_rules, placement_rules, split_rules
 from broker_ctl.settings.root import Settings
 
 _PULSARS: dict[str, object] = {"loadBalancerLoadSheddingStrategy": ("ThresholdShedder",)}
@@ -22,6 +22,20 @@ def test_balance_has_a_limit_of_its_own_and_moves_new_parts_where_it_pays() -> N
     split = SplitRules(max_share_ratio=0.1, is_unloading=False)
     assert split_rules(Settings()) == split
     assert merge_rules(Settings()) == MergeRules(limits=split)
+
+
+def test_under_the_simple_manager_the_limits_of_balance_do_not_hold() -> None:
+    values = {
+        "loadManagerClassName": "SimpleLoadManagerImpl",
+        "loadBalancerDistributeBundlesEvenlyEnabled": True,
+    }
+    settings = Settings().with_values(values, {})
+    assert split_rules(settings) == SplitRules()
+    assert placement_rules(settings).is_spread_evenly
+    modular = Settings().with_values(
+        values | {"loadManagerClassName": "ModularLoadManagerImpl"}, {}
+    )
+    assert not placement_rules(modular).is_spread_evenly, "balance has no use for it"
 
 
 def test_what_is_set_arrives() -> None:

@@ -13,7 +13,7 @@ def participants(
     skipped: list[Skip] = []
     for broker_id, broker in sorted(view.brokers.items()):
         if broker.is_draining:
-            text = "it hands everything over by itself"
+            text = "it is being emptied"
             skipped.append(Skip(broker_id, Reason.DRAINING, text))
         elif broker.age_s > rules.report_ttl_s:
             text = f"last heard of {broker.age_s:.0f} s ago"
