@@ -34,10 +34,14 @@ Each class says whether the same call may succeed when it is made again (``can_r
       Fenced                           refused: the epoch or the token is old
       LeadingSuspended                 the leader's connection is gone: it waits     (retry)
       NoLeader                         nobody leads at the moment                    (retry)
+      NoController                     nobody controls partitions at the moment      (retry)
       NoBroker                         no broker may receive the bundle              (retry)
       NamespaceMissing, NamespaceExists
       ForeignNamespace                 it is served in other clusters
-      TopicMissing                     the topic is not loaded anywhere
+      TopicMissing                     the topic is not loaded anywhere, or does not exist
+      TopicExists                      a replicated topic has that name, or is being deleted
+      InvalidReplicas                  a list of replicas that cannot be, and why
+      ReassignmentMissing              nothing is being reassigned
       InvalidPolicy                    a policy that makes no sense, and why
       PolicyMissing                    there is no such policy
       PolicyConflict                   it does not go together with one that stands
@@ -260,6 +264,12 @@ class NoLeader(BrokerCtlError):
     can_retry = True
 
 
+class NoController(BrokerCtlError):
+    """Nobody controls partitions at the moment."""
+
+    can_retry = True
+
+
 class NoBroker(BrokerCtlError):
     """No broker may receive the bundle."""
 
@@ -280,6 +290,18 @@ class ForeignNamespace(BrokerCtlError):
 
 class TopicMissing(BrokerCtlError):
     """The topic is not loaded by the broker that would serve it."""
+
+
+class TopicExists(BrokerCtlError):
+    """A replicated topic has that name already, or one that had it is still being deleted."""
+
+
+class InvalidReplicas(BrokerCtlError):
+    """A list of replicas that cannot be: unknown or repeated brokers, or too few of them."""
+
+
+class ReassignmentMissing(BrokerCtlError):
+    """Nothing is being reassigned there."""
 
 
 class InvalidPolicy(BrokerCtlError):

@@ -9,6 +9,8 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Decision
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.orders import Order
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicRules
 
 # The answer to an order: plain JSON values.
 Reply = Mapping[str, Any]
@@ -164,6 +166,130 @@ class LeaderDesk(Protocol):
 
         Raises:
             OwnershipError, NoBroker, PeerError: why they were not merged.
+        """
+        ...
+
+
+class PartitionDesk(Protocol):
+    """Replicated topics, at the controller; answers are plain JSON values.
+
+    With ``is_dry_run`` all is judged and told as it would be done, and nothing is written.
+    """
+
+    def overview(self) -> Mapping[str, Any]:
+        """The controller: epoch, brokers, counts of topics and partitions, queue, watches."""
+        ...
+
+    def topics(self) -> list[dict[str, Any]]:
+        """All topics, each with its counts of partitions, offline and under-replicated ones."""
+        ...
+
+    def describe(self, topic: str) -> Mapping[str, Any]:
+        """A topic, partition by partition: replicas, leader, ISR, epochs, reassignment.
+
+        Raises:
+            TopicMissing: there is none.
+        """
+        ...
+
+    async def create_topic(
+        self,
+        topic: str,
+        replicas: Mapping[int, tuple[int, ...]],
+        rules: TopicRules,
+        *,
+        is_dry_run: bool,
+    ) -> Reply:
+        """Make a topic; returns when its partitions have been initialised.
+
+        Raises:
+            TopicExists, InvalidReplicas: as named.
+        """
+        ...
+
+    def spread(self, partitions: int, replication_factor: int) -> Mapping[int, tuple[int, ...]]:
+        """Replicas for the partitions of a new topic, evenly over the live brokers.
+
+        Raises:
+            InvalidReplicas: there are fewer live brokers than a partition wants replicas.
+        """
+        ...
+
+    async def grow_topic(
+        self,
+        topic: str,
+        partitions: int,
+        replicas: Mapping[int, tuple[int, ...]],
+        *,
+        is_dry_run: bool,
+    ) -> Reply:
+        """Give a topic more partitions, ``partitions`` in all; those without replicas are spread.
+
+        Raises:
+            TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.
+        """
+        ...
+
+    async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
+        """Ask for a topic's end, which comes when every replica that lives is gone.
+
+        Raises:
+            TopicMissing: there is none.
+        """
+        ...
+
+    def plan_reassignment(self, topics: list[str], brokers: list[int]) -> Mapping[str, Any]:
+        """Replicas for all partitions of the topics, evenly over the brokers, moving few.
+
+        Raises:
+            TopicMissing, InvalidReplicas: as named.
+        """
+        ...
+
+    async def reassign(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
+    ) -> Reply:
+        """Begin to move partitions, each by itself; one under way is overridden.
+
+        Raises:
+            TopicMissing, InvalidReplicas: nothing was begun.
+        """
+        ...
+
+    async def cancel_reassignment(
+        self, partitions: list[TopicPartition], *, is_dry_run: bool
+    ) -> Reply:
+        """Go back to where they were; none: all that are under way.
+
+        Raises:
+            ReassignmentMissing: one of them is not under way.
+        """
+        ...
+
+    def reassignments(self) -> list[dict[str, Any]]:
+        """What is under way, partition by partition, with what is still missing."""
+        ...
+
+    async def elect(
+        self, kind: str, partitions: list[TopicPartition], *, is_dry_run: bool
+    ) -> Reply:
+        """Elect leaders, ``preferred`` or ``unclean``; no partitions: all that would change.
+
+        Unclean elections need their partitions named.
+
+        Raises:
+            TopicMissing: a partition that does not exist. InvalidReplicas: unclean, and none named.
+        """
+        ...
+
+    async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
+        """Take a broker's leaderships and ISR memberships away, as it is about to stop.
+
+        Answers with what it still leads; not forced, nothing is done where a partition would be
+        left with fewer in sync than it asks for.
+
+        Raises:
+            Fenced: the epoch is of an earlier life of that broker.
         """
         ...
 

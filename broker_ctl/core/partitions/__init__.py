@@ -1,0 +1,1 @@
+"""Replicated partitions: what the controller decides (seed: replication design v3)."""

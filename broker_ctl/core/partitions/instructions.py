@@ -1,0 +1,166 @@
+"""What the controller tells a broker: one schema for ZKQueue and for HTTP (seed: B and F).
+
+An instruction carries three epochs and the topic ids, so that whoever gets it too late, or in
+another life, can tell (reference: partition-controller A.2): the controller epoch and the broker
+epoch of the whole, and the leader epoch of each partition.
+
+As JSON::
+
+    {"version": 1, "controller": ID, "controller_epoch": N, "broker": ID, "broker_epoch": CZXID,
+     "full": BOOL, "brokers": {"ID": "host:port", ...}, "topics": {"NAME": "TOPIC_ID", ...},
+     "partitions": [[TOPIC, PARTITION, LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION,
+                     [ISR...], [REPLICAS...], IS_RECOVERING, MIN_ISR], ...],
+     "stops": [[TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_DELETED], ...]}
+
+``full`` says that ``partitions`` names every replica of the broker: whatever else it holds is a
+stray, and goes. The entry of a partition is the same for all who hear of it: it is encoded once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.errors import CorruptRecord, NewerVersion
+
+FORMAT_VERSION: Final = 1
+
+
+class ReplicaState(NamedTuple):
+    """A partition as one of its replicas is told of it: lead, or follow who leads.
+
+    Attributes:
+        min_isr: with fewer in sync the leader takes nothing that is to be committed.
+    """
+
+    partition: TopicPartition
+    topic_id: str
+    state: LeaderAndIsr
+    replicas: tuple[int, ...]
+    min_isr: int = 1
+
+
+class ReplicaStop(NamedTuple):
+    """End a replica. One that is deleted goes whatever its leader epoch (KIP-570)."""
+
+    partition: TopicPartition
+    topic_id: str
+    leader_epoch: int
+    is_deleted: bool
+
+
+class ReplicaError(NamedTuple):
+    """Why a replica is not what it was told to be; ``reason`` is one of `REASONS`."""
+
+    partition: TopicPartition
+    reason: str
+
+
+# The log cannot be read or written; the instruction was older than what is known; the topic is
+# another one by the same name; this broker has no replica of it; the data plane failed otherwise.
+STORAGE_ERROR: Final = "storage_error"
+STALE_EPOCH: Final = "stale_epoch"
+WRONG_TOPIC_ID: Final = "wrong_topic_id"
+NO_REPLICA: Final = "no_replica"
+FAILED: Final = "failed"
+REASONS: Final = frozenset({STORAGE_ERROR, STALE_EPOCH, WRONG_TOPIC_ID, NO_REPLICA, FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What one broker is told at once.
+
+    Attributes:
+        brokers: ``host:port`` of the broker processes that live, by id: whom to follow where.
+    """
+
+    controller: int
+    controller_epoch: int
+    broker: int
+    broker_epoch: int
+    is_full: bool = False
+    brokers: Mapping[int, str] = field(default_factory=dict)
+    partitions: Sequence[ReplicaState] = ()
+    stops: Sequence[ReplicaStop] = ()
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> "Instruction":
+        """Read the plain form.
+
+        Raises:
+            CorruptRecord: it does not fit. NewerVersion: a newer release wrote it.
+        """
+        try:
+            if row["version"] > FORMAT_VERSION:
+                raise NewerVersion(f"an instruction in format {row['version']}")
+            topics = row["topics"]
+            return cls(
+                int(row["controller"]),
+                int(row["controller_epoch"]),
+                int(row["broker"]),
+                int(row["broker_epoch"]),
+                bool(row["full"]),
+                {int(broker): str(address) for broker, address in row["brokers"].items()},
+                [_state(entry, topics) for entry in row["partitions"]],
+                [_stop(entry) for entry in row["stops"]],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptRecord(f"an instruction that does not fit: {error!r}") from error
+
+    def to_row(self) -> dict[str, Any]:
+        """The plain form; for large ones there is `head_row` with entries that are encoded."""
+        return {
+            **self.head_row(),
+            "topics": {state.partition.topic: state.topic_id for state in self.partitions},
+            "partitions": [entry_row(state) for state in self.partitions],
+            "stops": [stop_row(stop) for stop in self.stops],
+        }
+
+    def head_row(self) -> dict[str, Any]:
+        """All but topics, partitions and stops."""
+        return {
+            "version": FORMAT_VERSION,
+            "controller": self.controller,
+            "controller_epoch": self.controller_epoch,
+            "broker": self.broker,
+            "broker_epoch": self.broker_epoch,
+            "full": self.is_full,
+            "brokers": {str(broker): address for broker, address in self.brokers.items()},
+        }
+
+
+def entry_row(replica: ReplicaState) -> list[Any]:
+    """The plain form of a partition's entry, the same for every recipient."""
+    (topic, partition), _, state, replicas, min_isr = replica
+    leader, leader_epoch, isr, controller_epoch, is_recovering, version = state
+    return [
+        topic,
+        partition,
+        leader,
+        leader_epoch,
+        controller_epoch,
+        version,
+        isr,
+        replicas,
+        is_recovering,
+        min_isr,
+    ]
+
+
+def stop_row(stop: ReplicaStop) -> list[Any]:
+    """The plain form of a stop."""
+    return [*stop.partition, stop.topic_id, stop.leader_epoch, stop.is_deleted]
+
+
+def _state(entry: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
+    topic, partition, leader, leader_epoch, controller_epoch, version, *rest = entry
+    isr, replicas, flag, min_isr = rest
+    state = LeaderAndIsr(leader, leader_epoch, tuple(isr), controller_epoch, bool(flag), version)
+    named = TopicPartition(topic, partition)
+    return ReplicaState(named, topics[topic], state, tuple(replicas), min_isr)
+
+
+def _stop(entry: Sequence[Any]) -> ReplicaStop:
+    topic, partition, topic_id, leader_epoch, is_deleted = entry
+    return ReplicaStop(TopicPartition(topic, partition), topic_id, leader_epoch, bool(is_deleted))

@@ -1,0 +1,36 @@
+"""Names of replicated topics and of their partitions (seed: paths).
+
+A replicated topic is one step of a znode path, unlike the topics of bundles, whose complete names
+have slashes.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from broker_ctl.errors import InvalidName
+
+# What Kafka allows; 249 characters leave room for suffixes in file names.
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a replicated topic. A tuple, as there are hundreds of thousands."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def checked_topic(name: str) -> str:
+    """The name, if a replicated topic may have it.
+
+    Raises:
+        InvalidName: empty, too long, ``.``, ``..``, or with another character.
+    """
+    if not _TOPIC.fullmatch(name) or name in {".", ".."}:
+        raise InvalidName(
+            f"{name[:260]!r}: a replicated topic is 1 to 249 of letters, digits and ._-"
+        )
+    return name

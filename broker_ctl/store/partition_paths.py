@@ -1,0 +1,136 @@
+"""Paths of replicated partitions: the seed's, and what the field added (seed: paths).
+
+What stands where, and who writes it; payloads are JSON unless said:
+
+    /controller                         the controller; ephemeral
+        {version, brokerid, controller_epoch, timestamp, daemon, web_url}
+    /controller_epoch                   the controller
+        the epoch in decimals, which is the version of the node too
+    /brokers/ids/ID                     the broker; ephemeral; its czxid is the broker epoch
+        {version, host, port, timestamp, daemon, web_url}
+    /brokers/topics/T                   operator and controller
+        {version, topic_id, partitions: {P: [ID]}, adding_replicas: {P: [ID]}, removing_replicas}
+    /brokers/topics/T/P                 the controller: nothing
+    /brokers/topics/T/P/leaderAndISR    the controller; the leader, of the ISR alone
+        {version, leader, leader_epoch, controller_epoch, isr, leader_recovery_state: 1 or absent}
+    /brokers/partitions_reassigned/T/P  operator: a request, which goes in the transaction that
+        {version, replicas}             writes the final assignment
+    /brokers/state/ID/I                 the controller: an instruction, which goes when applied
+        (see core/partitions/instructions.py)
+    /brokers/failed/ID                  the broker; ephemeral: replicas that it cannot serve
+        {version, replicas: [[T, P]]}
+    /config/topics/T                    operator; as Kafka's
+        {version, config: {KEY: TEXT}}
+    /admin/delete_topics/T              operator: the request to delete, nothing; it goes last
+
+T is checked (`core/partitions/names.py`) before it becomes a step of a path, P and ID are numbers.
+"""
+
+from typing import Final
+
+from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.errors import InvalidName
+
+BROKERS: Final = "/brokers"
+BROKER_IDS: Final = "/brokers/ids"
+TOPICS: Final = "/brokers/topics"
+REASSIGNED: Final = "/brokers/partitions_reassigned"
+STATE: Final = "/brokers/state"
+FAILED: Final = "/brokers/failed"
+TOPIC_CONFIGURATION: Final = "/config/topics"
+DELETIONS: Final = "/admin/delete_topics"
+_LEADER_AND_ISR: Final = "leaderAndISR"
+_DIGITS: Final = 20
+
+
+def broker(broker_id: int) -> str:
+    """The ephemeral registration of a broker."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    """The assignment of all partitions of a topic."""
+    return f"{TOPICS}/{checked_topic(name)}"
+
+
+def partition(of: TopicPartition) -> str:
+    """Parent of a partition's state."""
+    return f"{TOPICS}/{of.topic}/{of.partition}"
+
+
+def leader_and_isr(of: TopicPartition) -> str:
+    """The state of a partition."""
+    return f"{TOPICS}/{of.topic}/{of.partition}/{_LEADER_AND_ISR}"
+
+
+def reassigned_topic(name: str) -> str:
+    """Parent of the requests to reassign partitions of a topic."""
+    return f"{REASSIGNED}/{checked_topic(name)}"
+
+
+def reassigned(of: TopicPartition) -> str:
+    """The request to reassign a partition."""
+    return f"{REASSIGNED}/{of.topic}/{of.partition}"
+
+
+def queue(broker_id: int) -> str:
+    """Parent of the instructions that wait for a broker (ZKQueue)."""
+    return f"{STATE}/{broker_id}"
+
+
+def queued(broker_id: int, number: int) -> str:
+    """One instruction; names sort as their numbers do."""
+    return f"{STATE}/{broker_id}/{number:0{_DIGITS}d}"
+
+
+def failed(broker_id: int) -> str:
+    """What a broker says that it cannot serve."""
+    return f"{FAILED}/{broker_id}"
+
+
+def topic_configuration(name: str) -> str:
+    """What a topic asks for itself."""
+    return f"{TOPIC_CONFIGURATION}/{checked_topic(name)}"
+
+
+def deletion(name: str) -> str:
+    """The request to delete a topic."""
+    return f"{DELETIONS}/{checked_topic(name)}"
+
+
+def partition_of_state(path: str) -> TopicPartition | None:
+    """The partition of a ``leaderAndISR`` node, None for any other path."""
+    steps = path.split("/")
+    if len(steps) != 6 or steps[5] != _LEADER_AND_ISR or not path.startswith(TOPICS + "/"):
+        return None
+    return _partition(steps[3], steps[4])
+
+
+def partition_of_request(path: str) -> TopicPartition | None:
+    """The partition of a request to reassign, None for any other path."""
+    steps = path.split("/")
+    if len(steps) != 5 or not path.startswith(REASSIGNED + "/"):
+        return None
+    return _partition(steps[3], steps[4])
+
+
+def topic_of(path: str) -> str | None:
+    """The topic of an assignment node, None for any other path."""
+    name = path.removeprefix(f"{TOPICS}/")
+    if name == path or "/" in name:
+        return None
+    try:
+        return checked_topic(name)
+    except InvalidName:
+        return None
+
+
+def _partition(name: str, number: str) -> TopicPartition | None:
+    try:
+        checked = checked_topic(name)
+    except InvalidName:
+        return None
+    # "07" would be a second path of partition 7.
+    if not number.isascii() or not number.isdigit() or (number[0] == "0" and number != "0"):
+        return None
+    return TopicPartition(checked, int(number))

@@ -1,0 +1,235 @@
+"""Payloads of replicated partitions (seed: paths; reference: partition-controller A.1)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from broker_ctl.codec import decode_object, encode
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    LeaderAndIsr,
+    LiveBroker,
+    TopicAssignment,
+    TopicRules,
+)
+from broker_ctl.errors import CorruptRecord
+from broker_ctl.store.interface import Versioned
+from broker_ctl.store.records.fields import Fields
+
+# As Kafka's: the same names of fields, and the version of the form that has them.
+_STATE_VERSION: Final = 1
+_TOPIC_VERSION: Final = 3
+_RECOVERING: Final = 1
+_UNCLEAN: Final = "unclean.leader.election.enable"
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+def decode_state(node: Versioned) -> LeaderAndIsr:
+    """A ``leaderAndISR`` node; by hand, since a controller reads hundreds of thousands.
+
+    Raises:
+        CorruptRecord: it does not fit.
+    """
+    try:
+        row = decode_object(node.data)
+        return LeaderAndIsr(
+            int(row["leader"]),
+            int(row["leader_epoch"]),
+            tuple(map(int, row["isr"])),
+            int(row["controller_epoch"]),
+            row.get("leader_recovery_state") == _RECOVERING,
+            node.stat.version,
+        )
+    except (KeyError, TypeError, ValueError, CorruptRecord) as error:
+        raise CorruptRecord(f"{node.path}: {error!r}") from error
+
+
+def encode_state(state: LeaderAndIsr) -> bytes:
+    """The payload."""
+    row: dict[str, Any] = {
+        "version": _STATE_VERSION,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "controller_epoch": state.controller_epoch,
+        "isr": state.isr,
+    }
+    if state.is_recovering:
+        row["leader_recovery_state"] = _RECOVERING
+    return encode(row)
+
+
+def decode_topic(node: Versioned) -> TopicAssignment:
+    """A topic's node.
+
+    Raises:
+        CorruptRecord: it does not fit.
+    """
+    fields = Fields.of(node.path, node.data)
+    partitions = fields.child("partitions")
+    adding, removing = fields.child("adding_replicas"), fields.child("removing_replicas")
+    try:
+        assignments = {
+            int(number): Assignment(
+                partitions.integers(number), adding.integers(number), removing.integers(number)
+            )
+            for number in partitions.values
+        }
+    except ValueError as error:
+        raise fields.corrupt("partitions", str(error)) from error
+    return TopicAssignment(fields.text("topic_id"), assignments, node.stat.version)
+
+
+def encode_topic(topic: TopicAssignment) -> bytes:
+    """The payload."""
+    ordered = sorted(topic.partitions.items())
+    return encode(
+        {
+            "version": _TOPIC_VERSION,
+            "topic_id": topic.topic_id,
+            "partitions": {str(number): of.replicas for number, of in ordered},
+            "adding_replicas": {str(number): of.adding for number, of in ordered if of.adding},
+            "removing_replicas": {
+                str(number): of.removing for number, of in ordered if of.removing
+            },
+        }
+    )
+
+
+def decode_broker(node: Versioned) -> LiveBroker:
+    """A registration under /brokers/ids.
+
+    Raises:
+        CorruptRecord: it does not fit, or the node's name is no number.
+    """
+    fields = Fields.of(node.path, node.data)
+    name = node.path.rpartition("/")[2]
+    if not (name.isascii() and name.isdigit()):
+        raise CorruptRecord(f"{node.path}: {name!r} is no broker id")
+    return LiveBroker(
+        int(name),
+        node.stat.czxid,
+        fields.text("host"),
+        fields.integer("port"),
+        fields.text("daemon", ""),
+        fields.text("web_url", ""),
+    )
+
+
+def encode_broker(broker: LiveBroker, timestamp_ms: int) -> bytes:
+    """The payload; Kafka's of version 1, and where the daemon is."""
+    return encode(
+        {
+            "version": 1,
+            "host": broker.host,
+            "port": broker.port,
+            "timestamp": str(timestamp_ms),
+            "daemon": broker.daemon,
+            "web_url": broker.web_url,
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRecord:
+    """Who controls partitions.
+
+    Attributes:
+        daemon: name of the daemon, ``host:port`` of its HTTP server.
+    """
+
+    broker_id: int
+    controller_epoch: int
+    daemon: str
+    web_url: str
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord: it does not fit.
+        """
+        fields = Fields.of(path, data)
+        return cls(
+            fields.integer("brokerid"),
+            fields.integer("controller_epoch"),
+            fields.text("daemon", ""),
+            fields.text("web_url", ""),
+        )
+
+    def encode(self, timestamp_ms: int) -> bytes:
+        """The payload."""
+        return encode(
+            {
+                "version": 1,
+                "brokerid": self.broker_id,
+                "controller_epoch": self.controller_epoch,
+                "timestamp": str(timestamp_ms),
+                "daemon": self.daemon,
+                "web_url": self.web_url,
+            }
+        )
+
+
+def decode_request(node: Versioned) -> tuple[int, ...]:
+    """The replicas that a partition is to have.
+
+    Raises:
+        CorruptRecord: it does not fit.
+    """
+    return Fields.of(node.path, node.data).integers("replicas")
+
+
+def encode_request(replicas: Iterable[int]) -> bytes:
+    """The payload."""
+    return encode({"version": 1, "replicas": list(replicas)})
+
+
+def decode_failed(node: Versioned) -> frozenset[TopicPartition]:
+    """The replicas that a broker cannot serve.
+
+    Raises:
+        CorruptRecord: it does not fit.
+    """
+    fields = Fields.of(node.path, node.data)
+    try:
+        found = [TopicPartition(str(topic), int(number)) for topic, number in _pairs(fields)]
+    except (TypeError, ValueError) as error:
+        raise fields.corrupt("replicas", str(error)) from error
+    return frozenset(found)
+
+
+def encode_failed(replicas: Iterable[TopicPartition]) -> bytes:
+    """The payload."""
+    return encode({"version": 1, "replicas": sorted(replicas)})
+
+
+def _pairs(fields: Fields) -> Any:
+    pairs = fields.values.get("replicas", [])
+    if not isinstance(pairs, list):
+        raise fields.corrupt("replicas", "must be a list")
+    return pairs
+
+
+def decode_topic_rules(node: Versioned) -> TopicRules:
+    """What a topic asks for itself; whatever else stands there is nobody's business.
+
+    Raises:
+        CorruptRecord: it does not fit.
+    """
+    config = Fields.of(node.path, node.data).child("config")
+    least = config.text(_MIN_ISR, "0")
+    if not (least.isascii() and least.isdigit()):
+        raise config.corrupt(_MIN_ISR, f"{least!r} is no number")
+    return TopicRules(config.text(_UNCLEAN, "false") == "true", int(least))
+
+
+def encode_topic_rules(rules: TopicRules, others: Mapping[str, str]) -> bytes:
+    """The payload; ``others`` is what stood there besides."""
+    config = {key: text for key, text in others.items() if key not in {_UNCLEAN, _MIN_ISR}}
+    if rules.is_unclean_allowed:
+        config[_UNCLEAN] = "true"
+    if rules.min_isr:
+        config[_MIN_ISR] = str(rules.min_isr)
+    return encode({"version": 1, "config": config})
