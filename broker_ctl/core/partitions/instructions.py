@@ -7,13 +7,16 @@ epoch of the whole, and the leader epoch of each partition.
 As JSON::
 
     {"version": 1, "controller": ID, "controller_epoch": N, "broker": ID, "broker_epoch": CZXID,
-     "full": BOOL, "brokers": {"ID": "host:port", ...}, "topics": {"NAME": "TOPIC_ID", ...},
+     "full": BOOL, "after": [TOPIC, PARTITION] or null, "until": [TOPIC, PARTITION] or null,
+     "brokers": {"ID": "host:port", ...}, "topics": {"NAME": "TOPIC_ID", ...},
      "partitions": [[TOPIC, PARTITION, LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION,
                      [ISR...], [REPLICAS...], IS_RECOVERING, MIN_ISR], ...],
      "stops": [[TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_DELETED], ...]}
 
-``full`` says that ``partitions`` names every replica of the broker: whatever else it holds is a
-stray, and goes. The entry of a partition is the same for all who hear of it: it is encoded once.
+``full`` says that ``partitions`` names every replica of the broker behind ``after`` and up to
+``until``, in the order of topic and number: whatever else it holds there is a stray, and goes. Null
+is the one end or the other: what is too much for one instruction comes in several, each of which
+stands for itself. The entry of a partition is the same for all who hear of it: it is encoded once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,6 +76,8 @@ class Instruction:
 
     Attributes:
         brokers: ``host:port`` of the broker processes that live, by id: whom to follow where.
+        after, until: the span that a full one tells everything of; None: from the first, to the
+            last.
     """
 
     controller: int
@@ -83,6 +88,16 @@ class Instruction:
     brokers: Mapping[int, str] = field(default_factory=dict)
     partitions: Sequence[ReplicaState] = ()
     stops: Sequence[ReplicaStop] = ()
+    after: TopicPartition | None = None
+    until: TopicPartition | None = None
+
+    def is_complete_for(self, partition: TopicPartition) -> bool:
+        """Whether a replica of ``partition`` that is not named here is a stray."""
+        return (
+            self.is_full
+            and (self.after is None or partition > self.after)
+            and (self.until is None or partition <= self.until)
+        )
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> "Instruction":
@@ -102,8 +117,10 @@ class Instruction:
                 int(row["broker_epoch"]),
                 bool(row["full"]),
                 {int(broker): str(address) for broker, address in row["brokers"].items()},
-                [_state(entry, topics) for entry in row["partitions"]],
-                [_stop(entry) for entry in row["stops"]],
+                [entry_of(entry, topics) for entry in row["partitions"]],
+                [stop_of(entry) for entry in row["stops"]],
+                _end(row.get("after")),
+                _end(row.get("until")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptRecord(f"an instruction that does not fit: {error!r}") from error
@@ -126,6 +143,8 @@ class Instruction:
             "broker": self.broker,
             "broker_epoch": self.broker_epoch,
             "full": self.is_full,
+            "after": self.after and list(self.after),
+            "until": self.until and list(self.until),
             "brokers": {str(broker): address for broker, address in self.brokers.items()},
         }
 
@@ -153,7 +172,8 @@ def stop_row(stop: ReplicaStop) -> list[Any]:
     return [*stop.partition, stop.topic_id, stop.leader_epoch, stop.is_deleted]
 
 
-def _state(entry: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
+def entry_of(entry: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
+    """What `entry_row` wrote; raises what Python does where it does not fit."""
     topic, partition, leader, leader_epoch, controller_epoch, version, *rest = entry
     isr, replicas, flag, min_isr = rest
     state = LeaderAndIsr(leader, leader_epoch, tuple(isr), controller_epoch, bool(flag), version)
@@ -161,6 +181,11 @@ def _state(entry: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
     return ReplicaState(named, topics[topic], state, tuple(replicas), min_isr)
 
 
-def _stop(entry: Sequence[Any]) -> ReplicaStop:
+def _end(entry: Sequence[Any] | None) -> TopicPartition | None:
+    return None if entry is None else TopicPartition(str(entry[0]), int(entry[1]))
+
+
+def stop_of(entry: Sequence[Any]) -> ReplicaStop:
+    """What `stop_row` wrote; as `entry_of`."""
     topic, partition, topic_id, leader_epoch, is_deleted = entry
     return ReplicaStop(TopicPartition(topic, partition), topic_id, leader_epoch, bool(is_deleted))

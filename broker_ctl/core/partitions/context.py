@@ -1,0 +1,249 @@
+"""What a controller knows while it leads, with the sets that its events ask for kept up to date.
+
+Nothing here is scanned for an event: who is led by a broker, who has a replica there, who is
+offline, under-replicated or led elsewhere than preferred is known at each moment (reference:
+partition-controller A.3, KAFKA-10040, 10794, 17061). It belongs to one leading, and ends with it
+(KAFKA-5310).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import (
+    DEFAULT_RULES,
+    NO_LEADER,
+    Assignment,
+    LeaderAndIsr,
+    LiveBroker,
+    TopicAssignment,
+    TopicRules,
+)
+
+NOBODY: Final[frozenset[int]] = frozenset()
+
+
+class Context:
+    """Brokers, topics, assignments and states of one leading.
+
+    Attributes:
+        epoch: of the controller.
+        brokers: those that are registered, by id.
+        usable: of these, the ones that take instructions; the others count as dead where a leader
+            is elected, as long as somebody else can be.
+        silent: of the registered ones, those that have not acknowledged in time.
+        leaving: about to stop: they get no leadership (controlled shutdown).
+        topics: by name, as their nodes stand.
+        rules: of the topics that have any of their own, completed by the settings.
+        assignments: of each partition.
+        states: of each partition that has been initialised.
+        offline: partitions that nobody leads: no state, no leader, or one that is dead.
+        under_replicated: partitions with fewer in sync than assigned.
+        preferring: how many partitions have each broker as their preferred one.
+        led_elsewhere: of these, the ones that another broker leads, or none.
+        reassigning: partitions whose reassignment is under way.
+        deleting: topics whose end was asked for.
+        unreadable: paths of the nodes of topics and states that do not decode: as long as there
+            are any, nobody knows what is a stray.
+    """
+
+    def __init__(self, epoch: int, default_rules: TopicRules = DEFAULT_RULES) -> None:
+        self.epoch = epoch
+        self._default_rules = default_rules
+        self.brokers: dict[int, LiveBroker] = {}
+        self.usable: frozenset[int] = NOBODY
+        self.silent: frozenset[int] = NOBODY
+        self.leaving: set[int] = set()
+        self.topics: dict[str, TopicAssignment] = {}
+        self.rules: dict[str, TopicRules] = {}
+        self.assignments: dict[TopicPartition, Assignment] = {}
+        self.states: dict[TopicPartition, LeaderAndIsr] = {}
+        self.offline: set[TopicPartition] = set()
+        self.under_replicated: set[TopicPartition] = set()
+        self.preferring: Counter[int] = Counter()
+        self.led_elsewhere: defaultdict[int, set[TopicPartition]] = defaultdict(set)
+        self.reassigning: set[TopicPartition] = set()
+        self.deleting: set[str] = set()
+        self.unreadable: set[str] = set()
+        self._failed: dict[int, frozenset[TopicPartition]] = {}
+        self._failed_on: dict[TopicPartition, frozenset[int]] = {}
+        self._led_by: defaultdict[int, set[TopicPartition]] = defaultdict(set)
+        # In the order in which they came, which is nearly that of their names: a full instruction
+        # sorts them.
+        self._replicas_on: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
+
+    # Asking.
+
+    def led_by(self, broker_id: int) -> Collection[TopicPartition]:
+        """Partitions whose leader is this broker, alive or not; `NO_LEADER`: that have none."""
+        return self._led_by.get(broker_id, ())
+
+    def replicas_on(self, broker_id: int) -> Collection[TopicPartition]:
+        """Partitions with a replica on this broker."""
+        return self._replicas_on.get(broker_id, {}).keys()
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic, none where it is not known."""
+        known = self.topics.get(topic)
+        return [TopicPartition(topic, number) for number in known.partitions] if known else []
+
+    def rules_of(self, topic: str) -> TopicRules:
+        """What the topic asks of its elections."""
+        return self.rules.get(topic, self._default_rules)
+
+    def live_for(self, partition: TopicPartition) -> frozenset[int]:
+        """Brokers on which a replica of the partition can serve."""
+        failed = self._failed_on.get(partition)
+        return self.usable if failed is None else self.usable - failed
+
+    def registered_for(self, partition: TopicPartition) -> frozenset[int]:
+        """The same, with those that do not acknowledge."""
+        return frozenset(self.brokers) - self._failed_on.get(partition, NOBODY)
+
+    @property
+    def imbalanced(self) -> int:
+        """How many partitions are not led by their preferred replica."""
+        return sum(map(len, self.led_elsewhere.values()))
+
+    # Brokers.
+
+    def put_brokers(self, brokers: Mapping[int, LiveBroker]) -> None:
+        """All brokers that are registered now; what is led by one that is not is offline."""
+        gone = self.brokers.keys() - brokers.keys()
+        come = brokers.keys() - self.brokers.keys()
+        self.brokers = dict(brokers)
+        self.leaving &= brokers.keys()
+        for broker_id in gone:
+            self.put_failed(broker_id, frozenset())
+            self.offline |= self._led_by[broker_id]
+        for broker_id in come:
+            self.offline -= self._led_by[broker_id]
+        self.put_silent(self.silent & brokers.keys())
+
+    def put_silent(self, silent: Collection[int]) -> None:
+        """The brokers that do not acknowledge."""
+        self.silent = frozenset(silent)
+        self.usable = frozenset(self.brokers.keys() - self.silent)
+
+    def put_failed(self, broker_id: int, failed: frozenset[TopicPartition]) -> None:
+        """The replicas that a broker cannot serve, as it says now."""
+        before = self._failed.pop(broker_id, frozenset())
+        if failed:
+            self._failed[broker_id] = failed
+        for partition in before - failed:
+            left = self._failed_on[partition] - {broker_id}
+            if left:
+                self._failed_on[partition] = left
+            else:
+                del self._failed_on[partition]
+        for partition in failed - before:
+            self._failed_on[partition] = self._failed_on.get(partition, NOBODY) | {broker_id}
+
+    def failed_on(self, broker_id: int) -> frozenset[TopicPartition]:
+        """The replicas that the broker says it cannot serve."""
+        return self._failed.get(broker_id, frozenset())
+
+    # Topics.
+
+    def put_topic(self, name: str, topic: TopicAssignment) -> None:
+        """A topic's node as it stands; partitions that it names no more are forgotten."""
+        before = self.topics.get(name)
+        self.topics[name] = topic
+        for number, assignment in topic.partitions.items():
+            partition = TopicPartition(name, number)
+            if self.assignments.get(partition) != assignment:
+                self._assign(partition, assignment)
+        if before is not None:
+            self._forget(
+                TopicPartition(name, number)
+                for number in before.partitions.keys() - topic.partitions.keys()
+            )
+
+    def forget_topic(self, name: str) -> None:
+        """It is gone, or was never there."""
+        self._forget(self.partitions_of(name))
+        self.topics.pop(name, None)
+        self.rules.pop(name, None)
+        self.deleting.discard(name)
+
+    def _assign(self, partition: TopicPartition, assignment: Assignment) -> None:
+        before = self.assignments.get(partition)
+        if before is not None:
+            self._unassign(partition, before)
+        self.assignments[partition] = assignment
+        for replica in assignment.replicas:
+            self._replicas_on[replica][partition] = None
+        preferred = assignment.replicas[0] if assignment.replicas else NO_LEADER
+        self.preferring[preferred] += 1
+        if assignment.is_reassigning:
+            self.reassigning.add(partition)
+        state = self.states.get(partition)
+        if state is None:
+            self.offline.add(partition)
+            self.led_elsewhere[preferred].add(partition)
+        else:
+            self._judge(partition, assignment, state)
+
+    def _unassign(self, partition: TopicPartition, assignment: Assignment) -> None:
+        for replica in assignment.replicas:
+            self._replicas_on[replica].pop(partition, None)
+        preferred = assignment.replicas[0] if assignment.replicas else NO_LEADER
+        self.preferring[preferred] -= 1
+        self.led_elsewhere[preferred].discard(partition)
+        self.reassigning.discard(partition)
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            assignment = self.assignments.pop(partition, None)
+            if assignment is not None:
+                self._unassign(partition, assignment)
+            self.drop_state(partition)
+            self.offline.discard(partition)
+
+    # States.
+
+    def put_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        """A partition's state as it stands; nothing where the partition is not assigned."""
+        assignment = self.assignments.get(partition)
+        if assignment is None:
+            return
+        before = self.states.get(partition)
+        self.states[partition] = state
+        if before is None:
+            self._led_by[state.leader].add(partition)
+        elif before.leader != state.leader:
+            self._led_by[before.leader].discard(partition)
+            self._led_by[state.leader].add(partition)
+        self._judge(partition, assignment, state)
+
+    def drop_state(self, partition: TopicPartition) -> None:
+        """The partition has no state (any more)."""
+        before = self.states.pop(partition, None)
+        if before is None:
+            return
+        self._led_by[before.leader].discard(partition)
+        self.under_replicated.discard(partition)
+        assignment = self.assignments.get(partition)
+        if assignment is not None and assignment.replicas:
+            self.offline.add(partition)
+            self.led_elsewhere[assignment.replicas[0]].add(partition)
+
+    def _judge(
+        self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
+    ) -> None:
+        """Put the partition into the sets that it belongs to now."""
+        leader, replicas = state.leader, assignment.replicas
+        if leader in self.brokers:
+            self.offline.discard(partition)
+        else:
+            self.offline.add(partition)
+        if len(state.isr) < len(replicas):
+            self.under_replicated.add(partition)
+        else:
+            self.under_replicated.discard(partition)
+        preferred = replicas[0] if replicas else NO_LEADER
+        if leader == preferred:
+            self.led_elsewhere[preferred].discard(partition)
+        else:
+            self.led_elsewhere[preferred].add(partition)

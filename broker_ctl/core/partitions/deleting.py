@@ -1,0 +1,87 @@
+"""The end of a topic, replica by replica (reference: A.4, A.8 topic deletion, C1).
+
+Every replica that lives is stopped and deleted, and says so. One whose broker is gone, or whose
+disk is, does not hold the topic up: it has the topic's id, so that it is known for a stray when it
+comes back, whatever topic has the name by then.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from broker_ctl.core.partitions.instructions import NO_REPLICA, STORAGE_ERROR, WRONG_TOPIC_ID
+from broker_ctl.core.partitions.machines import ReplicaStage, step_replica
+from broker_ctl.core.partitions.names import TopicPartition
+
+# There is nothing of this topic there.
+_GONE: Final = frozenset({NO_REPLICA, WRONG_TOPIC_ID})
+_R: Final = ReplicaStage
+
+Replica = tuple[int, TopicPartition]
+# What to stop, by broker.
+Stops = dict[int, list[TopicPartition]]
+
+
+class Deletion:
+    """One topic on its way out.
+
+    Args:
+        replicas: brokers of each partition; both sets of one that is being reassigned.
+    """
+
+    def __init__(self, topic_id: str, replicas: Mapping[TopicPartition, Collection[int]]) -> None:
+        self.topic_id = topic_id
+        self._stages: dict[Replica, ReplicaStage] = {
+            (broker_id, partition): _R.OFFLINE
+            for partition, brokers in replicas.items()
+            for broker_id in brokers
+        }
+        self._counts = Counter(self._stages.values())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is waited for any more: the topic's nodes may go."""
+        return not (self._counts[_R.OFFLINE] or self._counts[_R.DELETION_STARTED])
+
+    def count(self, stage: ReplicaStage) -> int:
+        """How many replicas are there."""
+        return self._counts[stage]
+
+    def begin(self, live: Collection[int]) -> Stops:
+        """What to stop now; replicas of brokers that are not ``live`` are not waited for."""
+        stops: Stops = {}
+        for replica in list(self._stages):
+            broker_id, partition = replica
+            if broker_id in live:
+                self._step(replica, _R.DELETION_STARTED)
+                stops.setdefault(broker_id, []).append(partition)
+            else:
+                self._step(replica, _R.DELETION_INELIGIBLE)
+        return stops
+
+    def answered(self, broker_id: int, partition: TopicPartition, reason: str | None) -> bool:
+        """A broker has stopped a replica (no reason) or has not; whether to ask it again."""
+        replica = (broker_id, partition)
+        if self._stages.get(replica) is not _R.DELETION_STARTED:
+            return False  # late: its broker was given up, or asked twice
+        if reason is None or reason in _GONE:
+            self._step(replica, _R.DELETION_SUCCESSFUL)
+            return False
+        self._step(replica, _R.DELETION_INELIGIBLE)
+        if reason == STORAGE_ERROR:
+            return False
+        self._step(replica, _R.OFFLINE)
+        self._step(replica, _R.DELETION_STARTED)
+        return True
+
+    def lost(self, brokers: Collection[int]) -> None:
+        """These are gone, or do not answer: their replicas are waited for no more."""
+        for replica, stage in list(self._stages.items()):
+            if stage is _R.DELETION_STARTED and replica[0] in brokers:
+                self._step(replica, _R.DELETION_INELIGIBLE)
+
+    def _step(self, replica: Replica, to: ReplicaStage) -> None:
+        before = self._stages[replica]
+        self._stages[replica] = step_replica(before, to, f"{replica[1]} on {replica[0]}")
+        self._counts[before] -= 1
+        self._counts[to] += 1

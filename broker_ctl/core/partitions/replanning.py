@@ -1,0 +1,111 @@
+"""Replicas for partitions that have some, on other brokers (reference: part B, reassignment plans).
+
+The least is moved that makes the brokers even: what is on one of them stays, as long as that one
+has not more than its share.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.errors import InvalidReplicas
+
+Replicas = tuple[int, ...]
+
+
+def replanned(
+    partitions: Mapping[TopicPartition, Replicas], brokers: Collection[int]
+) -> dict[TopicPartition, Replicas]:
+    """Replicas for existing partitions on these brokers alone, evenly, with few moved.
+
+    Each partition keeps its number of replicas. What is on one of the brokers stays where that
+    is even enough; then leaderships are levelled by order alone, which moves nothing.
+
+    Raises:
+        InvalidReplicas: a partition has more replicas than there are brokers.
+    """
+    placed: dict[TopicPartition, list[int]] = {}
+    for partition, replicas in sorted(partitions.items()):
+        if len(replicas) > len(brokers):
+            raise InvalidReplicas(
+                f"{partition} has {len(replicas)} replicas, and is to be on {len(brokers)} brokers"
+            )
+        placed[partition] = [replica for replica in replicas if replica in brokers]
+    counts = Counter(dict.fromkeys(sorted(brokers), 0))
+    counts.update(replica for replicas in placed.values() for replica in replicas)
+    for partition, kept in placed.items():
+        while len(kept) < len(partitions[partition]):
+            free = [broker for broker in counts if broker not in kept]
+            least = min(free, key=lambda broker: (counts[broker], broker))
+            kept.append(least)
+            counts[least] += 1
+    _level(counts, _holders(placed, counts), _move)
+    leaders = Counter(dict.fromkeys(counts, 0))
+    leaders.update(replicas[0] for replicas in placed.values())
+    _level(leaders, _leaders(placed, counts), _lead)
+    return {partition: tuple(kept) for partition, kept in placed.items()}
+
+
+# By broker: the lists of replicas that it could give something of.
+_Held = dict[int, list[list[int]]]
+# Give what the first broker has of a partition to the second; whether that was possible.
+_Give = Callable[[list[int], int, int], bool]
+
+
+def _level(counts: Counter[int], held: _Held, give: _Give) -> None:
+    """Give from those that have most to those that have least, as long as that makes it more even.
+
+    Replicas can always be given where the difference is two; leaderships only where the receiver
+    has a replica.
+    """
+    stuck: set[tuple[int, int]] = set()
+    while True:
+        by_count = sorted(counts, key=lambda broker: (counts[broker], broker))
+        pairs = (
+            (most, least)
+            for most in reversed(by_count)
+            for least in by_count
+            if counts[most] - counts[least] > 1 and (most, least) not in stuck
+        )
+        pair = next(pairs, None)
+        if pair is None:
+            return
+        most, least = pair
+        given = (place for place, each in enumerate(held[most]) if give(each, most, least))
+        place = next(given, None)
+        if place is None:
+            stuck.add(pair)
+            continue
+        held[least].append(held[most].pop(place))
+        counts[most] -= 1
+        counts[least] += 1
+
+
+def _move(replicas: list[int], giver: int, receiver: int) -> bool:
+    if receiver in replicas:
+        return False
+    replicas[replicas.index(giver)] = receiver
+    return True
+
+
+def _lead(replicas: list[int], giver: int, receiver: int) -> bool:
+    if receiver not in replicas:
+        return False
+    place = replicas.index(receiver)
+    replicas[0], replicas[place] = receiver, giver
+    return True
+
+
+def _holders(placed: Mapping[TopicPartition, list[int]], brokers: Iterable[int]) -> _Held:
+    held: _Held = {broker: [] for broker in brokers}
+    for replicas in placed.values():
+        for replica in replicas:
+            held[replica].append(replicas)
+    return held
+
+
+def _leaders(placed: Mapping[TopicPartition, list[int]], brokers: Iterable[int]) -> _Held:
+    held: _Held = {broker: [] for broker in brokers}
+    for replicas in placed.values():
+        held[replicas[0]].append(replicas)
+    return held

@@ -1,0 +1,27 @@
+"""Whether a list of replicas can be, judged the same wherever one comes in."""
+
+from collections.abc import Collection, Sequence
+
+
+def fault_of(replicas: Sequence[int], allowed: Collection[int]) -> str | None:
+    """What is wrong with a list of replicas, as the end of a sentence; None where nothing is.
+
+    ``allowed`` are the brokers that it may name.
+    """
+    if not replicas:
+        return "names no broker"
+    negative = sorted(broker for broker in replicas if broker < 0)
+    if negative:
+        return f"names {_listed(negative)}, which no broker can be"
+    repeated = sorted({broker for broker in replicas if replicas.count(broker) > 1})
+    if repeated:
+        return f"names {_listed(repeated)} more than once"
+    unknown = sorted(broker for broker in replicas if broker not in allowed)
+    if unknown:
+        may = f"there are {_listed(sorted(allowed))}" if allowed else "there is none"
+        return f"names {_listed(unknown)}: no such broker lives, {may}"
+    return None
+
+
+def _listed(brokers: Collection[int]) -> str:
+    return ", ".join(map(str, brokers))

@@ -1,0 +1,23 @@
+"""What became of a partition, as a row of history (reference: partition-controller A.4)."""
+
+from typing import NamedTuple
+
+from broker_ctl.core.partitions.machines import PartitionStage
+from broker_ctl.core.partitions.names import TopicPartition
+
+
+class Transition(NamedTuple):
+    """One change that the controller made.
+
+    Attributes:
+        leader: broker id, or `NO_LEADER`.
+        reason: what it was made for: the name of the event.
+    """
+
+    partition: TopicPartition
+    before: PartitionStage
+    after: PartitionStage
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    reason: str

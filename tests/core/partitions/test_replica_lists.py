@@ -1,0 +1,23 @@
+"""Lists of replicas that cannot be."""
+
+import pytest
+
+from broker_ctl.core.partitions.replica_lists import fault_of
+
+
+@pytest.mark.parametrize(
+    ("replicas", "fault"),
+    [
+        ((2, 1, 3), None),
+        ((), "names no broker"),
+        ((1, -1), "names -1, which no broker can be"),
+        ((1, 2, 1, 2, 3), "names 1, 2 more than once"),
+        ((1, 7, 8), "names 7, 8: no such broker lives, there are 1, 2, 3"),
+    ],
+)
+def test_what_is_wrong_is_named(replicas: tuple[int, ...], fault: str | None) -> None:
+    assert fault_of(replicas, {3, 1, 2}) == fault
+
+
+def test_without_a_broker_every_list_is_wrong() -> None:
+    assert fault_of((1,), ()) == "names 1: no such broker lives, there is none"
