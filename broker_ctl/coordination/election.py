@@ -14,6 +14,7 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.coordination.seat import SeatNode
+from broker_ctl.coordination.seat_records import LeaderRecords, SeatRecords
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.leadership import STABLE_S, Action, Event, State, pause_s, step
 from broker_ctl.core.session import Action as SessionAction
@@ -31,7 +32,7 @@ _LEAVE_S: Final = 2.0
 
 
 class Election:
-    """This broker's candidacy for one seat, in one session after another."""
+    """This broker's candidacy for a seat, session after session; payloads are Pulsar's or given."""
 
     def __init__(
         self,
@@ -42,8 +43,9 @@ class Election:
         seat: Seat,
         leader: LeaderBroker,
         draws: random.Random,
+        records: SeatRecords | None = None,
     ) -> None:
-        self._seat_node = SeatNode(store, seat, leader)
+        self._seat_node = SeatNode(store, seat, records or LeaderRecords(leader))
         self._watcher = watcher
         self._clock = clock
         self._seat = seat

@@ -99,7 +99,13 @@ class Registry:
         self._tree = WatchedTree(store, paths.REGISTRATIONS, _decode)
         self._report_path = paths.load_report(own.urls.broker_id)
         self._path = paths.registration(own.urls.broker_id)
-        self._predecessors = Predecessors(store, own.urls.broker_id, self._path, tick_s)
+        self._predecessors = Predecessors(
+            store,
+            tick_s,
+            name=f"broker id {own.urls.broker_id}",
+            advice="give each broker its own advertisedAddress and webServicePort",
+            registration_of=lambda _: self._path,
+        )
         self._session_id = 0
         self._missed = asyncio.Event()
         self._departures = _Departures(self._tree)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from broker_ctl.coordination.seat_records import SeatRecords
 from broker_ctl.errors import (
     Ambiguous,
     BadVersion,
@@ -30,7 +31,6 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.paths import Seat
-from broker_ctl.store.records.ours import LeadEpoch
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.watching import set_watch
 
@@ -50,10 +50,10 @@ class Claimed:
 class SeatNode:
     """One broker's way to one seat; who leads is judged elsewhere."""
 
-    def __init__(self, store: MetadataStore, seat: Seat, own: LeaderBroker) -> None:
+    def __init__(self, store: MetadataStore, seat: Seat, records: SeatRecords) -> None:
         self._store = store
         self._seat = seat
-        self._own = own
+        self._records = records
 
     async def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Hear that it may have changed; returns what stops it."""
@@ -72,7 +72,7 @@ class SeatNode:
     def leader_of(self, node: Versioned) -> LeaderBroker | None:
         """Who sits there; None where that cannot be read: the seat is taken all the same."""
         try:
-            return LeaderBroker.decode(node.path, node.data)
+            return self._records.decode(node)
         except CorruptRecord as error:
             log.warning("skipped the leader: %s", error)
             return None
@@ -86,14 +86,14 @@ class SeatNode:
         epoch = await self._store.get(self._seat.epoch_path)
         try:
             if epoch is None:
-                first = LeadEpoch(0, self._own.broker_id).encode()
+                first = self._records.epoch(0)
                 epoch = await self._store.create(self._seat.epoch_path, first, make_parents=True)
             version = epoch.stat.version
-            claim = LeadEpoch(version + 1, self._own.broker_id).encode()
+            claim, holder = self._records.epoch(version + 1), self._records.holder(version + 1)
             written, created = await self._store.multi(
                 [
                     SetData(self._seat.epoch_path, claim, version),
-                    Create(self._seat.node_path, self._own.encode(), CreateMode.EPHEMERAL),
+                    Create(self._seat.node_path, holder, CreateMode.EPHEMERAL),
                 ],
             )
         except NodeExists:
