@@ -46,7 +46,8 @@ def command() -> None:
 def check(url: str, secret_file: Path, authority_listen: str, output: str) -> None:
     """Check that the broker process at URL keeps the data-plane API.
 
-    Loads, moves and unloads bundles of the tenant broker-ctl-check and of no other. The daemon of
+    Loads, moves and unloads bundles of the tenant broker-ctl-check and of no other; where it keeps
+    replicas, makes and deletes those of the topic broker-ctl-check-replicas. The daemon of
     this broker must not run meanwhile: the check takes its place, grants authority, withholds it,
     and looks whether the broker process takes notice. Takes about ten seconds.
 

@@ -22,6 +22,8 @@ What the broker process serves:
     GET  /statistics                                 {bundles: {BUNDLE: STATISTICS}}
     GET  /usage                                      {usage: USAGE or null}
 
+and where it keeps replicas of partitions, what `replica_wire` describes.
+
 What the daemon serves, and the broker process pulls:
 
     GET  /authority                                  AUTHORITY

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 import pytest_asyncio
@@ -10,12 +10,12 @@ from aiohttp import web
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.dataplane import wire
+from broker_ctl.dataplane import replica_wire, wire
 from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.conformance.runner import CheckResult, check_broker
 from broker_ctl.errors import DataPlaneUnreachable, HttpError, StartError
 from broker_ctl.http import HttpClient
-from tests.support.reference_broker import Fields, ReferenceBroker
+from tests.support.reference_broker import Fields, ReferenceBroker, ReferenceReplicas
 from tests.support.web_server import free_port, serving
 
 SECRET = "shared-by-both"
@@ -109,6 +109,38 @@ class Pushed(ReferenceBroker):
         return
 
 
+class Unfenced(ReferenceReplicas):
+    """Obeys whatever it is told, by forgetting first."""
+
+    def lead(self, body: Fields) -> Fields:
+        self.table.replicas.clear()
+        return super().lead(body)
+
+
+class Clinging(ReferenceReplicas):
+    """Never deletes a log."""
+
+    def stop(self, body: Fields) -> Fields:
+        kept = [[*row[:4], False] for row in body["stops"]]
+        return super().stop({"stops": kept})
+
+
+class Lenient(ReferenceReplicas):
+    """Takes what does not fit for nothing."""
+
+    def answer(self, body: Fields) -> Fields:
+        with contextlib.suppress(ValueError):
+            super().answer(body)
+        return {}
+
+
+class Amnesiac(ReferenceReplicas):
+    """Shows nothing of what it holds."""
+
+    def answers(self) -> Mapping[str, Callable[[Mapping[str, str]], Fields]]:
+        return {**super().answers(), replica_wire.REPLICAS: lambda _: {"replicas": []}}
+
+
 class NoBroker(ReferenceBroker):
     """Says hello to everybody who knows the secret."""
 
@@ -140,17 +172,37 @@ BROKEN: dict[type[ReferenceBroker], set[str]] = {
         "authority: expires by itself",
     },
 }
+BROKEN_REPLICAS: dict[type[ReferenceReplicas], set[str]] = {
+    Unfenced: {"replicas: smaller leader epoch", "replicas: another topic of that name"},
+    Clinging: {"replicas: stop and delete, and again"},
+    Lenient: {"replicas: malformed body is 400"},
+    Amnesiac: {
+        "replicas: made and shown, and again",
+        "replicas: smaller leader epoch",
+        "replicas: another topic of that name",
+        "replicas: stop and delete, and again",
+        "replicas: answers about the ISR",
+    },
+}
 Report = tuple[CheckResult, ...]
-Reports = dict[type[ReferenceBroker], Report]
-Runs = dict[type[ReferenceBroker], tuple[Report, list[Bundle]]]
+# By the kind of broker process, or of what it does with replicas.
+Kind = type[ReferenceBroker] | type[ReferenceReplicas]
+Reports = dict[Kind, Report]
+Runs = dict[Kind, tuple[Report, list[Bundle]]]
 
 MINE = Bundle.parse("public/default/0x00000000_0xffffffff")
 
 
-async def report_on(kind: type[ReferenceBroker], times: int = 1) -> tuple[Report, list[Bundle]]:
+async def report_on(
+    kind: type[ReferenceBroker],
+    times: int = 1,
+    replicas: type[ReferenceReplicas] | None = None,
+) -> tuple[Report, list[Bundle]]:
     """The last of some reports on one broker process, and what it had loaded after that."""
     port = free_port()
     broker = kind(SECRET, f"http://127.0.0.1:{port}{wire.AUTHORITY}", PULL_S)
+    if replicas is not None:
+        broker.replicas = replicas(broker, broker_id=1)
     broker.table.load(MINE, 1)
     async with serving(broker.app()) as url:
         for _ in range(times):
@@ -166,8 +218,15 @@ async def runs() -> Runs:
             kind: tasks.create_task(report_on(kind), name=kind.__name__)
             for kind in (*BROKEN, NoBroker)
         }
+        with_replicas = {
+            kind: tasks.create_task(
+                report_on(ReferenceBroker, times, replicas=kind), name=kind.__name__
+            )
+            for kind, times in {**dict.fromkeys(BROKEN_REPLICAS, 1), ReferenceReplicas: 2}.items()
+        }
         honest = tasks.create_task(report_on(ReferenceBroker, times=2), name="honest")
-    return {ReferenceBroker: honest.result()} | {k: task.result() for k, task in running.items()}
+    ended = {kind: task.result() for kind, task in (running | with_replicas).items()}
+    return {ReferenceBroker: honest.result()} | ended
 
 
 @pytest.fixture
@@ -214,6 +273,23 @@ def test_only_a_failed_check_says_what_was_expected_and_seen(reports: Reports) -
 def test_a_broker_that_does_not_ask_for_authority_is_told_where_to(reports: Reports) -> None:
     (pulled,) = [r for r in reports[Pushed] if r.name == "authority: pulled with the secret"]
     assert f"{wire.AUTHORITY} (is it configured there?)" in pulled.expected
+
+
+def test_a_broker_without_replicas_is_not_asked_for_them(reports: Reports) -> None:
+    assert not [r for r in reports[ReferenceBroker] if r.name.startswith("replicas: ")]
+
+
+def test_a_broker_with_replicas_passes_again_and_again(reports: Reports) -> None:
+    report = reports[ReferenceReplicas]
+    assert failed(report) == set()
+    assert len([result for result in report if result.name.startswith("replicas: ")]) == 6
+
+
+@pytest.mark.parametrize("kind", BROKEN_REPLICAS)
+def test_a_broker_is_told_what_its_replicas_break(
+    reports: Reports, kind: type[ReferenceReplicas]
+) -> None:
+    assert failed(reports[kind]) >= BROKEN_REPLICAS[kind]
 
 
 async def test_nobody_at_the_url_is_one_clear_error() -> None:

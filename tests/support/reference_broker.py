@@ -5,6 +5,9 @@
 It keeps no message. ``POST /publish {topic}`` stands for all that a broker does with a topic, and
 is refused (404) where this process may not act. What is asked of a broker is in
 `broker_ctl.dataplane.wire`; the rules about tokens are those of `BundleTable`.
+
+With ``--broker-id`` it also keeps replicas of partitions (`broker_ctl.dataplane.replica_wire`), by
+the rules of `ReplicaTable` and `Leaderships`; nothing is fetched, since it has no other end.
 """
 
 import argparse
@@ -23,9 +26,13 @@ from broker_ctl import codec
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.load import BundleStats
 from broker_ctl.core.names import Topic
-from broker_ctl.dataplane import wire
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane import replica_wire, wire
 from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.bundle_table import BundleTable, LoadedBundle
+from broker_ctl.dataplane.replication.leaderships import Leaderships
+from broker_ctl.dataplane.replication.storage import MemoryStorage
+from broker_ctl.dataplane.replication.table import ReplicaTable
 from broker_ctl.errors import (
     CorruptRecord,
     DataPlaneFenced,
@@ -44,7 +51,13 @@ _Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class ReferenceBroker:
     """The state of one process: what is loaded (with all tokens seen), and until when to act."""
 
-    def __init__(self, secret: str, authority_url: str | None, pull_s: float = 0.5) -> None:
+    def __init__(
+        self,
+        secret: str,
+        authority_url: str | None,
+        pull_s: float = 0.5,
+        broker_id: int | None = None,
+    ) -> None:
         self.instance_id = secrets.token_hex(8)  # new at each start
         self.table = BundleTable()  # promises 1 to 3
         self.authority = Authority()  # promise 4: none at the start
@@ -52,6 +65,7 @@ class ReferenceBroker:
         self._secret = secret
         self._authority_url = authority_url
         self._pull_s = pull_s
+        self.replicas = None if broker_id is None else ReferenceReplicas(self, broker_id)
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[self._guard], client_max_size=wire.MAX_REQUEST_BYTES)
@@ -75,6 +89,11 @@ class ReferenceBroker:
             "/publish": self.publish,
         }.items():
             app.router.add_post(path, partial(self._post, act))
+        if self.replicas is not None:
+            for path, show in self.replicas.answers().items():
+                app.router.add_get(path, partial(self._get, show))
+            for path, do in self.replicas.acts().items():
+                app.router.add_post(path, partial(self._post, do))
         return app
 
     def state(self, _: Mapping[str, str]) -> Fields:
@@ -199,13 +218,71 @@ class ReferenceBroker:
         return web.Response(status=status, body=body, content_type="application/json")
 
 
+class ReferenceReplicas:
+    """What it holds of partitions; on a disk that is as good as its memory."""
+
+    def __init__(self, broker: ReferenceBroker, broker_id: int) -> None:
+        storage = MemoryStorage()
+        self.table = ReplicaTable(storage)
+        self.leaders = Leaderships(
+            broker_id,
+            self.table.replicas,
+            storage,
+            clock=broker.clock,
+            authority=lambda: broker.authority,
+            lag_time_s=30.0,
+        )
+
+    def answers(self) -> Mapping[str, Callable[[Mapping[str, str]], Fields]]:
+        return {
+            replica_wire.REPLICAS: lambda _: replica_wire.replicas_json(self.table.held()),
+            replica_wire.ISR_WISHES: lambda _: replica_wire.wishes_json(self.leaders.wishes()),
+        }
+
+    def acts(self) -> Mapping[str, Callable[[Fields], Fields]]:
+        return {
+            replica_wire.BECOME_LEADER: self.lead,
+            replica_wire.BECOME_FOLLOWER: self.follow_all,
+            replica_wire.STOP: self.stop,
+            replica_wire.ISR_ANSWERS: self.answer,
+        }
+
+    def lead(self, body: Fields) -> Fields:
+        errors = self.table.lead(replica_wire.told(body), self.leaders, self)
+        return replica_wire.errors_json(errors)
+
+    def follow_all(self, body: Fields) -> Fields:
+        replica_wire.brokers(body)  # nobody is fetched from
+        errors = self.table.follow(replica_wire.told(body), self.leaders, self)
+        return replica_wire.errors_json(errors)
+
+    def stop(self, body: Fields) -> Fields:
+        errors = self.table.stop(replica_wire.stops(body), self.leaders, self)
+        return replica_wire.errors_json(errors)
+
+    def answer(self, body: Fields) -> Fields:
+        for answer in replica_wire.answers(body):
+            self.leaders.answer(answer)
+        return {}
+
+    # Its own `FollowerSide`: nothing is fetched.
+
+    def follow(self, partition: TopicPartition, leader: int) -> None:
+        pass
+
+    def forget(self, partition: TopicPartition) -> None:
+        pass
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="A reference broker process")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--secret-file", type=Path, required=True)
     parser.add_argument("--authority-url")
+    parser.add_argument("--broker-id", type=int)
     options = parser.parse_args()
-    broker = ReferenceBroker(options.secret_file.read_text().strip(), options.authority_url)
+    secret = options.secret_file.read_text().strip()
+    broker = ReferenceBroker(secret, options.authority_url, broker_id=options.broker_id)
     web.run_app(broker.app(), host="127.0.0.1", port=options.port, print=None)
 
 

@@ -8,7 +8,12 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.dataplane import wire
-from broker_ctl.dataplane.conformance import authority_checks, bundle_checks, http_checks
+from broker_ctl.dataplane.conformance import (
+    authority_checks,
+    bundle_checks,
+    http_checks,
+    replica_checks,
+)
 from broker_ctl.dataplane.conformance.stand_in import AuthorityStandIn
 from broker_ctl.dataplane.conformance.subject import Subject, Unmet
 from broker_ctl.errors import DataPlaneUnreachable, HttpError, StartError
@@ -36,8 +41,9 @@ async def check_broker(
 ) -> tuple[CheckResult, ...]:
     """Check a broker process at ``url``, which must pull its authority from ``listen``.
 
-    Loads bundles of the tenant ``broker-ctl-check`` only, and unloads them again. Tokens begin at
-    the wall clock's milliseconds times 1000, so that a later check is not fenced by this one.
+    Loads bundles of the tenant ``broker-ctl-check`` only, and unloads them again; where it keeps
+    replicas, makes and deletes those of one topic. Tokens begin at the wall clock's milliseconds
+    times 1000, so that a later check is not fenced by this one.
 
     Raises:
         StartError: somebody else listens at ``listen``.
@@ -60,7 +66,8 @@ async def check_broker(
             raise StartError(f"cannot stand in for the daemon: {error}") from error
         try:
             checks = _checks(subject, daemon, (nobody, impostor))
-            return tuple([await _run(name, check, subject, daemon) for name, check in checks])
+            results = [await _run(name, check, subject, daemon) for name, check in checks]
+            return (*results, *[await _run_replica(*one, subject) for one in await _more(subject)])
         finally:
             await daemon.close()
 
@@ -105,18 +112,52 @@ def _checks(
     )
 
 
-async def _run(name: str, check: _Check, subject: Subject, daemon: AuthorityStandIn) -> CheckResult:
-    daemon.remaining_ms, daemon.delay_s = _GRANT_MS, 0.0
+async def _more(subject: Subject) -> tuple[tuple[str, _Check], ...]:
+    """The checks of replicas, where there are any."""
+    replicas = replica_checks
+    try:
+        if not await replicas.keeps_replicas(subject):
+            return ()
+    except (Unmet, HttpError, ValueError):
+        return ()  # it answers nothing right, as the other checks say
+    return (
+        ("replicas: made and shown, and again", partial(replicas.made_and_shown, subject)),
+        ("replicas: smaller leader epoch", partial(replicas.stale_epoch, subject)),
+        ("replicas: another topic of that name", partial(replicas.wrong_topic_id, subject)),
+        ("replicas: stop and delete, and again", partial(replicas.stop, subject)),
+        ("replicas: answers about the ISR", partial(replicas.isr_answers, subject)),
+        ("replicas: malformed body is 400", partial(replicas.malformed, subject)),
+    )
+
+
+async def _run_replica(name: str, check: _Check, subject: Subject) -> CheckResult:
+    try:
+        return await _judged(name, check)
+    finally:
+        with suppress(Unmet, HttpError, ValueError):
+            await replica_checks.clean_up(subject)
+
+
+async def _judged(name: str, check: _Check) -> CheckResult:
     try:
         await check()
-        await subject.clean_up()
     except Unmet as promise:
-        result = CheckResult(name, is_ok=False, expected=promise.expected, seen=promise.seen)
+        return CheckResult(name, is_ok=False, expected=promise.expected, seen=promise.seen)
     except (HttpError, ValueError) as error:
-        result = CheckResult(name, is_ok=False, expected="a well-formed answer", seen=str(error))
-    else:
-        return CheckResult(name, is_ok=True)
-    # What cannot be cleaned up makes the next check fail, with the bundles that are left.
-    with suppress(Unmet, HttpError, ValueError):
+        return CheckResult(name, is_ok=False, expected="a well-formed answer", seen=str(error))
+    return CheckResult(name, is_ok=True)
+
+
+async def _run(name: str, check: _Check, subject: Subject, daemon: AuthorityStandIn) -> CheckResult:
+    daemon.remaining_ms, daemon.delay_s = _GRANT_MS, 0.0
+
+    async def checked() -> None:
+        await check()
         await subject.clean_up()
+
+    result = await _judged(name, checked)
+    if not result.is_ok:
+        # What cannot be cleaned up makes the next check fail, with the bundles that are left.
+        with suppress(Unmet, HttpError, ValueError):
+            await subject.clean_up()
     return result

@@ -1,0 +1,177 @@
+"""Promises of the part of the API that keeps replicas (`replica_wire`), as far as calls can tell.
+
+Whether logs agree, and what is committed, is known only to whoever produces and consumes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from broker_ctl.core.partitions.instructions import (
+    STALE_EPOCH,
+    WRONG_TOPIC_ID,
+    ReplicaError,
+    ReplicaState,
+    ReplicaStop,
+)
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.dataplane import replica_wire as wire
+from broker_ctl.dataplane.conformance.subject import TENANT, Subject, unmet
+from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer
+
+_TOPIC: Final = f"{TENANT}-replicas"
+_FIRST, _SECOND = TopicPartition(_TOPIC, 0), TopicPartition(_TOPIC, 1)
+_TOPIC_ID: Final = "b" * 32
+_OTHER_ID: Final = "c" * 32
+# Not this broker process: it has no address, so nothing is fetched from it.
+_ELSEWHERE: Final = 0x7FFFFFFF
+_MALFORMED: Final[Sequence[tuple[str, Any]]] = (
+    (wire.BECOME_LEADER, {}),
+    (wire.BECOME_LEADER, {"topics": {}, "partitions": [[_TOPIC, 0]]}),
+    (wire.BECOME_FOLLOWER, {"topics": {}, "partitions": []}),
+    (wire.STOP, {"stops": [[_TOPIC]]}),
+    (wire.ISR_ANSWERS, {"answers": [[_TOPIC, 0]]}),
+)
+
+
+async def keeps_replicas(subject: Subject) -> bool:
+    """Whether there is anything to check."""
+    return (await subject.call("GET", wire.REPLICAS)).status != 404
+
+
+async def made_and_shown(subject: Subject) -> None:
+    """A replica is made when it is told what to be; to say so again changes nothing."""
+    for _ in range(2):
+        await _lead(subject, 3, [_FIRST])
+        await _follow(subject, 4, [_SECOND])
+        await _expect_held(subject, {_FIRST: (_TOPIC_ID, 3), _SECOND: (_TOPIC_ID, 4)})
+
+
+async def stale_epoch(subject: Subject) -> None:
+    """A smaller leader epoch is refused, and nothing changes; a larger one is taken."""
+    await _lead(subject, 5, [_FIRST, _SECOND])
+    stale = [ReplicaError(_FIRST, STALE_EPOCH)]
+    await _lead(subject, 4, [_FIRST], stale)
+    await _follow(subject, 4, [_FIRST], stale)
+    await _stop(subject, ReplicaStop(_FIRST, _TOPIC_ID, 4, is_deleted=False), stale)
+    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 5), _SECOND: (_TOPIC_ID, 5)})
+    await _follow(subject, 6, [_FIRST])
+    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 6), _SECOND: (_TOPIC_ID, 5)})
+
+
+async def wrong_topic_id(subject: Subject) -> None:
+    """A topic of the same name that is another one does not take the replica over."""
+    await _lead(subject, 1, [_FIRST])
+    wrong = [ReplicaError(_FIRST, WRONG_TOPIC_ID)]
+    await _lead(subject, 9, [_FIRST], wrong, _OTHER_ID)
+    await _follow(subject, 9, [_FIRST], wrong, _OTHER_ID)
+    await _stop(subject, ReplicaStop(_FIRST, _OTHER_ID, 9, is_deleted=True), wrong)
+    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 1)})
+
+
+async def stop(subject: Subject) -> None:
+    """Stopped, a replica is held; deleted, it is gone whatever its epoch; and again."""
+    await _lead(subject, 2, [_FIRST])
+    for _ in range(2):
+        await _stop(subject, ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=False))
+        await _expect_held(subject, {_FIRST: (_TOPIC_ID, 2)})
+    for _ in range(2):
+        await _stop(subject, ReplicaStop(_FIRST, _TOPIC_ID, 0, is_deleted=True))
+        await _expect_held(subject, {})
+    await _lead(subject, 0, [_FIRST], topic_id=_OTHER_ID)
+    await _expect_held(subject, {_FIRST: (_OTHER_ID, 0)})
+
+
+async def isr_answers(subject: Subject) -> None:
+    """Answers that nobody waits for change nothing; wishes can be asked for at any time."""
+    await _lead(subject, 1, [_FIRST])
+    nobodys = [
+        IsrAnswer(_FIRST, _state(1, 7), is_granted=False),
+        IsrAnswer(_FIRST, None, is_granted=False),
+        IsrAnswer(_SECOND, _state(1, 7), is_granted=True),
+    ]
+    for body in wire.answer_bodies(nobodys):
+        await subject.expect(200, "POST", wire.ISR_ANSWERS, json=body)
+    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 1)})
+    for wish in wire.wishes(await subject.expect(200, "GET", wire.ISR_WISHES)):
+        if wish.partition == _FIRST:
+            unmet("no wish of a leader that is alone", wish)
+
+
+async def malformed(subject: Subject) -> None:
+    """What does not fit is refused, and nothing of it is done."""
+    for path, body in _MALFORMED:
+        await subject.expect(400, "POST", path, json=body)
+    await _expect_held(subject, {})
+
+
+async def clean_up(subject: Subject) -> None:
+    """Delete what the checks made."""
+    for held in await _held(subject):
+        gone = ReplicaStop(held.partition, held.topic_id, held.leader_epoch, is_deleted=True)
+        await _stop(subject, gone)
+
+
+def _state(leader: int, epoch: int) -> LeaderAndIsr:
+    return LeaderAndIsr(leader, epoch, (leader,), 1, version=epoch)
+
+
+def _told(
+    leader: int, epoch: int, partitions: Sequence[TopicPartition], topic_id: str
+) -> list[ReplicaState]:
+    state = _state(leader, epoch)
+    return [ReplicaState(one, topic_id, state, (leader,)) for one in partitions]
+
+
+async def _lead(
+    subject: Subject,
+    epoch: int,
+    partitions: Sequence[TopicPartition],
+    errors: Sequence[ReplicaError] = (),
+    topic_id: str = _TOPIC_ID,
+) -> None:
+    for body in wire.told_bodies(_told(1, epoch, partitions, topic_id)):
+        await _call(subject, wire.BECOME_LEADER, body, errors)
+
+
+async def _follow(
+    subject: Subject,
+    epoch: int,
+    partitions: Sequence[TopicPartition],
+    errors: Sequence[ReplicaError] = (),
+    topic_id: str = _TOPIC_ID,
+) -> None:
+    for body in wire.told_bodies(_told(_ELSEWHERE, epoch, partitions, topic_id), {}):
+        await _call(subject, wire.BECOME_FOLLOWER, body, errors)
+
+
+async def _stop(subject: Subject, what: ReplicaStop, errors: Sequence[ReplicaError] = ()) -> None:
+    for body in wire.stop_bodies([what]):
+        await _call(subject, wire.STOP, body, errors)
+
+
+async def _call(
+    subject: Subject, path: str, body: Mapping[str, Any], errors: Sequence[ReplicaError]
+) -> None:
+    found = wire.errors(await subject.expect(200, "POST", path, json=body))
+    if found != list(errors):
+        reasons = [error.reason for error in errors]
+        unmet(f"errors {reasons} in answer to POST {path}", [error.reason for error in found])
+
+
+async def _held(subject: Subject) -> list[HeldReplica]:
+    held = wire.replicas(await subject.expect(200, "GET", wire.REPLICAS))
+    return [one for one in held if one.partition.topic == _TOPIC]
+
+
+async def _expect_held(
+    subject: Subject, expected: Mapping[TopicPartition, tuple[str, int]]
+) -> None:
+    held = {one.partition: (one.topic_id, one.leader_epoch) for one in await _held(subject)}
+    if held != expected:
+        unmet(f"replicas with topic id and leader epoch: {_text(expected)}", _text(held))
+
+
+def _text(held: Mapping[TopicPartition, tuple[str, int]]) -> str:
+    rows = [f"{one}: {topic_id} {epoch}" for one, (topic_id, epoch) in held.items()]
+    return ", ".join(rows) or "none"

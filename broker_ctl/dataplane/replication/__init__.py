@@ -1,0 +1,1 @@
+"""The replicated log of the simulated broker process (seed: B; design: data plane)."""

@@ -1,0 +1,297 @@
+"""Fetching: one task for each broker that leads something which is followed here.
+
+It names what is followed, applies what comes, and names again what that has changed; see
+`messages`. A connection that ends, or is silent, is made anew, and everything is named again.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from broker_ctl import codec
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane.replication.log import EpochEnd
+from broker_ctl.dataplane.replication.messages import (
+    BEAT_S,
+    FOLLOW,
+    MAX_PARTITIONS,
+    SILENCE_S,
+    records_of,
+)
+from broker_ctl.dataplane.replication.network import Channel, ChannelClosed, Network
+from broker_ctl.dataplane.replication.replica import Replica
+from broker_ctl.dataplane.replication.storage import ReplicaStorage
+from broker_ctl.errors import CorruptRecord
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
+
+
+class Fetchers:
+    """Who is followed, and by which task.
+
+    Args:
+        replicas: all that are held; the table's.
+        fail: called with a replica whose log cannot be written.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        replicas: Mapping[TopicPartition, Replica],
+        storage: ReplicaStorage,
+        network: Network,
+        fail: Callable[[Replica], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._storage = storage
+        self._network = network
+        self._fail = fail
+        self._brokers: dict[int, str] = {}
+        self._leader_of: dict[TopicPartition, int] = {}
+        self._followed: dict[int, _Followed] = {}
+        self._tasks = TaskScope("replica fetchers")
+
+    def follow(self, partition: TopicPartition, leader: int) -> None:
+        """Fetch from that broker, and from no other; it begins with `settle`."""
+        self.forget(partition)
+        self._leader_of[partition] = leader
+        followed = self._followed.get(leader)
+        if followed is None:
+            followed = self._followed[leader] = _Followed()
+        followed.add(partition)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Fetch no more; what is on its way is left when it comes, since the role has changed."""
+        leader = self._leader_of.pop(partition, None)
+        if leader is not None:
+            self._followed[leader].remove(partition)
+
+    def settle(self, brokers: Mapping[int, str]) -> None:
+        """After all was said: connect to whom something is followed from, and to no other.
+
+        Who has no address is not fetched from until the next call. An address holds until there is
+        another one: that of a dead leader is tried in vain until somebody else is to be followed.
+        """
+        self._brokers.update(brokers)
+        for leader, followed in tuple(self._followed.items()):
+            address = self._brokers.get(leader, "") if followed.partitions else ""
+            if address != followed.address:
+                followed.stop()
+                followed.address = address
+                if address:
+                    fetcher = _Fetcher(self, followed, leader)
+                    followed.task = self._tasks.start(fetcher.run(), f"broker {leader}")
+            if not followed.partitions:
+                del self._followed[leader]
+
+    async def close(self) -> None:
+        """Stop fetching."""
+        await self._tasks.close()
+        self._leader_of.clear()
+        self._followed.clear()
+        self._tasks = TaskScope("replica fetchers")
+
+    async def connect(self, address: str) -> Channel:
+        """A connection to a leader.
+
+        Raises:
+            ChannelClosed: it is not there.
+        """
+        return await self._network.connect(address)
+
+    def naming(
+        self, named: Sequence[TopicPartition], forgotten: Sequence[TopicPartition]
+    ) -> dict[str, Any]:
+        """The frame that names these, each where its log ends now."""
+        rows, topics = [], {}
+        for partition in named:
+            replica = self._replicas.get(partition)
+            following = None if replica is None else replica.following
+            if replica is None or following is None:
+                continue
+            topics[partition.topic] = replica.topic_id
+            epoch, end, last = (
+                following.leader_epoch,
+                replica.log.end_offset,
+                replica.log.last_epoch,
+            )
+            rows.append([*partition, epoch, end, last])
+        return {
+            "api": FOLLOW,
+            "follower": self._broker_id,
+            "topics": topics,
+            "named": rows,
+            "forgotten": [list(partition) for partition in forgotten],
+        }
+
+    def take(self, leader: int, row: Sequence[Any]) -> TopicPartition | None:
+        """Append what a leader sent for one partition; the partition, if its log changed.
+
+        Raises:
+            ValueError: the row does not fit.
+        """
+        topic, number, leader_epoch, watermark, start_offset, rows = row
+        replica = self._followed_from(leader, TopicPartition(topic, number))
+        if replica is None or (following := replica.following) is None:
+            return None
+        held = replica.log
+        records = following.news_in(held, leader_epoch, start_offset, records_of(rows))
+        if records:
+            try:
+                self._storage.append(replica.partition, records)
+            except OSError as error:
+                self._broken(replica, error)
+                return None
+            held.append(records)
+        if leader_epoch == following.leader_epoch:
+            held.high_watermark = max(held.high_watermark, min(watermark, held.end_offset))
+        return replica.partition if records else None
+
+    def cut(self, leader: int, row: Sequence[Any]) -> TopicPartition | None:
+        """Cut off what a leader never had; the partition, if its log changed.
+
+        Raises:
+            ValueError: the row does not fit.
+        """
+        topic, number, leader_epoch, at_offset, epoch, end_offset = row
+        replica = self._followed_from(leader, TopicPartition(topic, number))
+        if replica is None or (following := replica.following) is None:
+            return None
+        end = following.cut_in(replica.log, leader_epoch, at_offset, EpochEnd(epoch, end_offset))
+        if end >= replica.log.end_offset:
+            return None
+        log.info("%s: cut off from %d to %d", replica.partition, replica.log.end_offset, end)
+        try:
+            self._storage.truncate(replica.partition, end)
+        except OSError as error:
+            self._broken(replica, error)
+            return None
+        replica.log.truncate(end)
+        return replica.partition
+
+    def _followed_from(self, leader: int, partition: TopicPartition) -> Replica | None:
+        """The replica, unless another leader was named since, or none."""
+        return self._replicas.get(partition) if self._leader_of.get(partition) == leader else None
+
+    def _broken(self, replica: Replica, error: OSError) -> None:
+        log.warning("%s cannot be written: %s", replica.partition, error)
+        self.forget(replica.partition)
+        self._fail(replica)
+
+
+class _Followed:
+    """What is followed from one broker, and what it has not been told of yet."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, None] = {}
+        self.changed: dict[TopicPartition, None] = {}
+        self.forgotten: dict[TopicPartition, None] = {}
+        self.event = asyncio.Event()
+        self.address = ""
+        self.task: asyncio.Task[None] | None = None
+
+    def add(self, partition: TopicPartition) -> None:
+        self.partitions[partition] = None
+        self.mark(partition)
+
+    def mark(self, partition: TopicPartition) -> None:
+        self.changed[partition] = None
+        self.forgotten.pop(partition, None)
+        self.event.set()
+
+    def remove(self, partition: TopicPartition) -> None:
+        self.partitions.pop(partition, None)
+        self.changed.pop(partition, None)
+        self.forgotten[partition] = None
+        self.event.set()
+
+    def mark_all(self) -> None:
+        """Whoever is told next knows nothing."""
+        self.changed = dict.fromkeys(self.partitions)
+        self.forgotten = {}
+        self.event.set()
+
+    def take(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
+        """What is to be named and forgotten next."""
+        named = [one for one, _ in zip(self.changed, range(MAX_PARTITIONS), strict=False)]
+        forgotten = [one for one, _ in zip(self.forgotten, range(MAX_PARTITIONS), strict=False)]
+        for one in named:
+            del self.changed[one]
+        for one in forgotten:
+            del self.forgotten[one]
+        if not self.changed and not self.forgotten:
+            self.event.clear()
+        return named, forgotten
+
+    def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None
+
+
+class _Fetcher:
+    """The task that fetches from one broker at one address."""
+
+    def __init__(self, fetchers: Fetchers, followed: _Followed, leader: int) -> None:
+        self._fetchers = fetchers
+        self._followed = followed
+        self._leader = leader
+        self._address = followed.address
+        self._pause_s = _FIRST_PAUSE_S
+
+    async def run(self) -> None:
+        """Fetch, from one connection after the other, until it is cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE_S):
+                    channel = await self._fetchers.connect(self._address)
+                await self._fetch(channel)
+            except (ChannelClosed, TimeoutError) as error:
+                log.debug("fetching from %d at %s: %s", self._leader, self._address, error)
+            except (CorruptRecord, KeyError, TypeError, ValueError) as error:
+                log.warning("broker %d at %s: %r", self._leader, self._address, error)
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    async def _fetch(self, channel: Channel) -> None:
+        self._followed.mark_all()
+        try:
+            async with TaskScope(f"followed broker {self._leader}") as tasks:
+                tasks.start(self._name(channel), "naming")
+                await self._receive(channel)
+        finally:
+            channel.close()
+
+    async def _receive(self, channel: Channel) -> None:
+        while True:
+            async with asyncio.timeout(SILENCE_S):
+                frame = codec.decode_object(await channel.receive())
+            for row in frame.get("cuts", ()):
+                self._mark(self._fetchers.cut(self._leader, row))
+            for row in frame.get("data", ()):
+                self._mark(self._fetchers.take(self._leader, row))
+            self._pause_s = _FIRST_PAUSE_S
+
+    def _mark(self, partition: TopicPartition | None) -> None:
+        if partition is not None:
+            self._followed.mark(partition)
+
+    async def _name(self, channel: Channel) -> None:
+        try:
+            while True:
+                named, forgotten = self._followed.take()
+                frame = codec.encode(self._fetchers.naming(named, forgotten))
+                async with asyncio.timeout(SILENCE_S):
+                    await channel.send(frame)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(BEAT_S):
+                        await self._followed.event.wait()
+        except (ChannelClosed, TimeoutError):
+            channel.close()  # which ends receiving too

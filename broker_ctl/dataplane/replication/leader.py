@@ -1,0 +1,213 @@
+"""What the leader of a partition knows: how far followers are, what is committed, who is in sync.
+
+The ISR as it stands in the store may be the one before our last wish, or the wish: until that is
+known, both are counted, so that what is committed is in every log that may come to lead (KIP-497):
+the larger one while an expansion is in flight, the old one while a shrink is. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.core.partitions.instructions import ReplicaState
+from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.dataplane.replicas import IsrWish
+from broker_ctl.dataplane.replication.log import Record, ReplicaLog
+
+# Of a follower that has not fetched from this leader yet.
+_UNKNOWN: Final = -1
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far one follower is.
+
+    Attributes:
+        end_offset: where its log ends, which is a beginning of ours.
+        caught_up_s: when it last had all that we had.
+        fetched_s: when it fetched last.
+        fetched_end: where our log ended then.
+    """
+
+    end_offset: int
+    caught_up_s: float
+    fetched_s: float
+    fetched_end: int
+
+
+class Leading:
+    """One leadership of one partition, from one leader epoch to the next.
+
+    Args:
+        broker_id: of the leader.
+        told: what the controller said.
+        log: the leader's.
+        now_s: when it began: every follower has the whole lag time from here.
+
+    Attributes:
+        start_offset: where the log ended when it began: who has less may lack what is committed.
+        isr: as it stands in the store, as far as this leader knows.
+        version: of the store's node, with that ISR.
+        is_superseded: the store has a newer leader epoch: nothing is taken or committed any more.
+    """
+
+    __slots__ = (
+        "_broker_id",
+        "_counted",
+        "_followers",
+        "_log",
+        "_partition",
+        "_replicas",
+        "_wish",
+        "is_superseded",
+        "isr",
+        "leader_epoch",
+        "min_isr",
+        "start_offset",
+        "version",
+    )
+
+    def __init__(self, broker_id: int, told: ReplicaState, log: ReplicaLog, now_s: float) -> None:
+        state = told.state
+        self._broker_id = broker_id
+        self._partition = told.partition
+        self._log = log
+        self._replicas = told.replicas
+        self._wish: IsrWish | None = None
+        self.leader_epoch = state.leader_epoch
+        self.start_offset = end = log.end_offset
+        self.version = state.version
+        self.isr = state.isr
+        self.min_isr = told.min_isr
+        self.is_superseded = False
+        self._followers = {
+            replica: Progress(_UNKNOWN, now_s, now_s, end)
+            for replica in told.replicas
+            if replica != broker_id
+        }
+        self._counted: Sequence[int] = ()
+        self._count()
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether anything may be committed."""
+        return len(self.isr) >= self.min_isr
+
+    @property
+    def wish(self) -> IsrWish | None:
+        """What it has asked for, and has no answer to."""
+        return self._wish
+
+    def append(self, records: Iterable[Record], now_s: float) -> bool:
+        """Add records of this leader epoch; whether the high watermark moved."""
+        end = self._log.end_offset
+        for progress in self._followers.values():
+            # Idle followers say nothing: up to now they had everything.
+            if progress.end_offset >= end:
+                progress.caught_up_s = now_s
+        self._log.append(records)
+        return self.advance()
+
+    def fetched(self, follower: int, end_offset: int, now_s: float) -> bool:
+        """A follower's log is a beginning of ours up to there; whether the high watermark moved."""
+        progress = self._followers.get(follower)
+        if progress is None:
+            return False
+        end = self._log.end_offset
+        if end_offset >= end:
+            progress.caught_up_s = now_s
+        elif end_offset >= progress.fetched_end:
+            # Under steady writes it is always one fetch behind.
+            progress.caught_up_s = max(progress.caught_up_s, progress.fetched_s)
+        progress.end_offset, progress.fetched_s, progress.fetched_end = end_offset, now_s, end
+        return self.advance()
+
+    def advance(self) -> bool:
+        """Commit what all that count have; whether that was more than before."""
+        if self.is_superseded or not self.has_enough_in_sync:
+            return False
+        end = self._log.end_offset
+        for follower in self._counted:
+            end = min(end, self._followers[follower].end_offset)
+        if end <= self._log.high_watermark:
+            return False
+        self._log.high_watermark = end
+        return True
+
+    def update_wish(
+        self, now_s: float, lag_time_s: float, is_heard: Callable[[int], bool]
+    ) -> IsrWish | None:
+        """The ISR that it would have; the same until it is answered.
+
+        A wish whose answer is not certain may stand in the store already, or come to: to wish for
+        something else meanwhile would leave that one uncounted. ``is_heard`` says whether a
+        follower has been heard of lately: one that is not is not let in.
+        """
+        if self._wish is None and not self.is_superseded:
+            slow_s = now_s - lag_time_s
+            wanted = {
+                member
+                for member in self.isr
+                if member == self._broker_id or self._keeps_up(member, slow_s)
+            } | {one for one in self._followers if self._may_join(one) and is_heard(one)}
+            if wanted != set(self.isr):
+                isr = tuple(sorted(wanted))
+                self._wish = IsrWish(self._partition, self.leader_epoch, self.version, isr)
+                self._count()
+        return self._wish
+
+    def is_settled(self) -> bool:
+        """Whether `update_wish` would ask for nothing, until something is appended or fetched."""
+        end = self._log.end_offset
+        return self.is_superseded or (
+            self._wish is None
+            and all(
+                progress.end_offset >= end if one in self.isr else not self._may_join(one)
+                for one, progress in self._followers.items()
+            )
+        )
+
+    def answered(self, state: LeaderAndIsr) -> bool:
+        """What stands in the store after a wish; whether the high watermark moved."""
+        if state.leader_epoch > self.leader_epoch:
+            # What is counted stays as it is: of the wish nobody knows whether it was granted first.
+            self.is_superseded = True
+            return False
+        if state.leader_epoch < self.leader_epoch:
+            return False
+        return self._adopt(state)
+
+    def told_again(self, told: ReplicaState) -> bool:
+        """The controller repeats itself under the same leader epoch; as `answered`."""
+        self.min_isr = told.min_isr
+        return self._adopt(told.state)
+
+    def _adopt(self, state: LeaderAndIsr) -> bool:
+        # At the version that we know nothing has been written yet: it still may be.
+        if state.version <= self.version:
+            return self.advance()
+        self.version, self.isr, self._wish = state.version, state.isr, None
+        self._count()
+        return self.advance()
+
+    def _count(self) -> None:
+        wished = () if self._wish is None else self._wish.isr
+        self._counted = [one for one in {*self.isr, *wished} if one != self._broker_id]
+        for one in self._counted:
+            # In sync, says the store, and no replica that we were told of: counted, but not waited
+            # for.
+            self._followers.setdefault(one, Progress(_UNKNOWN, 0.0, 0.0, self._log.end_offset))
+
+    def _keeps_up(self, member: int, slow_s: float) -> bool:
+        progress = self._followers.get(member)
+        return progress is not None and (
+            progress.end_offset >= self._log.end_offset or progress.caught_up_s >= slow_s
+        )
+
+    def _may_join(self, follower: int) -> bool:
+        least = max(self._log.high_watermark, self.start_offset)
+        return (
+            follower not in self.isr
+            and follower in self._replicas
+            and self._followers[follower].end_offset >= least
+        )

@@ -1,0 +1,255 @@
+"""The partitions that this broker process leads: taking writes, feeding followers, keeping the ISR.
+
+Everything here happens at once: nothing is awaited between a look and an act.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.partitions.instructions import ReplicaState
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane.authority import Authority
+from broker_ctl.dataplane.replicas import IsrAnswer, IsrWish
+from broker_ctl.dataplane.replication.commits import Commits
+from broker_ctl.dataplane.replication.feeds import Feed, Feeds, Place
+from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.dataplane.replication.log import Record
+from broker_ctl.dataplane.replication.messages import (
+    ANY_EPOCH,
+    MAX_PARTITIONS,
+    MAX_RECORDS,
+    MAX_VALUES_BYTES,
+    record_rows,
+)
+from broker_ctl.dataplane.replication.replica import Replica
+from broker_ctl.dataplane.replication.storage import ReplicaStorage
+from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
+
+
+@dataclass(slots=True)
+class _Frame:
+    """Rows of one frame, see `messages`."""
+
+    data: list[list[Any]] = field(default_factory=list)
+    cuts: list[list[Any]] = field(default_factory=list)
+
+
+class Leaderships:
+    """What the leaders here do.
+
+    Args:
+        replicas: all that are held; the table's.
+        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        replicas: Mapping[TopicPartition, Replica],
+        storage: ReplicaStorage,
+        *,
+        clock: Clock,
+        authority: Callable[[], Authority],
+        lag_time_s: float,
+    ) -> None:
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._storage = storage
+        self._clock = clock
+        self._authority = authority
+        self._lag_time_s = lag_time_s
+        self.feeds = Feeds()
+        self.commits = Commits()
+        # Leaders whose ISR may have to change; all others cost nothing.
+        self._unsettled: dict[TopicPartition, None] = {}
+
+    def begin(self, replica: Replica, told: ReplicaState) -> None:
+        """Lead. Followers may have named the partition before."""
+        self.end(replica.partition)
+        leading = Leading(self._broker_id, told, replica.log, self._clock.now_s())
+        replica.role = leading
+        self._unsettled[replica.partition] = None
+        # Where nobody else is in sync, all that there is is committed.
+        leading.advance()
+        self.feeds.mark(replica.partition)
+
+    def told_again(self, replica: Replica, told: ReplicaState) -> None:
+        """The same leader epoch: only version and ISR may be news."""
+        leading = replica.leading
+        if leading is not None:
+            self._settle(replica, has_advanced=leading.told_again(told))
+
+    def end(self, partition: TopicPartition) -> None:
+        """Lead no more."""
+        self._unsettled.pop(partition, None)
+        self.commits.ended(partition)
+
+    def produce(
+        self,
+        partition: TopicPartition,
+        leader_epoch: int,
+        values: Sequence[bytes],
+        *,
+        is_for_all: bool,
+    ) -> tuple[int, int]:
+        """Append values; the offset of the first one, and the leader epoch.
+
+        Raises:
+            DataPlaneFenced, DataPlaneRefused: nothing was appended.
+        """
+        replica, leading = self._led(partition, leader_epoch)
+        if is_for_all and not leading.has_enough_in_sync:
+            raise DataPlaneRefused(
+                f"{partition}: {len(leading.isr)} in sync, {leading.min_isr} are wanted"
+            )
+        offset = replica.log.end_offset
+        records = [Record(leading.leader_epoch, value) for value in values]
+        try:
+            self._storage.append(partition, records)
+        except OSError as error:
+            self.fail(replica)
+            raise DataPlaneRefused(f"{partition}: {error}") from error
+        has_advanced = leading.append(records, self._clock.now_s())
+        self.feeds.mark(partition)
+        self._settle(replica, has_advanced=has_advanced)
+        return offset, leading.leader_epoch
+
+    def consume(
+        self, partition: TopicPartition, leader_epoch: int, offset: int, most: int
+    ) -> tuple[Sequence[Record], int]:
+        """Committed records from an offset on, as many as fit a frame; and the high watermark.
+
+        Raises:
+            DataPlaneFenced, DataPlaneRefused: as named; also without authority, since another may
+                have taken over and committed more.
+        """
+        replica, _ = self._led(partition, leader_epoch)
+        watermark = replica.log.high_watermark
+        wanted = replica.log.read(offset, min(watermark, offset + most))
+        return bounded(wanted, MAX_VALUES_BYTES), watermark
+
+    def check_authority(self) -> None:
+        """Refuse where this process may not act.
+
+        Raises:
+            DataPlaneRefused: its authority is over.
+        """
+        if not self._authority().is_valid(self._clock.now_s()):
+            raise DataPlaneRefused("no authority: nothing is taken or acknowledged")
+
+    def fail(self, replica: Replica) -> None:
+        """Its log cannot be read or written."""
+        replica.is_failed = True
+        self.end(replica.partition)
+
+    def frame(self, feed: Feed) -> Mapping[str, Any]:
+        """What there is for a follower, as much as fits a frame; empty if nothing."""
+        frame = _Frame()
+        room = MAX_VALUES_BYTES
+        for partition in feed.take(MAX_PARTITIONS):
+            if room > 0:
+                room -= self._add(feed, partition, room, frame)
+            else:
+                feed.mark(partition)
+        return {"data": frame.data, "cuts": frame.cuts} if frame.data or frame.cuts else {}
+
+    def wishes(self) -> Sequence[IsrWish]:
+        """What the leaders would have in sync."""
+        now_s = self._clock.now_s()
+        heard: dict[int, bool] = {}
+
+        def is_heard(follower: int) -> bool:
+            if follower not in heard:
+                heard[follower] = now_s - self.feeds.heard_of(follower) <= self._lag_time_s
+            return heard[follower]
+
+        found = []
+        for partition in tuple(self._unsettled):
+            leading = self._replicas[partition].leading
+            if leading is None or leading.is_settled():
+                del self._unsettled[partition]
+            elif (wish := leading.update_wish(now_s, self._lag_time_s, is_heard)) is not None:
+                found.append(wish)
+        return found
+
+    def answer(self, answer: IsrAnswer) -> None:
+        """What became of a wish."""
+        replica = self._replicas.get(answer.partition)
+        leading = None if replica is None else replica.leading
+        if replica is None or leading is None or answer.state is None:
+            return  # it leads no more, or will wish again
+        has_advanced = leading.answered(answer.state)
+        if leading.is_superseded:
+            self.end(answer.partition)
+        self._settle(replica, has_advanced=has_advanced)
+
+    def _led(self, partition: TopicPartition, leader_epoch: int) -> tuple[Replica, Leading]:
+        self.check_authority()
+        replica = self._replicas.get(partition)
+        leading = None if replica is None else replica.leading
+        if replica is None or leading is None:
+            raise DataPlaneRefused(f"{partition} is not led here")
+        if leading.is_superseded:
+            raise DataPlaneFenced(f"{partition}: a newer leader epoch stands in the store")
+        if leader_epoch not in {ANY_EPOCH, leading.leader_epoch}:
+            kind = DataPlaneFenced if leader_epoch < leading.leader_epoch else DataPlaneRefused
+            raise kind(f"{partition} is led under epoch {leading.leader_epoch}, not {leader_epoch}")
+        return replica, leading
+
+    def _settle(self, replica: Replica, *, has_advanced: bool) -> None:
+        """After something happened to a leader."""
+        partition, leading = replica.partition, replica.leading
+        if has_advanced:
+            self.commits.advanced(partition, replica.log.high_watermark)
+            self.feeds.mark(partition)
+        if leading is not None and partition not in self._unsettled and not leading.is_settled():
+            self._unsettled[partition] = None
+
+    def _add(self, feed: Feed, partition: TopicPartition, room: int, frame: _Frame) -> int:
+        """Add what there is for a follower of one partition; how many bytes of values that is."""
+        place, replica = feed.places.get(partition), self._replicas.get(partition)
+        leading = None if replica is None else replica.leading
+        if place is None or replica is None or leading is None:
+            return 0  # marked again when it leads
+        if (place.topic_id, place.leader_epoch) != (replica.topic_id, leading.leader_epoch):
+            return 0  # one of both has not been told yet
+        log = replica.log
+        if place.noted_by is not leading and not self._note(feed.follower, place, replica, leading):
+            if place.is_open:
+                place.is_open = False
+                theirs = log.epoch_end(place.last_epoch)
+                frame.cuts.append(
+                    [*partition, leading.leader_epoch, place.end_offset, *theirs],
+                )
+            return 0
+        records: Sequence[Record] = ()
+        if place.is_open:
+            end = min(log.end_offset, place.end_offset + MAX_RECORDS)
+            records = bounded(log.read(place.end_offset, end), room)
+        if not records and place.told_watermark >= log.high_watermark:
+            return 0
+        place.is_open = place.is_open and not records
+        place.told_watermark = log.high_watermark
+        head = [*partition, leading.leader_epoch, log.high_watermark, place.end_offset]
+        frame.data.append([*head, record_rows(records)])
+        return sum(len(record.value) for record in records)
+
+    def _note(self, follower: int, place: Place, replica: Replica, leading: Leading) -> bool:
+        """Take notice of where a follower's log ends; false where it is no beginning of ours."""
+        if not replica.log.agrees(place.end_offset, place.last_epoch):
+            return False
+        place.noted_by = leading
+        now_s = self._clock.now_s()
+        self._settle(replica, has_advanced=leading.fetched(follower, place.end_offset, now_s))
+        return True
+
+
+def bounded(records: Sequence[Record], room: int) -> Sequence[Record]:
+    """As many of them as have ``room`` bytes of values, and at least one."""
+    for index, record in enumerate(records):
+        room -= len(record.value)
+        if room < 0 and index > 0:
+            return records[:index]
+    return records

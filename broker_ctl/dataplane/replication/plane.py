@@ -1,0 +1,120 @@
+"""The replicas of the simulated broker process."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.partitions.instructions import ReplicaError, ReplicaState, ReplicaStop
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane.authority import Authority
+from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.replication.fetchers import Fetchers
+from broker_ctl.dataplane.replication.leaderships import Leaderships
+from broker_ctl.dataplane.replication.network import Listener, Network
+from broker_ctl.dataplane.replication.server import ReplicaServer
+from broker_ctl.dataplane.replication.storage import ReplicaStorage
+from broker_ctl.dataplane.replication.table import ReplicaTable
+from broker_ctl.errors import StartError
+
+
+class SimulatedReplicas:
+    """Keeps replicated logs, and serves them to followers and clients at an address of its own.
+
+    It takes and acknowledges writes only while ``authority()`` is valid. Records are never thrown
+    away, and stand in memory too: this is a broker process for tests and measurements.
+
+    Wishes are forgotten when it stops. Who tells the next process to lead under the leader epoch of
+    before must have seen the state that stands when none of them can be written any more: a member
+    that joined by one of them, unknown to its leader, would not be counted.
+
+    Args:
+        broker_id: number of this broker in the replica lists.
+        address: ``host:port`` to listen at.
+        storage: where the replicas are kept; `MemoryStorage` or `DirectoryStorage`.
+        network: how others reach it, and it them; live: `TcpNetwork`.
+        clock: judges authority, and who lags.
+        authority: how long writes may be taken, as it stands now; asked at each.
+        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        address: str,
+        storage: ReplicaStorage,
+        network: Network,
+        *,
+        clock: Clock,
+        authority: Callable[[], Authority],
+        lag_time_s: float = 30.0,
+    ) -> None:
+        self._address = address
+        self._storage = storage
+        self._network = network
+        self._table = ReplicaTable(storage)
+        held = self._table.replicas
+        self._leaders = Leaderships(
+            broker_id, held, storage, clock=clock, authority=authority, lag_time_s=lag_time_s
+        )
+        self._fetchers = Fetchers(broker_id, held, storage, network, self._leaders.fail)
+        self._server = ReplicaServer(held, self._leaders, clock)
+        self._listener: Listener | None = None
+
+    async def start(self) -> None:
+        """Load what is held, and listen; nothing is led or followed before the first call.
+
+        Raises:
+            StartError: the address is taken, or the storage cannot be read.
+        """
+        self._server.open()
+        try:
+            self._table.load()
+            self._listener = await self._network.listen(self._address, self._server.serve)
+        except OSError as error:
+            raise StartError(f"replicas at {self._address}: {error}") from error
+
+    async def stop(self) -> None:
+        """Hang up on everybody, and give up all resources. What is held stays held."""
+        await self._fetchers.close()
+        self._server.close()
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+        self._storage.close()
+
+    def fail_storage(self, partition: TopicPartition) -> None:
+        """From now on the log of a replica cannot be read or written, until the next start."""
+        self._fetchers.forget(partition)
+        self._leaders.fail(self._table.replicas[partition])
+
+    async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
+        """See `ReplicaPlane`."""
+        errors = self._table.lead(replicas, self._leaders, self._fetchers)
+        self._fetchers.settle({})
+        return errors
+
+    async def become_follower(
+        self, replicas: Sequence[ReplicaState], brokers: Mapping[int, str]
+    ) -> Sequence[ReplicaError]:
+        """See `ReplicaPlane`."""
+        errors = self._table.follow(replicas, self._leaders, self._fetchers)
+        self._fetchers.settle(brokers)
+        return errors
+
+    async def stop_replicas(self, stops: Sequence[ReplicaStop]) -> Sequence[ReplicaError]:
+        """See `ReplicaPlane`."""
+        errors = self._table.stop(stops, self._leaders, self._fetchers)
+        self._fetchers.settle({})
+        return errors
+
+    async def replicas(self) -> Sequence[HeldReplica]:
+        """All that is held."""
+        return self._table.held()
+
+    async def isr_wishes(self) -> Sequence[IsrWish]:
+        """What the leaders here would change; costs nothing for those that are settled."""
+        return self._leaders.wishes()
+
+    async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
+        """Tell what became of them."""
+        for answer in answers:
+            self._leaders.answer(answer)

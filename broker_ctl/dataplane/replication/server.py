@@ -1,0 +1,254 @@
+"""What a simulated broker process answers at its own address: followers, clients, checks."""
+
+import asyncio
+import contextlib
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from broker_ctl import codec
+from broker_ctl.clock import Clock
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane.replication import messages
+from broker_ctl.dataplane.replication.feeds import Feed, Place
+from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.dataplane.replication.leaderships import Leaderships, bounded
+from broker_ctl.dataplane.replication.messages import BEAT_S, SILENCE_S, HeldLog
+from broker_ctl.dataplane.replication.network import Channel, ChannelClosed
+from broker_ctl.dataplane.replication.replica import Replica
+from broker_ctl.errors import CorruptRecord, DataPlaneError, DataPlaneRefused, DataPlaneUnreachable
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+_MAX_CONNECTIONS: Final = 512
+# Requests of one connection that are under way; who sends more is read more slowly.
+_MAX_UNDER_WAY: Final = 256
+_MAX_TIMEOUT_S: Final = 60.0
+
+
+class ReplicaServer:
+    """Serves one connection after the other, each by a task of its own.
+
+    Args:
+        replicas: all that are held; the table's.
+    """
+
+    def __init__(
+        self,
+        replicas: Mapping[TopicPartition, Replica],
+        leaderships: Leaderships,
+        clock: Clock,
+    ) -> None:
+        self._replicas = replicas
+        self._leaderships = leaderships
+        self._clock = clock
+        self._open: dict[Channel, None] = {}
+        self._is_closed = True
+
+    async def serve(self, channel: Channel) -> None:
+        """Answer until the other end hangs up, or says what nobody understands."""
+        if self._is_closed or len(self._open) >= _MAX_CONNECTIONS:
+            return
+        self._open[channel] = None
+        async with TaskScope("replica connection") as tasks:
+            connection = _Connection(self, channel, tasks)
+            try:
+                await connection.run()
+            except (ChannelClosed, TimeoutError):
+                pass
+            except (CorruptRecord, KeyError, TypeError, ValueError) as error:
+                log.warning("hung up on a client: %r", error)
+            finally:
+                del self._open[channel]
+                if connection.feed is not None:
+                    self._leaderships.feeds.close(connection.feed)
+
+    def open(self) -> None:
+        """Take connections."""
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Hang up on everybody, also on who is about to come."""
+        self._is_closed = True
+        for channel in tuple(self._open):
+            channel.close()
+
+    def open_feed(self, follower: int) -> Feed:
+        """A follower has said who it is."""
+        return self._leaderships.feeds.open(follower, self._clock.now_s())
+
+    def named(self, feed: Feed, message: Mapping[str, Any]) -> None:
+        """A follower names places, and forgets some.
+
+        Raises:
+            KeyError, TypeError, ValueError: it does not fit.
+        """
+        feed.heard_s = self._clock.now_s()
+        feeds, topics = self._leaderships.feeds, message["topics"]
+        for topic, number, leader_epoch, end_offset, last_epoch in message["named"]:
+            place = Place(topics[topic], leader_epoch, end_offset, last_epoch)
+            feeds.name(feed, TopicPartition(topic, number), place)
+        feeds.forget(
+            feed, [TopicPartition(topic, number) for topic, number in message["forgotten"]]
+        )
+
+    def feed_frame(self, feed: Feed) -> Mapping[str, Any]:
+        """What there is for a follower."""
+        return self._leaderships.frame(feed)
+
+    async def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a client's request, or the error in its place."""
+        number = message["id"]
+        answers: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+            messages.CONSUME: self._consume,
+            messages.HELD: self._held,
+            messages.READ: self._read,
+        }
+        try:
+            if message["api"] == messages.PRODUCE:
+                return {"id": number, **await self._produce(message)}
+            return {"id": number, **answers[message["api"]](message)}
+        except DataPlaneError as error:
+            return {"id": number, "error": type(error).__name__, "reason": str(error)}
+
+    async def _produce(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        partition, is_for_all = _partition(message), message["acks"] == messages.ACKS_ALL
+        values = [str(text).encode("latin-1") for text in message["values"]]
+        if sum(map(len, values)) > messages.MAX_VALUES_BYTES:
+            raise DataPlaneRefused(f"at most {messages.MAX_VALUES_BYTES} bytes at once")
+        offset, leader_epoch = self._leaderships.produce(
+            partition, message["leader_epoch"], values, is_for_all=is_for_all
+        )
+        if is_for_all:
+            timeout_s = min(message["timeout_ms"] / 1000, _MAX_TIMEOUT_S)
+            await self._committed(partition, offset + len(values), timeout_s)
+        return {"offset": offset, "leader_epoch": leader_epoch}
+
+    async def _committed(
+        self, partition: TopicPartition, end_offset: int, timeout_s: float
+    ) -> None:
+        """Wait until it is committed; then we must still have the right to say so.
+
+        Raises:
+            DataPlaneUnreachable: not in time, or the leadership ended: their fate is unknown.
+        """
+        if self._replicas[partition].log.high_watermark < end_offset:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._leaderships.commits.wait(partition, end_offset)
+            except TimeoutError:
+                raise DataPlaneUnreachable(
+                    f"{partition}: not committed within {timeout_s:g} s"
+                ) from None
+        try:
+            self._leaderships.check_authority()
+        except DataPlaneError as error:
+            raise DataPlaneUnreachable(f"{partition}: {error}") from error
+
+    def _consume(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        records, watermark = self._leaderships.consume(
+            _partition(message),
+            message["leader_epoch"],
+            _from_zero(message["offset"]),
+            min(_from_zero(message["most"]), messages.MAX_RECORDS),
+        )
+        return {"records": messages.record_rows(records), "high_watermark": watermark}
+
+    def _held(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        names = sorted(self._replicas)
+        after = message["after"]
+        start = 0 if after is None else bisect_right(names, TopicPartition(*after))
+        shown = names[start : start + messages.MAX_PARTITIONS]
+        rows = [messages.held_row(_shown(self._replicas[name])) for name in shown]
+        return {"replicas": rows, "is_all": start + len(shown) == len(names)}
+
+    def _read(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        replica = self._replicas.get(_partition(message))
+        start = _from_zero(message["offset"])
+        end = start + min(_from_zero(message["most"]), messages.MAX_RECORDS)
+        records = () if replica is None else replica.log.read(start, end)
+        return {"records": messages.record_rows(bounded(records, messages.MAX_VALUES_BYTES))}
+
+
+class _Connection:
+    """One connection: a client's requests side by side, or a follower and its feed."""
+
+    def __init__(self, server: ReplicaServer, channel: Channel, tasks: TaskScope) -> None:
+        self._server = server
+        self._channel = channel
+        self._tasks = tasks
+        self._under_way = asyncio.Semaphore(_MAX_UNDER_WAY)
+        self.feed: Feed | None = None
+
+    async def run(self) -> None:
+        while True:
+            # A client may be idle for as long as it likes, a follower beats.
+            async with asyncio.timeout(None if self.feed is None else SILENCE_S):
+                message = codec.decode_object(await self._channel.receive())
+            if message["api"] == messages.FOLLOW:
+                if self.feed is None:
+                    self.feed = self._server.open_feed(int(message["follower"]))
+                    self._tasks.start(self._feed_for_ever(self.feed), "feed")
+                self._server.named(self.feed, message)
+            else:
+                await self._under_way.acquire()
+                self._tasks.start(self._answer(message), "request")
+
+    async def _answer(self, message: Mapping[str, Any]) -> None:
+        try:
+            answer = await self._server.answer(message)
+            await self._send(answer)
+        except (ChannelClosed, KeyError, TypeError, ValueError):
+            self._channel.close()
+        finally:
+            self._under_way.release()
+
+    async def _feed_for_ever(self, feed: Feed) -> None:
+        loop = asyncio.get_running_loop()
+        beat_s = loop.time() + BEAT_S
+        try:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(beat_s):
+                        await feed.wait_changed()
+                frame = self._server.feed_frame(feed)
+                # An empty one now and then: the follower is to know that we live.
+                if frame or loop.time() >= beat_s:
+                    await self._send(frame)
+                    beat_s = loop.time() + BEAT_S
+        except ChannelClosed:
+            self._channel.close()
+
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                await self._channel.send(codec.encode(message))
+        except TimeoutError:
+            raise ChannelClosed(f"took nothing for {SILENCE_S:g} s") from None
+
+
+def _partition(message: Mapping[str, Any]) -> TopicPartition:
+    return TopicPartition(message["topic"], message["partition"])
+
+
+def _from_zero(number: Any) -> int:
+    return max(0, int(number))
+
+
+def _shown(replica: Replica) -> HeldLog:
+    role = replica.role
+    words = "follower" if role is not None else "none"
+    if isinstance(role, Leading):
+        words = "leader"
+    return HeldLog(
+        replica.partition,
+        replica.topic_id,
+        replica.leader_epoch,
+        "failed" if replica.is_failed else words,
+        replica.log.high_watermark,
+        replica.log.end_offset,
+        role.isr if isinstance(role, Leading) else (),
+        tuple(replica.log.epoch_starts),
+    )

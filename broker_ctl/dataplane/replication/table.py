@@ -1,0 +1,212 @@
+"""The replicas that the simulated broker process holds, and what it was told of each (seed: B).
+
+Topic id and leader epoch are judged here, where the log is: the broker process may be older than
+the daemon that hands the instructions on.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from broker_ctl.core.partitions.instructions import (
+    FAILED,
+    STALE_EPOCH,
+    STORAGE_ERROR,
+    WRONG_TOPIC_ID,
+    ReplicaError,
+    ReplicaState,
+    ReplicaStop,
+)
+from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.dataplane.replicas import HeldReplica
+from broker_ctl.dataplane.replication.follower import Following
+from broker_ctl.dataplane.replication.log import ReplicaLog
+from broker_ctl.dataplane.replication.replica import Replica
+from broker_ctl.dataplane.replication.storage import Holding, ReplicaStorage
+from broker_ctl.errors import InvalidName
+
+log = logging.getLogger(__name__)
+
+# Of a replica that was never told anything.
+_NONE_YET: Final = -1
+
+
+class LeaderSide(Protocol):
+    """What leads: `Leaderships`."""
+
+    def begin(self, replica: Replica, told: ReplicaState) -> None:
+        """Lead."""
+        ...
+
+    def told_again(self, replica: Replica, told: ReplicaState) -> None:
+        """The same leader epoch again."""
+        ...
+
+    def end(self, partition: TopicPartition) -> None:
+        """Lead no more."""
+        ...
+
+
+class FollowerSide(Protocol):
+    """What fetches: `Fetchers`."""
+
+    def follow(self, partition: TopicPartition, leader: int) -> None:
+        """Fetch from that broker, and from no other."""
+        ...
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Fetch no more."""
+        ...
+
+
+class ReplicaTable:
+    """All replicas by partition; each leads, follows, or does neither."""
+
+    def __init__(self, storage: ReplicaStorage) -> None:
+        self._storage = storage
+        self.replicas: dict[TopicPartition, Replica] = {}
+
+    def load(self) -> None:
+        """Take over what is stored; nothing is led or followed.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        self.replicas.clear()
+        for partition, stored in self._storage.load().items():
+            self.replicas[partition] = Replica(
+                partition, stored.topic_id, stored.leader_epoch, ReplicaLog(stored.records)
+            )
+
+    def held(self) -> list[HeldReplica]:
+        """What the daemon is shown."""
+        return [
+            HeldReplica(partition, held.topic_id, held.leader_epoch, held.is_failed)
+            for partition, held in self.replicas.items()
+        ]
+
+    def lead(
+        self, told: Sequence[ReplicaState], leaders: LeaderSide, followers: FollowerSide
+    ) -> list[ReplicaError]:
+        """Lead these: fetching ends first."""
+        errors: list[ReplicaError] = []
+        taken = []
+        for one in told:
+            replica = self._judged(one, errors)
+            if replica is None:
+                continue
+            if not _is_told_again(replica, one):
+                taken.append((replica, one))
+            elif replica.leading is not None:
+                leaders.told_again(replica, one)
+            else:
+                errors.append(ReplicaError(one.partition, STALE_EPOCH))
+        if not self._hold(taken, errors):
+            return errors
+        for replica, _ in taken:
+            followers.forget(replica.partition)
+        for replica, one in taken:
+            leaders.begin(replica, one)
+        return errors
+
+    def follow(
+        self, told: Sequence[ReplicaState], leaders: LeaderSide, followers: FollowerSide
+    ) -> list[ReplicaError]:
+        """Follow in these: no write is taken from here on."""
+        errors: list[ReplicaError] = []
+        taken = []
+        for one in told:
+            replica = self._judged(one, errors)
+            if replica is None:
+                continue
+            if not _is_told_again(replica, one):
+                taken.append((replica, one))
+            elif replica.following is None:
+                errors.append(ReplicaError(one.partition, STALE_EPOCH))
+        if not self._hold(taken, errors):
+            return errors
+        for replica, one in taken:
+            leaders.end(replica.partition)
+            replica.role = Following(one.state.leader, one.state.leader_epoch)
+            followers.follow(replica.partition, one.state.leader)
+        return errors
+
+    def stop(
+        self, stops: Sequence[ReplicaStop], leaders: LeaderSide, followers: FollowerSide
+    ) -> list[ReplicaError]:
+        """Neither lead nor follow; what is deleted goes, whatever its leader epoch (KIP-570)."""
+        errors: list[ReplicaError] = []
+        deleted = []
+        for stop in stops:
+            replica = self.replicas.get(stop.partition)
+            if replica is None:
+                continue
+            if stop.topic_id != replica.topic_id:
+                errors.append(ReplicaError(stop.partition, WRONG_TOPIC_ID))
+            elif stop.leader_epoch < replica.leader_epoch and not stop.is_deleted:
+                errors.append(ReplicaError(stop.partition, STALE_EPOCH))
+            else:
+                replica.role = None
+                leaders.end(stop.partition)
+                followers.forget(stop.partition)
+                if stop.is_deleted:
+                    deleted.append(stop.partition)
+        return errors + self._remove(deleted)
+
+    def _judged(self, told: ReplicaState, errors: list[ReplicaError]) -> Replica | None:
+        """The replica, if it may be told so; a new one where there is none."""
+        partition, topic_id = told.partition, told.topic_id
+        replica = self.replicas.get(partition)
+        reason = None
+        if replica is None:
+            try:
+                checked_topic(partition.topic)
+            except InvalidName:
+                reason = FAILED
+            else:
+                return Replica(partition, topic_id, _NONE_YET, ReplicaLog())
+        elif replica.topic_id != topic_id:
+            reason = WRONG_TOPIC_ID
+        elif told.state.leader_epoch < replica.leader_epoch:
+            reason = STALE_EPOCH
+        elif replica.is_failed:
+            reason = STORAGE_ERROR
+        else:
+            return replica
+        errors.append(ReplicaError(partition, reason))
+        return None
+
+    def _hold(
+        self, taken: Sequence[tuple[Replica, ReplicaState]], errors: list[ReplicaError]
+    ) -> bool:
+        """Remember the leader epochs, in one write, before anything is done under them."""
+        try:
+            self._storage.hold(
+                [
+                    Holding(replica.partition, replica.topic_id, one.state.leader_epoch)
+                    for replica, one in taken
+                ]
+            )
+        except OSError as error:
+            log.warning("%d replicas cannot be held: %s", len(taken), error)
+            errors.extend(ReplicaError(replica.partition, STORAGE_ERROR) for replica, _ in taken)
+            return False
+        for replica, one in taken:
+            replica.leader_epoch = one.state.leader_epoch
+            self.replicas[replica.partition] = replica
+        return True
+
+    def _remove(self, partitions: Sequence[TopicPartition]) -> list[ReplicaError]:
+        try:
+            self._storage.remove(partitions)
+        except OSError as error:
+            log.warning("%d replicas cannot be deleted: %s", len(partitions), error)
+            return [ReplicaError(partition, STORAGE_ERROR) for partition in partitions]
+        for partition in partitions:
+            del self.replicas[partition]
+        return []
+
+
+def _is_told_again(replica: Replica, told: ReplicaState) -> bool:
+    """Whether it stands under that leader epoch already; after a start nothing does."""
+    return replica.role is not None and told.state.leader_epoch == replica.leader_epoch

@@ -1,0 +1,102 @@
+"""The network of replicas over TCP: each frame behind its length, four bytes, largest first."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from broker_ctl.dataplane.replication.network import MAX_FRAME_BYTES, Channel, ChannelClosed
+from broker_ctl.tasks import TaskScope
+
+_LENGTH_BYTES: Final = 4
+
+
+class TcpChannel:
+    """`Channel` over one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, frame: bytes) -> None:
+        """Hand a frame over; returns when the kernel has room for more."""
+        if len(frame) > MAX_FRAME_BYTES:
+            raise ChannelClosed(f"a frame of {len(frame)} bytes is too long")
+        try:
+            self._writer.write(len(frame).to_bytes(_LENGTH_BYTES) + frame)
+            await self._writer.drain()
+        except (OSError, RuntimeError) as error:
+            raise ChannelClosed(str(error)) from error
+
+    async def receive(self) -> bytes:
+        """The next frame."""
+        try:
+            length = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES))
+            if length > MAX_FRAME_BYTES:
+                self.close()
+                raise ChannelClosed(f"a frame of {length} bytes is too long")
+            return await self._reader.readexactly(length)
+        except (OSError, EOFError) as error:
+            raise ChannelClosed(str(error)) from error
+
+    def close(self) -> None:
+        """Hang up, also on an end that takes nothing: what it has not taken is dropped."""
+        self._writer.transport.abort()
+
+
+class TcpListener:
+    """`Listener` at one port."""
+
+    def __init__(self, serve: Callable[[Channel], Awaitable[None]]) -> None:
+        self._serve = serve
+        self._tasks = TaskScope("replica connections")
+        self._server: asyncio.Server | None = None
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address is taken, or not ours.
+        """
+        self._server = await asyncio.start_server(self._take, host, port)
+
+    async def close(self) -> None:
+        """Take no more connections, and end those that are served."""
+        if self._server is not None:
+            self._server.close()
+        await self._tasks.close()
+
+    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._tasks.start(self._run(TcpChannel(reader, writer)), "connection")
+
+    async def _run(self, channel: TcpChannel) -> None:
+        try:
+            await self._serve(channel)
+        finally:
+            channel.close()
+
+
+class TcpNetwork:
+    """`Network` of a process."""
+
+    async def listen(
+        self, address: str, serve: Callable[[Channel], Awaitable[None]]
+    ) -> TcpListener:
+        """Listen at an address."""
+        listener = TcpListener(serve)
+        await listener.open(*_parsed(address))
+        return listener
+
+    async def connect(self, address: str) -> TcpChannel:
+        """Connect to an address."""
+        try:
+            reader, writer = await asyncio.open_connection(*_parsed(address))
+        except OSError as error:
+            raise ChannelClosed(f"{address}: {error}") from error
+        return TcpChannel(reader, writer)
+
+
+def _parsed(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise OSError(f"{address!r} is no host:port")
+    return host.strip("[]"), int(port)

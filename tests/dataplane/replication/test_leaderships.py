@@ -1,0 +1,90 @@
+"""What a leader says to one follower, frame by frame."""
+
+import pytest
+
+from broker_ctl.dataplane.authority import Authority
+from broker_ctl.dataplane.replication.feeds import Feed, Place
+from broker_ctl.dataplane.replication.leaderships import Leaderships
+from broker_ctl.dataplane.replication.log import Record, ReplicaLog
+from broker_ctl.dataplane.replication.replica import Replica
+from broker_ctl.dataplane.replication.storage import Holding, MemoryStorage
+from tests.support.manual_clock import ManualClock
+from tests.support.replica_planes import LAG_S, ORDERS, TOPIC_ID, state, told
+
+ROW = ["orders", 0]
+
+
+class Leader:
+    """Broker 1 at leader epoch 2, with two records of epoch 0 and one follower, broker 2."""
+
+    def __init__(self) -> None:
+        storage, clock = MemoryStorage(), ManualClock()
+        storage.hold([Holding(ORDERS, TOPIC_ID, 2)])
+        self.replica = Replica(ORDERS, TOPIC_ID, 2, ReplicaLog([Record(0, b"a"), Record(0, b"b")]))
+        self.leaders = Leaderships(
+            1,
+            {ORDERS: self.replica},
+            storage,
+            clock=clock,
+            authority=lambda: Authority(1, float("inf")),
+            lag_time_s=LAG_S,
+        )
+        self.leaders.begin(self.replica, told(state(1, 2, (1, 2)), replicas=(1, 2)))
+        self.feed: Feed = self.leaders.feeds.open(2, clock.now_s())
+
+    def name(self, end: int, last: int, epoch: int = 2, topic_id: str = TOPIC_ID) -> None:
+        self.leaders.feeds.name(self.feed, ORDERS, Place(topic_id, epoch, end, last))
+
+    def frame(self) -> object:
+        self.leaders.feeds.mark(ORDERS)
+        return self.leaders.frame(self.feed)
+
+
+def test_a_follower_gets_what_it_lacks_once_for_each_place() -> None:
+    leader = Leader()
+    leader.name(0, -1)
+    records = [[0, "a"], [0, "b"]]
+    assert leader.frame() == {"data": [[*ROW, 2, 0, 0, records]], "cuts": []}
+    assert leader.frame() == {}
+    leader.name(2, 0)
+    assert leader.frame() == {"data": [[*ROW, 2, 2, 2, []]], "cuts": []}
+    assert leader.frame() == {}
+    leader.name(2, 0)
+    assert leader.frame() == {}
+
+
+def test_a_follower_with_another_log_is_told_where_to_cut_once_for_each_place() -> None:
+    leader = Leader()
+    leader.name(3, 1)
+    assert leader.frame() == {"data": [], "cuts": [[*ROW, 2, 3, 0, 2]]}
+    assert leader.frame() == {}
+    leader.leaders.produce(ORDERS, -1, [b"c"], is_for_all=False)
+    assert leader.frame() == {}
+    assert leader.replica.log.high_watermark == 0
+    leader.name(2, 0)
+    assert leader.frame() == {"data": [[*ROW, 2, 2, 2, [[2, "c"]]]], "cuts": []}
+
+
+@pytest.mark.parametrize(("epoch", "topic_id"), [(1, TOPIC_ID), (3, TOPIC_ID), (2, "f" * 32)])
+def test_a_place_under_another_epoch_or_topic_waits(epoch: int, topic_id: str) -> None:
+    leader = Leader()
+    leader.name(2, 0, epoch, topic_id)
+    assert leader.frame() == {}
+    assert leader.replica.log.high_watermark == 0
+
+
+def test_a_follower_that_hung_up_is_heard_of_no_more() -> None:
+    leader = Leader()
+    leader.name(2, 0)
+    assert leader.leaders.feeds.heard_of(2) > 0
+    leader.leaders.feeds.close(leader.feed)
+    assert leader.leaders.feeds.heard_of(2) == 0
+    assert not leader.leaders.feeds._by_partition
+
+
+def test_what_is_forgotten_gets_nothing() -> None:
+    leader = Leader()
+    leader.name(0, -1)
+    leader.leaders.feeds.forget(leader.feed, [ORDERS])
+    assert leader.frame() == {}
+    assert not leader.leaders.feeds._by_partition

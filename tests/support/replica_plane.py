@@ -1,0 +1,117 @@
+"""A broker process that keeps replicas without logs, and tells what it was asked for."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from broker_ctl.core.partitions.instructions import ReplicaError, ReplicaState, ReplicaStop
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.errors import DataPlaneUnreachable
+
+
+class Call(NamedTuple):
+    """One call: its name, and the partitions that it named."""
+
+    name: str
+    partitions: tuple[str, ...]
+
+
+class InMemoryReplicas:
+    """`ReplicaPlane`.
+
+    Attributes:
+        calls: all that changed something, in order.
+        held: what it would list.
+        leaders: the leader of each replica that leads or follows.
+        brokers: addresses as they were told last.
+        wishes: what it answers until it is told what became of them.
+        answers: what it was told.
+        refusals: reasons by partition.
+        is_silent: answers nothing.
+    """
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.instance_id = "first"
+        self.calls: list[Call] = []
+        self.held: dict[TopicPartition, HeldReplica] = {}
+        self.leaders: dict[TopicPartition, int] = {}
+        self.brokers: dict[int, str] = {}
+        self.wishes: dict[TopicPartition, IsrWish] = {}
+        self.answers: list[IsrAnswer] = []
+        self.refusals: dict[TopicPartition, str] = {}
+        self.is_silent = False
+
+    @property
+    def led(self) -> set[str]:
+        """What it leads."""
+        return {str(each) for each, leader in self.leaders.items() if leader == self.broker_id}
+
+    async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
+        self._called("lead", [one.partition for one in replicas])
+        return self._take(replicas)
+
+    async def become_follower(
+        self, replicas: Sequence[ReplicaState], brokers: Mapping[int, str]
+    ) -> Sequence[ReplicaError]:
+        self._called("follow", [one.partition for one in replicas])
+        self.brokers = dict(brokers)
+        return self._take(replicas)
+
+    async def stop_replicas(self, stops: Sequence[ReplicaStop]) -> Sequence[ReplicaError]:
+        for name, is_deleted in (("delete", True), ("stop", False)):
+            named = [stop.partition for stop in stops if stop.is_deleted is is_deleted]
+            if named:
+                self._called(name, named)
+        errors = self._errors(stop.partition for stop in stops)
+        for stop in stops:
+            if stop.partition not in self.refusals:
+                self.leaders.pop(stop.partition, None)
+                if stop.is_deleted:
+                    self.held.pop(stop.partition, None)
+        return errors
+
+    async def replicas(self) -> Sequence[HeldReplica]:
+        self._heard()
+        return list(self.held.values())
+
+    async def isr_wishes(self) -> Sequence[IsrWish]:
+        self._heard()
+        return list(self.wishes.values())
+
+    async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
+        self._heard()
+        self.answers.extend(answers)
+        for answer in answers:
+            self.wishes.pop(answer.partition, None)
+
+    def fail(self, partition: TopicPartition) -> None:
+        """Its log cannot be read any more."""
+        self.held[partition] = self.held[partition]._replace(is_failed=True)
+
+    def restart(self) -> None:
+        """Another process on the same disk."""
+        self.instance_id += "'"
+        self.leaders.clear()
+
+    def _take(self, replicas: Sequence[ReplicaState]) -> list[ReplicaError]:
+        for partition, topic_id, state, _, _ in replicas:
+            if partition not in self.refusals:
+                self.held[partition] = HeldReplica(partition, topic_id, state.leader_epoch)
+                self.leaders[partition] = state.leader
+        return self._errors(replica.partition for replica in replicas)
+
+    def _errors(self, partitions: Iterable[TopicPartition]) -> list[ReplicaError]:
+        return [
+            ReplicaError(partition, self.refusals[partition])
+            for partition in partitions
+            if partition in self.refusals
+        ]
+
+    def _called(self, name: str, partitions: Sequence[TopicPartition]) -> None:
+        self._heard()
+        self.calls.append(Call(name, tuple(map(str, partitions))))
+
+    def _heard(self) -> None:
+        if self.is_silent:
+            raise DataPlaneUnreachable("silent")
