@@ -60,6 +60,7 @@ Each class says whether the same call may succeed when it is made again (``can_r
       InvariantBroken                  a plan would break a safety sentence
       EmbeddedError                    the embedded ZooKeeper could not start or died
       StartError                       the daemon refuses to start, and says why
+      PipelineError                    a job of the pipeline cannot be done, and why
 """
 
 from typing import ClassVar
@@ -289,7 +290,7 @@ class ForeignNamespace(BrokerCtlError):
 
 
 class TopicMissing(BrokerCtlError):
-    """The topic is not loaded by the broker that would serve it."""
+    """The topic is not loaded by the broker that would serve it, or does not exist."""
 
 
 class TopicExists(BrokerCtlError):
@@ -398,3 +399,7 @@ class EmbeddedError(BrokerCtlError):
 
 class StartError(BrokerCtlError):
     """The daemon refuses to start."""
+
+
+class PipelineError(BrokerCtlError):
+    """A job of the pipeline cannot be done: no Java, no input, a column that is not there."""

@@ -1,6 +1,6 @@
 """What rooms of different floors need of each other, as protocols that `daemon.py` wires."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from broker_ctl.core.decisions import Decision
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.orders import Order
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import TopicRules
 
 # The answer to an order: plain JSON values.
@@ -173,19 +174,32 @@ class LeaderDesk(Protocol):
 class PartitionDesk(Protocol):
     """Replicated topics, at the controller; answers are plain JSON values.
 
-    With ``is_dry_run`` all is judged and told as it would be done, and nothing is written.
+    With ``is_dry_run`` all is judged and told as it would be done, and nothing is written. Brokers
+    are their numbers, -1 is no leader, and a partition's row has at least ``topic`` and
+    ``partition``.
     """
 
     def overview(self) -> Mapping[str, Any]:
-        """The controller: epoch, brokers, counts of topics and partitions, queue, watches."""
+        """The controller, with counts of all that there is.
+
+        ``{broker, epoch, topics, partitions, offline, under_replicated, not_preferred, reassigning,
+        deleting, queue, watches, brokers: [{broker, address, daemon, epoch, state, leaders,
+        replicas}]}``
+        """
         ...
 
     def topics(self) -> list[dict[str, Any]]:
-        """All topics, each with its counts of partitions, offline and under-replicated ones."""
+        """All topics, with counts of their partitions.
+
+        ``{topic, topic_id, partitions, offline, under_replicated, reassigning, is_deleting}``
+        """
         ...
 
     def describe(self, topic: str) -> Mapping[str, Any]:
-        """A topic, partition by partition: replicas, leader, ISR, epochs, reassignment.
+        """A topic, partition by partition.
+
+        ``{topic, topic_id, min_isr, unclean, is_deleting, partitions: [{topic, partition, replicas,
+        leader, isr, leader_epoch, controller_epoch, is_recovering, adding, removing}]}``
 
         Raises:
             TopicMissing: there is none.
@@ -201,6 +215,8 @@ class PartitionDesk(Protocol):
         is_dry_run: bool,
     ) -> Reply:
         """Make a topic; returns when its partitions have been initialised.
+
+        ``{topic, partitions: [{topic, partition, replicas}]}``: the new ones.
 
         Raises:
             TopicExists, InvalidReplicas: as named.
@@ -225,6 +241,8 @@ class PartitionDesk(Protocol):
     ) -> Reply:
         """Give a topic more partitions, ``partitions`` in all; those without replicas are spread.
 
+        Answers as `create_topic`.
+
         Raises:
             TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.
         """
@@ -233,6 +251,8 @@ class PartitionDesk(Protocol):
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
         """Ask for a topic's end, which comes when every replica that lives is gone.
 
+        ``{topic, partitions: COUNT}``
+
         Raises:
             TopicMissing: there is none.
         """
@@ -240,6 +260,8 @@ class PartitionDesk(Protocol):
 
     def plan_reassignment(self, topics: list[str], brokers: list[int]) -> Mapping[str, Any]:
         """Replicas for all partitions of the topics, evenly over the brokers, moving few.
+
+        ``{version: 1, partitions: [{topic, partition, replicas, before}]}``: those that change.
 
         Raises:
             TopicMissing, InvalidReplicas: as named.
@@ -251,6 +273,8 @@ class PartitionDesk(Protocol):
     ) -> Reply:
         """Begin to move partitions, each by itself; one under way is overridden.
 
+        ``{partitions: [{topic, partition, replicas, before}]}``
+
         Raises:
             TopicMissing, InvalidReplicas: nothing was begun.
         """
@@ -259,7 +283,7 @@ class PartitionDesk(Protocol):
     async def cancel_reassignment(
         self, partitions: list[TopicPartition], *, is_dry_run: bool
     ) -> Reply:
-        """Go back to where they were; none: all that are under way.
+        """Go back to where they were; none: all that are under way. Answers as `reassign`.
 
         Raises:
             ReassignmentMissing: one of them is not under way.
@@ -267,7 +291,10 @@ class PartitionDesk(Protocol):
         ...
 
     def reassignments(self) -> list[dict[str, Any]]:
-        """What is under way, partition by partition, with what is still missing."""
+        """What is under way; ``replicas`` is the target, of which ``missing`` are not in sync.
+
+        ``{topic, partition, replicas, adding, removing, isr, missing}``
+        """
         ...
 
     async def elect(
@@ -276,6 +303,8 @@ class PartitionDesk(Protocol):
         """Elect leaders, ``preferred`` or ``unclean``; no partitions: all that would change.
 
         Unclean elections need their partitions named.
+        ``{kind, partitions: [{topic, partition, before, leader, reason}]}``: who led, who leads,
+        and why nobody else was elected, empty where somebody was.
 
         Raises:
             TopicMissing: a partition that does not exist. InvalidReplicas: unclean, and none named.
@@ -287,6 +316,7 @@ class PartitionDesk(Protocol):
 
         Answers with what it still leads; not forced, nothing is done where a partition would be
         left with fewer in sync than it asks for.
+        ``{broker, is_done, led: [[TOPIC, PARTITION]], reason}``
 
         Raises:
             Fenced: the epoch is of an earlier life of that broker.
@@ -350,6 +380,14 @@ class Journal(Protocol):
 
     def recent(self, limit: int) -> list[JournalEntry]:
         """The newest entries, newest first."""
+        ...
+
+
+class TransitionJournal(Protocol):
+    """Where the controller's transitions are written down."""
+
+    def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
+        """Write down what the controller of ``epoch`` has changed; never blocks, never raises."""
         ...
 
 

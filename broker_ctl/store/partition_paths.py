@@ -63,6 +63,11 @@ def leader_and_isr(of: TopicPartition) -> str:
     return f"{TOPICS}/{of.topic}/{of.partition}/{_LEADER_AND_ISR}"
 
 
+def state_below(partition_path: str) -> str:
+    """The state of the partition whose node this is."""
+    return f"{partition_path}/{_LEADER_AND_ISR}"
+
+
 def reassigned_topic(name: str) -> str:
     """Parent of the requests to reassign partitions of a topic."""
     return f"{REASSIGNED}/{checked_topic(name)}"
@@ -81,6 +86,14 @@ def queue(broker_id: int) -> str:
 def queued(broker_id: int, number: int) -> str:
     """One instruction; names sort as their numbers do."""
     return f"{STATE}/{broker_id}/{number:0{_DIGITS}d}"
+
+
+def broker_of_queued(path: str) -> int | None:
+    """The broker for which an instruction waits at ``path``, None for any other path."""
+    steps = path.split("/")
+    if len(steps) != 5 or not path.startswith(STATE + "/") or not steps[3].isdecimal():
+        return None
+    return int(steps[3])
 
 
 def failed(broker_id: int) -> str:

@@ -202,7 +202,7 @@ def decode_failed(node: Versioned) -> frozenset[TopicPartition]:
 
 def encode_failed(replicas: Iterable[TopicPartition]) -> bytes:
     """The payload."""
-    return encode({"version": 1, "replicas": sorted(replicas)})
+    return encode({"version": 1, "replicas": [list(each) for each in sorted(replicas)]})
 
 
 def _pairs(fields: Fields) -> Any:
@@ -223,6 +223,16 @@ def decode_topic_rules(node: Versioned) -> TopicRules:
     if not (least.isascii() and least.isdigit()):
         raise config.corrupt(_MIN_ISR, f"{least!r} is no number")
     return TopicRules(config.text(_UNCLEAN, "false") == "true", int(least))
+
+
+def decode_topic_configuration(node: Versioned) -> Mapping[str, str]:
+    """All that is configured of a topic, by key.
+
+    Raises:
+        CorruptRecord: it does not fit.
+    """
+    config = Fields.of(node.path, node.data).child("config")
+    return {key: config.text(key) for key in config.values}
 
 
 def encode_topic_rules(rules: TopicRules, others: Mapping[str, str]) -> bytes:

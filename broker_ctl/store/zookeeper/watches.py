@@ -15,25 +15,29 @@ class WatchTable:
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[NotificationListener]] = {}
+        # What a path below each root begins with: asked for each of thousands of notifications.
+        self._prefixes: dict[str, str] = {}
 
     def add(self, root: str, listener: NotificationListener) -> Callable[[], None]:
         """Listen below ``root``; returns what ends it."""
         self._listeners.setdefault(root, []).append(listener)
+        self._prefixes[root] = root if root == "/" else root + "/"
 
         def stop() -> None:
             self._listeners[root].remove(listener)
             # The server goes on telling; nobody listens, and no later connection sets it again.
             if not self._listeners[root]:
-                del self._listeners[root]
+                del self._listeners[root], self._prefixes[root]
 
         return stop
 
     def notify(self, notification: Notification) -> None:
         """Tell every listener whose root is the path or above it, in order of registration."""
         path = notification.path
-        for root, listeners in tuple(self._listeners.items()):
-            if path == root or path.startswith(root if root == "/" else root + "/"):
-                tell(listeners, notification)
+        for root, prefix in tuple(self._prefixes.items()):
+            # A listener that was told before may have ended this one.
+            if (path.startswith(prefix) or path == root) and root in self._listeners:
+                tell(self._listeners[root], notification)
 
     def chunks(self) -> Iterator[list[str]]:
         """All roots, in lists that fit into one request each."""

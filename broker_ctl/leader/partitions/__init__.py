@@ -1,0 +1,1 @@
+"""The partition controller: what only the broker that holds its seat runs (seed: A, C, D, F)."""

@@ -1,0 +1,283 @@
+"""Where operators and brokers ask the controller (`ports.PartitionDesk`).
+
+What only tells is answered at once from what is known; what changes something takes its turn in the
+queue of events, where it is judged again, and nothing else happens while it is done. What is judged
+in a dry run is judged by the same lines.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from broker_ctl.core.partitions.elections import Election
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.reassigning import fault_of_target
+from broker_ctl.core.partitions.replanning import replanned
+from broker_ctl.core.partitions.replica_lists import fault_of
+from broker_ctl.core.partitions.values import NO_LEADER, TopicRules
+from broker_ctl.errors import (
+    Fenced,
+    InvalidReplicas,
+    NoController,
+    ReassignmentMissing,
+    StoreError,
+    TopicMissing,
+)
+from broker_ctl.leader.partitions import shown
+from broker_ctl.leader.partitions.deletions import Deletions
+from broker_ctl.leader.partitions.growth import Growth
+from broker_ctl.leader.partitions.preferred import KINDS, UNCLEAN, Preferred
+from broker_ctl.leader.partitions.procedures import Controlled
+from broker_ctl.leader.partitions.reassignments import Reassignments
+from broker_ctl.leader.partitions.shutdowns import Shutdowns
+from broker_ctl.ports import Reply
+
+T = TypeVar("T")
+
+# For an act, the time in the queue included; then it is not known whether it is done.
+_PATIENCE_S: Final = 60.0
+
+
+class Desk:
+    """`PartitionDesk` of one leading.
+
+    Args:
+        broker_id: of the controller.
+    """
+
+    def __init__(
+        self,
+        parts: Controlled,
+        broker_id: int,
+        *,
+        growth: Growth,
+        deletions: Deletions,
+        reassignments: Reassignments,
+        preferred: Preferred,
+        shutdowns: Shutdowns,
+    ) -> None:
+        self._parts = parts
+        self._context = parts.context
+        self._broker_id = broker_id
+        self._growth = growth
+        self._deletions = deletions
+        self._reassignments = reassignments
+        self._preferred = preferred
+        self._shutdowns = shutdowns
+
+    async def _turn(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
+        """Do it when its turn comes."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._parts.events.call(name, act)
+        except TimeoutError:
+            raise NoController(
+                f"{name}: the controller had not done it after {_PATIENCE_S:.0f} s; it may still"
+            ) from None
+
+    # What there is.
+
+    def overview(self) -> Mapping[str, Any]:
+        """See `PartitionDesk`."""
+        counts = {"queue": len(self._parts.events), "watches": len(self._parts.watches)}
+        return {**shown.overview(self._context, self._broker_id), **counts}
+
+    def topics(self) -> list[dict[str, Any]]:
+        """See `PartitionDesk`."""
+        known = [shown.topic_row(self._context, name) for name in self._context.topics]
+        ending = [shown.ending_row(row) for row in self._deletions.rows()]
+        return sorted([*known, *ending], key=lambda row: str(row["topic"]))
+
+    def describe(self, topic: str) -> Mapping[str, Any]:
+        """See `PartitionDesk`."""
+        self._check_topic(topic)
+        return shown.description(self._context, topic)
+
+    def reassignments(self) -> list[dict[str, Any]]:
+        """See `PartitionDesk`."""
+        moving = sorted(self._context.reassigning)
+        return [shown.reassignment_row(self._context, each) for each in moving]
+
+    # Topics.
+
+    def spread(self, partitions: int, replication_factor: int) -> Mapping[int, tuple[int, ...]]:
+        """See `PartitionDesk`."""
+        return self._growth.spread(partitions, replication_factor)
+
+    async def create_topic(
+        self,
+        topic: str,
+        replicas: Mapping[int, tuple[int, ...]],
+        rules: TopicRules,
+        *,
+        is_dry_run: bool,
+    ) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def create() -> None:
+            self._growth.check_new(topic, replicas)
+            await self._growth.create(topic, replicas, rules)
+
+        self._growth.check_new(topic, replicas)
+        if not is_dry_run:
+            await self._turn("create topic", create)
+        return shown.created_rows(topic, replicas)
+
+    async def grow_topic(
+        self,
+        topic: str,
+        partitions: int,
+        replicas: Mapping[int, tuple[int, ...]],
+        *,
+        is_dry_run: bool,
+    ) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def grow() -> Mapping[int, tuple[int, ...]]:
+            new = self._growth.grown(topic, partitions, replicas)
+            await self._growth.grow(topic, new)
+            return new
+
+        new = self._growth.grown(topic, partitions, replicas)
+        if not is_dry_run:
+            new = await self._turn("grow topic", grow)
+        return shown.created_rows(topic, new)
+
+    async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def delete() -> None:
+            self._check_topic(topic)
+            await self._deletions.ask(topic)
+
+        self._check_topic(topic)
+        reply = {"topic": topic, "partitions": len(self._context.topics[topic].partitions)}
+        if not is_dry_run:
+            await self._turn("delete topic", delete)
+        return reply
+
+    # Reassignments.
+
+    def plan_reassignment(self, topics: list[str], brokers: list[int]) -> Mapping[str, Any]:
+        """See `PartitionDesk`."""
+        fault = fault_of(brokers, self._context.brokers)
+        if fault is not None:
+            raise InvalidReplicas(f"the list of brokers {fault}")
+        before: dict[TopicPartition, tuple[int, ...]] = {}
+        for topic in topics:
+            self._check_topic(topic)
+            for partition in self._context.partitions_of(topic):
+                before[partition] = self._context.assignments[partition].target
+        after = replanned(before, brokers)
+        changed = [(each, after[each]) for each in sorted(after) if after[each] != before[each]]
+        return {"version": 1, "partitions": shown.moved_rows(self._context, changed)}
+
+    async def reassign(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
+    ) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def begin() -> None:
+            self._check_targets(targets)
+            await self._reassignments.ask(targets)
+
+        self._check_targets(targets)
+        reply = {"partitions": shown.moved_rows(self._context, sorted(targets.items()))}
+        if not is_dry_run:
+            await self._turn("reassign", begin)
+        return reply
+
+    async def cancel_reassignment(
+        self, partitions: list[TopicPartition], *, is_dry_run: bool
+    ) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def cancel() -> None:
+            await self._reassignments.ask(self._origins(partitions))
+
+        origins = self._origins(partitions)
+        reply = {"partitions": shown.moved_rows(self._context, sorted(origins.items()))}
+        if not is_dry_run:
+            await self._turn("cancel reassignment", cancel)
+        return reply
+
+    def _origins(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, ...]]:
+        """Where partitions came from; none: all that are under way."""
+        context = self._context
+        chosen = list(partitions) or list(context.reassigning)
+        for partition in chosen:
+            if partition not in context.reassigning:
+                raise ReassignmentMissing(f"{partition} is not being reassigned")
+        return {partition: context.assignments[partition].origin for partition in chosen}
+
+    def _check_targets(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        context = self._context
+        for partition, target in targets.items():
+            self._check_partition(partition)
+            fault = fault_of_target(target, context.assignments[partition], context.brokers)
+            if fault is not None:
+                raise InvalidReplicas(f"{partition} {fault}")
+
+    # Leaders.
+
+    async def elect(
+        self, kind: str, partitions: list[TopicPartition], *, is_dry_run: bool
+    ) -> Reply:
+        """See `PartitionDesk`."""
+        if kind not in KINDS:
+            raise InvalidReplicas(f"{kind!r} is no election: there are {', '.join(KINDS)}")
+        if kind == UNCLEAN and not partitions:
+            raise InvalidReplicas("an unclean election loses records: name its partitions")
+        for partition in partitions:
+            self._check_partition(partition)
+
+        async def elect() -> list[dict[str, Any]]:
+            chosen = partitions or self._preferred.candidates()
+            before = {each: self._leader_of(each) for each in chosen}
+            changes = await self._preferred.elect(kind, chosen)
+            became: dict[TopicPartition, Election | StoreError] = {
+                **changes.failed,
+                **changes.refused,
+                **changes.changed,
+            }
+            return [shown.election_row(each, before[each], became[each]) for each in chosen]
+
+        if is_dry_run:
+            rows = [
+                shown.election_row(each, self._leader_of(each), self._preferred.judge(kind, each))
+                for each in partitions or self._preferred.candidates()
+            ]
+        else:
+            rows = await self._turn(f"{kind} election", elect)
+        return {"kind": kind, "partitions": rows}
+
+    async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def shut_down() -> Reply | str:
+            # `Fenced` in an event would be taken for the end of this leading.
+            fault = self._shutdowns.fault_of(broker_id, broker_epoch)
+            return fault or await self._shutdowns.shut_down(broker_id, is_forced=is_forced)
+
+        reply = await self._turn("controlled shutdown", shut_down)
+        if isinstance(reply, str):
+            raise Fenced(reply)
+        return reply
+
+    def _leader_of(self, partition: TopicPartition) -> int:
+        state = self._context.states.get(partition)
+        return NO_LEADER if state is None else state.leader
+
+    def _check_topic(self, topic: str) -> None:
+        if topic in self._context.topics:
+            return
+        if topic in self._context.deleting:
+            raise TopicMissing(f"{topic} is being deleted")
+        raise TopicMissing(f"there is no topic {topic}")
+
+    def _check_partition(self, partition: TopicPartition) -> None:
+        self._check_topic(partition.topic)
+        if partition not in self._context.assignments:
+            raise TopicMissing(f"there is no partition {partition}")

@@ -1,0 +1,139 @@
+"""Reading the whole cluster (reference: A.8 on_controller_failover; seed: D).
+
+All reads are pipelined; a node that does not decode is skipped and counted, and the others are
+seen all the same.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import LiveBroker, TopicAssignment, TopicRules
+from broker_ctl.core.steps import batched
+from broker_ctl.errors import InvalidName, StoreError
+from broker_ctl.instruments.partitions import ControllerInstruments
+from broker_ctl.leader.partitions.pipelining import READS, pipelined, read_nodes
+from broker_ctl.leader.partitions.rules import ControllerRules
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.partitions import (
+    decode_broker,
+    decode_failed,
+    decode_topic,
+    decode_topic_rules,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Loader:
+    """Reads what the controller knows of the cluster, but for the states."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        context: Context,
+        rules: Callable[[], ControllerRules],
+        instruments: ControllerInstruments,
+    ) -> None:
+        self._store = store
+        self._context = context
+        self._rules = rules
+        self._instruments = instruments
+
+    async def brokers(self) -> dict[int, LiveBroker]:
+        """Those that are registered now."""
+        names = await self._store.children(partition_paths.BROKER_IDS)
+        paths = [f"{partition_paths.BROKER_IDS}/{name}" for name in names]
+        found = await self._decoded("broker", paths, decode_broker)
+        return {broker.broker_id: broker for broker in found if broker is not None}
+
+    async def failures(self) -> dict[int, frozenset[TopicPartition]]:
+        """The replicas that brokers cannot serve, by broker; of those that are registered."""
+        brokers = list(self._context.brokers)
+        paths = [partition_paths.failed(broker_id) for broker_id in brokers]
+        found = await self._decoded("failures", paths, decode_failed)
+        return {
+            broker_id: failed or frozenset()
+            for broker_id, failed in zip(brokers, found, strict=True)
+        }
+
+    async def topic_names(self) -> list[str]:
+        """All topics that have a node, sorted."""
+        names = await self._store.children(partition_paths.TOPICS)
+        return [name for name in names if self._is_topic(name)]
+
+    async def deletions(self) -> list[str]:
+        """Topics whose end was asked for."""
+        names = await self._store.children(partition_paths.DELETIONS)
+        return [name for name in names if self._is_topic(name)]
+
+    async def topics(self, names: Sequence[str]) -> dict[str, TopicAssignment | None]:
+        """Their nodes; None: it is gone. Those that cannot be read are not in the answer."""
+        unreadable = self._context.unreadable
+        paths = [partition_paths.topic(name) for name in names]
+        unreadable.difference_update(paths)
+        found = await self._decoded("topic", paths, decode_topic, unreadable)
+        return {
+            name: topic
+            for name, path, topic in zip(names, paths, found, strict=True)
+            if path not in unreadable
+        }
+
+    async def configured_topics(self) -> list[str]:
+        """Topics that ask for anything themselves."""
+        names = await self._store.children(partition_paths.TOPIC_CONFIGURATION)
+        return [name for name in names if self._is_topic(name)]
+
+    async def topic_rules(self, names: Iterable[str]) -> dict[str, TopicRules]:
+        """What these topics ask for, completed by the settings."""
+        listed = list(names)
+        paths = [partition_paths.topic_configuration(name) for name in listed]
+        found = await self._decoded("rules", paths, decode_topic_rules)
+        return {
+            name: self._rules().completed(rules)
+            for name, rules in zip(listed, found, strict=True)
+            if rules
+        }
+
+    def _is_topic(self, name: str) -> bool:
+        try:
+            partition_paths.topic(name)
+        except InvalidName as error:
+            log.warning("skipped: %s", error)
+            self._instruments.corrupt_nodes.add("topic")
+            return False
+        return True
+
+    async def _decoded(
+        self,
+        kind: str,
+        paths: Sequence[str],
+        decode: Callable[[Versioned], T],
+        unreadable: set[str] | None = None,
+    ) -> list[T | None]:
+        """The nodes in order; None where there is none, or one that does not decode.
+
+        The latter are put into ``unreadable``.
+        """
+        decoded: list[T | None] = [None] * len(paths)
+
+        async def read(batch: list[int]) -> None:
+            nodes = await read_nodes(self._store, [paths[index] for index in batch])
+            for index, node in zip(batch, nodes, strict=True):
+                try:
+                    if isinstance(node, StoreError):
+                        raise node
+                    decoded[index] = None if node is None else decode(node)
+                except StoreError as error:
+                    log.warning("skipped %s: %s", paths[index], error)
+                    self._instruments.corrupt_nodes.add(kind)
+                    if unreadable is not None:
+                        unreadable.add(paths[index])
+
+        await pipelined(batched(range(len(paths)), READS), read, kind)
+        return decoded

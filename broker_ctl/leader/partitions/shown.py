@@ -1,0 +1,167 @@
+"""What the controller knows, as plain JSON values."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from broker_ctl.core.partitions import reassigning
+from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.elections import Election, Refused
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr, LiveBroker
+from broker_ctl.errors import StoreError
+
+
+def overview(context: Context, broker_id: int) -> dict[str, Any]:
+    """The controller, its brokers, and counts of all that there is."""
+    return {
+        "broker": broker_id,
+        "epoch": context.epoch,
+        "topics": len(context.topics),
+        "partitions": len(context.assignments),
+        "offline": len(context.offline),
+        "under_replicated": len(context.under_replicated),
+        "not_preferred": context.imbalanced,
+        "reassigning": len(context.reassigning),
+        "deleting": len(context.deleting),
+        "brokers": [_broker(context, broker) for _, broker in sorted(context.brokers.items())],
+    }
+
+
+def _broker(context: Context, broker: LiveBroker) -> dict[str, Any]:
+    broker_id = broker.broker_id
+    state = "live"
+    if broker_id in context.leaving:
+        state = "stopping"
+    elif broker_id in context.silent:
+        state = "silent"
+    return {
+        "broker": broker_id,
+        "address": broker.address,
+        "daemon": broker.daemon,
+        "epoch": broker.epoch,
+        "state": state,
+        "leaders": len(context.led_by(broker_id)),
+        "replicas": len(context.replicas_on(broker_id)),
+    }
+
+
+def topic_row(context: Context, name: str) -> dict[str, Any]:
+    """A topic with counts of its partitions."""
+    topic = context.topics[name]
+    partitions = {TopicPartition(name, number) for number in topic.partitions}
+    return {
+        "topic": name,
+        "topic_id": topic.topic_id,
+        "partitions": len(partitions),
+        "offline": len(partitions & context.offline),
+        "under_replicated": len(partitions & context.under_replicated),
+        "reassigning": len(partitions & context.reassigning),
+        "is_deleting": name in context.deleting,
+    }
+
+
+def ending_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A topic on its way out, which nobody is told of any more."""
+    counts = {"offline": row["partitions"], "under_replicated": 0, "reassigning": 0}
+    named = {name: row[name] for name in ("topic", "topic_id", "partitions")}
+    return {**named, **counts, "is_deleting": True}
+
+
+def description(context: Context, name: str) -> dict[str, Any]:
+    """A topic, partition by partition."""
+    topic, rules = context.topics[name], context.rules_of(name)
+    return {
+        "topic": name,
+        "topic_id": topic.topic_id,
+        "min_isr": rules.min_isr,
+        "unclean": rules.is_unclean_allowed,
+        "is_deleting": name in context.deleting,
+        "partitions": [
+            _partition(context, TopicPartition(name, number)) for number in sorted(topic.partitions)
+        ],
+    }
+
+
+def _partition(context: Context, partition: TopicPartition) -> dict[str, Any]:
+    assignment, state = context.assignments[partition], context.states.get(partition)
+    led: dict[str, Any] = {
+        "leader": NO_LEADER,
+        "isr": [],
+        "leader_epoch": -1,
+        "controller_epoch": -1,
+        "is_recovering": False,
+    }
+    if state is not None:
+        led = {
+            "leader": state.leader,
+            "isr": list(state.isr),
+            "leader_epoch": state.leader_epoch,
+            "controller_epoch": state.controller_epoch,
+            "is_recovering": state.is_recovering,
+        }
+    return {
+        **key_row(partition),
+        "replicas": list(assignment.replicas),
+        **led,
+        "adding": list(assignment.adding),
+        "removing": list(assignment.removing),
+    }
+
+
+def reassignment_row(context: Context, partition: TopicPartition) -> dict[str, Any]:
+    """A partition that is being moved."""
+    assignment, state = context.assignments[partition], context.states.get(partition)
+    isr = () if state is None else state.isr
+    missing = assignment.target if state is None else reassigning.missing(assignment, state)
+    return {
+        **key_row(partition),
+        "replicas": list(assignment.target),
+        "adding": list(assignment.adding),
+        "removing": list(assignment.removing),
+        "isr": list(isr),
+        "missing": list(missing),
+    }
+
+
+def key_row(partition: TopicPartition) -> dict[str, Any]:
+    """Which partition."""
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def created_rows(topic: str, replicas: Mapping[int, tuple[int, ...]]) -> dict[str, Any]:
+    """New partitions of a topic."""
+    return {
+        "topic": topic,
+        "partitions": [
+            {**key_row(TopicPartition(topic, number)), "replicas": list(brokers)}
+            for number, brokers in sorted(replicas.items())
+        ],
+    }
+
+
+def moved_rows(
+    context: Context, targets: Iterable[tuple[TopicPartition, tuple[int, ...]]]
+) -> list[dict[str, Any]]:
+    """Where partitions are, and where they go; of one that is being moved, where it was going."""
+    return [
+        {
+            **key_row(partition),
+            "replicas": list(target),
+            "before": list(context.assignments[partition].target),
+        }
+        for partition, target in targets
+    ]
+
+
+def election_row(
+    partition: TopicPartition, before: int, outcome: Election | StoreError
+) -> dict[str, Any]:
+    """Who led, who leads, and why nobody else was elected."""
+    leader, reason = before, ""
+    if isinstance(outcome, LeaderAndIsr):
+        leader = outcome.leader
+    elif isinstance(outcome, Refused):
+        reason = outcome.reason.value
+    else:
+        reason = str(outcome)
+    return {**key_row(partition), "before": before, "leader": leader, "reason": reason}

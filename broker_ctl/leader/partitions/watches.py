@@ -1,0 +1,143 @@
+"""The watches of the controller: few, recursive, and none for a partition (reference: A.3).
+
+They are set before anything is read, and say only what is to be read again. What the controller
+writes itself comes back too, before the reply: it is known by its zxid, and costs no read.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import (
+    MetadataStore,
+    Notification,
+    NotificationListener,
+    SessionEvent,
+)
+from broker_ctl.store.watching import set_watch
+
+
+class Subject(StrEnum):
+    """What may have changed; one event for each waits at a time."""
+
+    BROKERS = "brokers changed"
+    FAILURES = "replicas failed"
+    TOPICS = "topics changed"
+    STATES = "states changed"
+    RULES = "topic rules changed"
+    REQUESTS = "requests changed"
+
+
+# Told what may have changed; which of them, `Watches` knows.
+OnChange = Callable[[Subject], None]
+
+_STATE: Final = "/leaderAndISR"
+_ROOTS: Final[Mapping[str, Subject]] = {
+    partition_paths.BROKER_IDS: Subject.BROKERS,
+    partition_paths.FAILED: Subject.FAILURES,
+    partition_paths.TOPIC_CONFIGURATION: Subject.RULES,
+    partition_paths.REASSIGNED: Subject.REQUESTS,
+    partition_paths.DELETIONS: Subject.REQUESTS,
+}
+
+
+class Watches:
+    """What is to be read again."""
+
+    def __init__(self, store: MetadataStore, on_change: OnChange) -> None:
+        self._store = store
+        self._on_change = on_change
+        self._stops: list[Callable[[], None]] = []
+        # Zxids of our own transactions since the states were taken last.
+        self._own: set[int] = set()
+        # Newest zxid by path, and by name of the topic.
+        self._states: dict[str, int] = {}
+        self._names: dict[Subject, set[str]] = {Subject.TOPICS: set(), Subject.RULES: set()}
+        self._all: set[Subject] = set()
+        self._others: dict[str, NotificationListener] = {}
+
+    def __len__(self) -> int:
+        return max(0, len(self._stops) - 1)
+
+    async def start(self) -> None:
+        """Set them; from now on `on_change` is called."""
+        self._stops.append(self._store.listen(self._session_changed))
+        topics = partition_paths.TOPICS
+        self._stops.append(await set_watch(self._store, topics, self._topic_changed))
+        for root, subject in _ROOTS.items():
+            self._stops.append(await set_watch(self._store, root, self._listener(subject)))
+        for root, listener in self._others.items():
+            self._stops.append(await set_watch(self._store, root, listener))
+
+    def also(self, root: str, listener: NotificationListener) -> None:
+        """Let somebody else hear of what happens there; before the start."""
+        self._others[root] = listener
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        for stop in self._stops:
+            stop()
+        self._stops = []
+
+    def own(self, zxid: int) -> None:
+        """A transaction of ours: its notifications have come before its reply."""
+        self._own.add(zxid)
+
+    def missed(self, subject: Subject) -> None:
+        """What was taken has not been read: all of the subject is to be."""
+        self._all.add(subject)
+        self._on_change(subject)
+
+    # What is taken is not told again.
+
+    def take_states(self) -> list[TopicPartition] | None:
+        """Partitions whose state others have written; None: any may have been."""
+        states, self._states = self._states, {}
+        own, self._own = self._own, set()
+        if Subject.STATES in self._all:
+            self._all.discard(Subject.STATES)
+            return None
+        changed = [path for path, zxid in states.items() if zxid not in own]
+        found = map(partition_paths.partition_of_state, changed)
+        return [partition for partition in found if partition is not None]
+
+    def take_names(self, subject: Subject) -> set[str] | None:
+        """Topics of which the subject may have changed; None: of any."""
+        names, self._names[subject] = self._names[subject], set()
+        if subject in self._all:
+            self._all.discard(subject)
+            return None
+        return names
+
+    # Listening.
+
+    def _topic_changed(self, notification: Notification) -> None:
+        # One for each state that anybody writes: this is on the way of every failover.
+        _, path, zxid = notification
+        if path.endswith(_STATE):
+            if not self._states:
+                self._on_change(Subject.STATES)
+            self._states[path] = zxid
+            return
+        name = partition_paths.topic_of(path)
+        if name is not None:
+            self._names[Subject.TOPICS].add(name)
+            self._on_change(Subject.TOPICS)
+
+    def _listener(self, subject: Subject) -> Callable[[Notification], None]:
+        def changed(notification: Notification) -> None:
+            if subject is Subject.RULES:
+                name = notification.path.rpartition("/")[2]
+                self._names[Subject.RULES].add(name)
+            self._on_change(subject)
+
+        return changed
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
+            # What changed while the connection was gone was not told.
+            self._all = {Subject.STATES, Subject.TOPICS, Subject.RULES}
+            for subject in Subject:
+                self._on_change(subject)

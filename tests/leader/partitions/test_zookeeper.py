@@ -1,0 +1,100 @@
+"""The controller on a real server; what it writes, as an independent client reads it."""
+
+import json
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from broker_ctl.coordination.seat import SeatNode
+from broker_ctl.coordination.seat_records import ControllerRecords
+from broker_ctl.core.partitions.values import NO_LEADER
+from broker_ctl.store import partition_paths
+from broker_ctl.store.paths import CONTROLLER_SEAT
+from broker_ctl.store.records.ownership import LeaderBroker
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.support.ensemble import SharedEnsemble
+from tests.support.partition_cluster import AnyStore, partition, partition_cluster
+from tests.support.virtual_time import LoopClock
+from tests.support.waiting import eventually
+
+P0 = partition("t", 0)
+
+
+def payloads(hosts: str, chroot: str, *paths: str) -> list[Any]:
+    """What stands there, by another client than ours."""
+    client = KazooClient(hosts + chroot)
+    client.start()
+    try:
+        return [json.loads(client.get(path)[0]) for path in paths]
+    finally:
+        client.stop()
+        client.close()
+
+
+@pytest.mark.parametrize("has_queues", [False, True], ids=["http", "zkqueue"])
+async def test_leaders_are_elected_told_and_written_as_the_seed_says(
+    zookeeper: SharedEnsemble, chroot: str, has_queues: bool
+) -> None:
+    def new_store() -> AnyStore:
+        return ZooKeeperStore(StoreOptions(hosts=zookeeper.connect_string, chroot=chroot))
+
+    async with partition_cluster(1, 2, 3, has_queues=has_queues, new_store=new_store) as cluster:
+        running = await cluster.lead()
+        await cluster.create_topic("t", (1, 2, 3), (2, 3, 1), (3, 1, 2))
+        await cluster.led(P0, 1)
+        await eventually(lambda: P0 in cluster.receivers[3].replicas)
+        await cluster.stop_broker(1)
+        await cluster.led(P0, 2)
+        await eventually(lambda: cluster.receivers[3].leaders()[P0] == 2)
+        await eventually(lambda: running.value("under_replicated") == 3)
+        state, epoch = payloads(
+            zookeeper.connect_string,
+            chroot,
+            partition_paths.leader_and_isr(P0),
+            CONTROLLER_SEAT.epoch_path,
+        )
+        assert state == {
+            "version": 1,
+            "leader": 2,
+            "leader_epoch": 1,
+            "controller_epoch": 1,
+            "isr": [2, 3],
+        }
+        assert epoch == 1
+        await cluster.stop_broker(3)
+        await cluster.stop_broker(2)
+        await cluster.led(P0, NO_LEADER)
+
+
+async def test_the_seat_of_the_controller_is_written_as_the_seed_says(
+    zookeeper: SharedEnsemble, chroot: str
+) -> None:
+    store = ZooKeeperStore(StoreOptions(hosts=zookeeper.connect_string, chroot=chroot))
+    await store.start()
+    await store.wait_connected()
+    try:
+        own = LeaderBroker("b7:8080", "http://b7:8080")
+        seat = SeatNode(store, CONTROLLER_SEAT, ControllerRecords(own, 7, LoopClock()))
+        claimed = await seat.claim()
+        assert claimed is not None
+        assert claimed.epoch == 1
+        node = await seat.read()
+        assert node is not None
+        assert node.stat.is_ephemeral
+        assert seat.leader_of(node) == own
+        holder, epoch = payloads(
+            zookeeper.connect_string, chroot, CONTROLLER_SEAT.node_path, CONTROLLER_SEAT.epoch_path
+        )
+        del holder["timestamp"]
+        assert holder == {
+            "version": 1,
+            "brokerid": 7,
+            "controller_epoch": 1,
+            "daemon": "b7:8080",
+            "web_url": "http://b7:8080",
+        }
+        assert epoch == 1
+        assert await seat.claim() is None
+    finally:
+        await store.close()
