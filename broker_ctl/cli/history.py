@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Show the newest decisions of the leader, newest first.
 
-    They are what this leader remembers; with historyDirectory set, the files there have them all.
+    They are what this leader remembers; with loadHistoryDirectory set, its segments have them all.
     """
     wanted = {"kind": kind, "broker": broker, "bundle": bundle, "limit": str(limit)}
     query = {name: text for name, text in wanted.items() if text is not None}

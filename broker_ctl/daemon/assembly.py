@@ -13,9 +13,11 @@ from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import LookupUrls
+from broker_ctl.daemon.capturing import history_of, leader_history, owner_changes
 from broker_ctl.daemon.finding import home_cluster, leaderless_of, lookup_of
 from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
+from broker_ctl.daemon.partitions import Partitions, partitions_of
 from broker_ctl.daemon.reporting import report_form, report_rules, usage_source
 from broker_ctl.daemon.rules import split_rules
 from broker_ctl.daemon.showing import authority, readiness_of, surface_rules
@@ -29,7 +31,7 @@ from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.constraints import FollowedConstraints
 from broker_ctl.managers.dataplane_watch import DataPlaneWatch
-from broker_ctl.managers.history import HistoryWriter
+from broker_ctl.managers.history import History
 from broker_ctl.managers.home_cluster import HomeCluster
 from broker_ctl.managers.journal import DecisionJournal
 from broker_ctl.managers.load_report import LoadReporter
@@ -89,18 +91,19 @@ class Managers:
     orders: OwnOrders
     dataplane_watch: DataPlaneWatch
     reporter: LoadReporter
-    history: HistoryWriter | None
+    history: History | None
     journal: DecisionJournal
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Every part of a daemon, wired and not yet started."""
+    """Every part of a daemon, wired and not yet started; no partitions without a brokerId."""
 
     foundation: Foundation
     coordination: Coordination
     managers: Managers
     controller: Controller
+    partitions: Partitions | None
     peers_http: HttpClient
     lookup: Lookup
     surface: Showing
@@ -116,13 +119,15 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
     base = lay(settings, surroundings)
     coordination = _coordinate(base)
     managers = _manage(base, coordination)
-    http = HttpClient(
-        token=None if base.credentials is None else base.credentials.own_token,
-        timeout_s=_PEER_TIMEOUT_S,
-        max_body_bytes=_PEER_REPLY_BYTES,
-        ssl=peer_context(base.settings),
-    )
+    http = _peers_http(base)
     controller = _controller(base, coordination, managers, http)
+    partitions = partitions_of(
+        base,
+        dataplane=managers.dataplane,
+        configuration=managers.configuration,
+        http=http,
+        history=managers.history,
+    )
     readiness = ReadinessNow()
     cluster = LiveCluster(coordination.registry, coordination.election)
     while_leading = _while_leading(coordination.election, controller)
@@ -146,12 +151,24 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
         cluster=cluster,
         directives=coordination.directives,
         managers=managers,
+        partitions=partitions,
         lookup=lookup,
         while_leading=while_leading,
         http=http,
         readiness=readiness,
     )
-    return Assembly(base, coordination, managers, controller, http, lookup, surface, readiness)
+    return Assembly(
+        base, coordination, managers, controller, partitions, http, lookup, surface, readiness
+    )
+
+
+def _peers_http(base: Foundation) -> HttpClient:
+    return HttpClient(
+        token=None if base.credentials is None else base.credentials.own_token,
+        timeout_s=_PEER_TIMEOUT_S,
+        max_body_bytes=_PEER_REPLY_BYTES,
+        ssl=peer_context(base.settings),
+    )
 
 
 def _controller(
@@ -171,6 +188,7 @@ def _controller(
             owner_of=managers.owners.owner_of,
             directives=coordination.directives,
             constraints=managers.constraints.current,
+            history=leader_history(managers.history, managers.configuration),
         ),
     )
 
@@ -267,11 +285,6 @@ def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
     )
 
 
-def _history(base: Foundation) -> HistoryWriter | None:
-    directory = base.settings.history.directory
-    return None if directory is None else HistoryWriter(directory, base.urls.broker_id, base.clock)
-
-
 def _partitioned_topics(
     base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
 ) -> PartitionedTopics:
@@ -284,7 +297,7 @@ def _partitioned_topics(
 
 def _manage(base: Foundation, coordination: Coordination) -> Managers:
     settings, clock = base.settings, base.clock
-    dataplane = base.surroundings.dataplane(settings)
+    dataplane, history = base.surroundings.dataplane(settings), history_of(base)
     namespaces, owners = _cached(base, coordination.registry)
     configuration = DynamicConfiguration(base.metadata, settings, clock=clock, draws=base.draws)
     reporter = _reporter(base, coordination.registry, dataplane, configuration)
@@ -301,6 +314,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
             draws=base.draws,
             is_preloading=settings.session.reclaim_preload,
             split_rules=configuration.derive(split_rules),
+            on_owner_change=owner_changes(history, base.watcher),
         ),
         base.urls,
         lambda: configuration.current().session.bundle_unloading_timeout_s,
@@ -314,7 +328,6 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         watcher=base.watcher,
         seat=paths.LOADBALANCE_SEAT,
     )
-    history = _history(base)
     failure_timeout_s = settings.dataplane.failure_timeout_s
     return Managers(
         dataplane=dataplane,
@@ -340,11 +353,13 @@ def _show(
     cluster: LiveCluster,
     directives: Directives,
     managers: Managers,
+    partitions: Partitions | None,
     lookup: Lookup,
     while_leading: Callable[[], Controller | None],
     http: HttpClient,
     readiness: ReadinessNow,
 ) -> Showing:
+    replicas = None if partitions is None else partitions.replicas
     parts = Parts(
         lookup=lookup,
         ownership=managers.ownership,
@@ -360,11 +375,13 @@ def _show(
         journal=managers.journal,
         directives=directives,
         readiness=lambda: readiness_of(readiness.now, base.watcher, base.clock),
-        authority=lambda: authority(base.watcher, base.clock),
+        authority=lambda: authority(base.watcher, base.clock, replicas),
         session_state=lambda: base.watcher.state,
         peers=http,
         instruments=base.instruments,
         clock=base.clock,
+        partitions=None if partitions is None else partitions.parts,
+        replicas=replicas,
     )
     return base.surroundings.surface(parts, surface_rules(base.settings, base.credentials))
 

@@ -10,6 +10,8 @@ from broker_ctl.core.lock import Event as LockEvent
 from broker_ctl.core.session import Action
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.balancing_metrics import follow_directives, follow_leader
+from broker_ctl.daemon.capturing import follow_history
+from broker_ctl.daemon.partitions import follow_partitions
 from broker_ctl.instruments.declared import CacheInstruments, Instruments, StoreInstruments
 from broker_ctl.instruments.kinds import Reading
 from broker_ctl.store.batching.store import BatchedStore
@@ -34,9 +36,11 @@ def connect(assembly: Assembly) -> None:
     _follow_caches(assembly, instruments.caches)
     follow_directives(instruments, assembly.coordination.directives)
     follow_leader(instruments, assembly.controller, assembly.coordination.moves)
+    follow_partitions(instruments, assembly.partitions)
     ownership = assembly.managers.ownership
     instruments.bundles.lost.follow(lambda: ownership.lost)
     reporter = assembly.managers.reporter
+    follow_history(instruments.history, assembly.managers.history)
     instruments.bundles.unlisted.follow(lambda: reporter.statistics().unlisted)
 
 
@@ -47,9 +51,16 @@ def _follow_session(assembly: Assembly, instruments: Instruments) -> None:
         if action in _TOLD:
             session.events.add(action)
 
+    elections = {"loadbalance": coordination.election}
+    if assembly.partitions is not None:
+        elections["controller"] = assembly.partitions.election
+
     def lead_epoch() -> Mapping[tuple[str, ...], float]:
-        leadership = coordination.election.leadership
-        return {("loadbalance",): 0.0 if leadership is None else float(leadership.epoch)}
+        leaderships = {seat: election.leadership for seat, election in elections.items()}
+        return {
+            (seat,): 0.0 if leading is None else float(leading.epoch)
+            for seat, leading in leaderships.items()
+        }
 
     def lost() -> Mapping[tuple[str, ...], float]:
         counts = coordination.locks.lost
@@ -106,6 +117,7 @@ def _follow_caches(assembly: Assembly, instruments: CacheInstruments) -> None:
         "local-policies": assembly.managers.namespaces.cache,
         "partitioned-topics": assembly.managers.partitioned_topics.cache,
         **assembly.managers.home.caches,
+        **({} if assembly.partitions is None else assembly.partitions.leaders.caches),
     }
 
     def of_each(count: Callable[[WatchedCache[Any]], int]) -> Reading:

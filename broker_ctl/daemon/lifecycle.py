@@ -12,6 +12,7 @@ from typing import Final
 from broker_ctl.core.session import Action
 from broker_ctl.daemon import exit_codes
 from broker_ctl.daemon.assembly import Assembly
+from broker_ctl.daemon.partitions import Partitions
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.serving import Serving
 from broker_ctl.errors import BrokerCtlError, RetriesUsedUp, StoreClosed
@@ -36,6 +37,7 @@ class Daemon:
         self._base = assembly.foundation
         self._coordination = assembly.coordination
         self._managers = assembly.managers
+        self._partitions = assembly.partitions
         self._notifier = notifier
         self._signals = signals
         self._exit_code = exit_codes.STOPPED
@@ -124,12 +126,26 @@ class Daemon:
 
     async def _hand_over(self, drain_s: float) -> None:
         coordination, ownership = self._coordination, self._managers.ownership
-        registry = coordination.registry
+        registry, clock = coordination.registry, self._base.clock
+        end_s = clock.now_s() + drain_s
         await self._stage("announcing the drain", registry.announce_drain(), _STAGE_S)
+        if self._partitions is not None:
+            await self._stop_leading(self._partitions, drain_s / 2)
         await self._stage("resigning", coordination.election.resign(), _STAGE_S)
-        await self._stage("draining", ownership.drain(drain_s), drain_s + _STAGE_S)
+        left_s = max(0.0, end_s - clock.now_s())
+        await self._stage("draining", ownership.drain(left_s), left_s + _STAGE_S)
         await self._stage("unregistering", registry.unregister(), _STAGE_S)
         await self._stage("deleting what is left", coordination.deletions.drain(), _STAGE_S)
+
+    async def _stop_leading(self, partitions: Partitions, limit_s: float) -> None:
+        """Partitions first: who controls them may be this very broker, and is asked before it goes.
+
+        Whoever controls next learns from the registration, which goes last, that this one is gone.
+        """
+        if partitions.shutdown is not None:
+            await self._stage("controlled shutdown", partitions.shutdown.run(), limit_s)
+        await self._stage("resigning as controller", partitions.election.resign(), _STAGE_S)
+        await self._stage("leaving the replicas", partitions.replicas.leave(), _STAGE_S)
 
     @staticmethod
     async def _stage(what: str, work: Awaitable[object], limit_s: float) -> None:
@@ -158,6 +174,8 @@ class Daemon:
         await managers.namespaces.close()
         await managers.home.close()
         await managers.owners.close()
+        if self._partitions is not None:
+            await self._partitions.close()
         await managers.dataplane.stop()
         # Whoever waits in a lane is told, and the store below is closed with it.
         await base.metadata.close(end_session=False)

@@ -8,8 +8,11 @@ import logging
 from typing import Final
 
 from broker_ctl.coordination.mixed_cluster import foreign_brokers
+from broker_ctl.core.history.leadings import Seat
 from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.assembly import Assembly
+from broker_ctl.daemon.capturing import recorded
+from broker_ctl.daemon.partitions import Partitions
 from broker_ctl.daemon.service import Notifier
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
 from broker_ctl.settings.session import OwnershipAuthority
@@ -29,6 +32,7 @@ class Serving:
         self._coordination = assembly.coordination
         self._managers = assembly.managers
         self._controller = assembly.controller
+        self._partitions = assembly.partitions
         self._readiness = assembly.readiness
         self._notifier = notifier
 
@@ -41,6 +45,8 @@ class Serving:
         base, coordination, managers = self._base, self._coordination, self._managers
         self._not_ready("the data plane does not answer")
         await managers.dataplane_watch.start()
+        if self._partitions is not None:
+            await self._partitions.plane.start()
         self._refuse_unsafe_authority()
         self._not_ready("no connection to ZooKeeper yet")
         # Before the store, so that no event of the session is missed.
@@ -78,9 +84,13 @@ class Serving:
                 while True:
                     self._not_ready("the data plane does not answer")
                     await self._managers.dataplane_watch.wait_answering()
+                    if self._partitions is not None:
+                        await self._partitions.replicas.prepare(epoch)
                     await self._work(epoch)
         finally:
             self._coordination.registry.ended()
+            if self._partitions is not None:
+                self._partitions.replicas.ended()
             self._not_ready(f"session {epoch} has ended")
 
     async def _work(self, epoch: int) -> None:
@@ -91,6 +101,8 @@ class Serving:
         if managers.ownership.is_draining:
             await coordination.registry.announce_drain()
         else:
+            if self._partitions is not None:
+                await self._partitions.replicas.enter()
             self._readiness.now = Readiness(is_ready=True)
             self._notifier.send("READY=1", f"STATUS=serving as {managers.ownership.broker_id}")
         reason = ""
@@ -98,11 +110,14 @@ class Serving:
         async with asyncio.TaskGroup() as group:
             working = [group.create_task(keeping, name="registration")]
             if self._is_balanced:
-                electing = coordination.election.run(self._controller.lead)
+                lead = recorded(managers.history, Seat.LOAD_BALANCE, self._controller.lead)
+                electing = coordination.election.run(lead)
                 working += [
                     group.create_task(managers.reporter.run(), name="load report"),
                     group.create_task(electing, name="election"),
                 ]
+            if self._partitions is not None:
+                working += self._replicate(group, self._partitions)
             try:
                 await managers.dataplane_watch.run()
             except DataPlaneUnreachable as silent:
@@ -116,8 +131,21 @@ class Serving:
         # Bundles before the registration: while it stands, others see releases and no expiry, and
         # need not wait for this broker to come back (I7, I11).
         await managers.ownership.abandon()
+        if self._partitions is not None:
+            # Nor may anybody else lead before the lease that the broker process has is over.
+            await self._partitions.replicas.leave()
         await coordination.registry.unregister()
         await managers.ownership.begin_anew(epoch)
+
+    def _replicate(
+        self, group: asyncio.TaskGroup, partitions: Partitions
+    ) -> list[asyncio.Task[None]]:
+        """Keep replicas, and stand for their controller."""
+        lead = recorded(self._managers.history, Seat.CONTROLLER, partitions.controller.lead)
+        return [
+            group.create_task(partitions.replicas.run(), name="replicas"),
+            group.create_task(partitions.election.run(lead), name="controller election"),
+        ]
 
     @property
     def _is_balanced(self) -> bool:

@@ -4,6 +4,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.daemon.stores import read_secret
 from broker_ctl.daemon.tls import server_context
+from broker_ctl.managers.replicas import Replicas
 from broker_ctl.settings.root import Settings
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import Readiness, SurfaceRules
@@ -38,9 +39,15 @@ def surface_rules(settings: Settings, credentials: Credentials | None) -> Surfac
     )
 
 
-def authority(watcher: SessionWatcher, clock: Clock) -> tuple[int, int]:
-    """Session epoch, and for how many milliseconds acts may still be started."""
-    remaining_s = watcher.deadline_s - clock.now_s()
+def authority(
+    watcher: SessionWatcher, clock: Clock, replicas: Replicas | None = None
+) -> tuple[int, int]:
+    """Session epoch, and for how many milliseconds acts may still be started.
+
+    Where there are replicas: none before all that led in an earlier session has been stopped.
+    """
+    is_open = replicas is None or replicas.is_open(watcher.epoch)
+    remaining_s = watcher.deadline_s - clock.now_s() if is_open else 0.0
     return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
 
 

@@ -5,6 +5,7 @@ given each of them in memory. No part of a daemon asks which.
 """
 
 import random
+from collections.abc import Callable
 from typing import Protocol
 
 from broker_ctl.clock import Clock
@@ -12,8 +13,10 @@ from broker_ctl.coordination.peers import HttpPeers, Peers
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.daemon import session_file
 from broker_ctl.daemon.dataplanes import build_dataplane
+from broker_ctl.daemon.replica_planes import OwnReplicaPlane, build_replica_plane
 from broker_ctl.daemon.reporting import host_usage
 from broker_ctl.daemon.stores import OwnStore, open_stores
+from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
@@ -72,6 +75,16 @@ class Surroundings(Protocol):
         """How orders reach the other brokers; ``own`` obeys for this one."""
         ...
 
+    def replica_plane(
+        self, settings: Settings, dataplane: DataPlane, authority: Callable[[], Authority], /
+    ) -> OwnReplicaPlane:
+        """What keeps this broker's replicas, and takes writes as long as ``authority`` is valid."""
+        ...
+
+    def calls(self, http: HttpClient, /) -> HttpClient:
+        """How the controller and brokers call each other's daemons about partitions."""
+        ...
+
     def surface(self, parts: Parts, rules: SurfaceRules, /) -> Showing:
         """What lets others ask this daemon."""
         ...
@@ -121,6 +134,16 @@ class LiveSurroundings:
     def peers(self, registry: Registry, http: HttpClient, own: Orders) -> Peers:
         """Over HTTP."""
         return HttpPeers(registry, http, own)
+
+    def replica_plane(
+        self, settings: Settings, dataplane: DataPlane, authority: Callable[[], Authority]
+    ) -> OwnReplicaPlane:
+        """Those of the broker process that the data plane is."""
+        return build_replica_plane(settings, dataplane, self.clock, authority)
+
+    def calls(self, http: HttpClient) -> HttpClient:
+        """Over HTTP."""
+        return http
 
     def surface(self, parts: Parts, rules: SurfaceRules) -> Showing:
         """An HTTP server."""

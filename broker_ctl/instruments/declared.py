@@ -19,7 +19,10 @@ from broker_ctl.instruments.balancing import (
     TrafficInstruments,
 )
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.instruments.history import HistoryInstruments
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Total
+from broker_ctl.instruments.partitions import ControllerInstruments
+from broker_ctl.instruments.replicas import ReplicaInstruments
 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -197,6 +200,9 @@ class Instruments:
         self.simple = SimpleInstruments()
         self.surface = SurfaceInstruments()
         self.binary = BinaryInstruments()
+        self.controller = ControllerInstruments()
+        self.replicas = ReplicaInstruments()
+        self.history = HistoryInstruments()
 
     def __iter__(self) -> Iterator[Instrument]:
         groups = vars(self).values()

@@ -26,6 +26,7 @@ from broker_ctl.core.shedding.averages import usage_averages
 from broker_ctl.core.shedding.remains import remains_of_memory
 from broker_ctl.core.steps import batched
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
+from broker_ctl.leader.capture import Capture
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.new_parts import parts_of, spread_parts
 from broker_ctl.leader.rules import LeaderRules
@@ -57,6 +58,8 @@ class Cycle:
         self._parts = leading.parts
         self._steadiness = steadiness
         self._remembered = Remembered()
+        history = leading.parts.history
+        self._capture = None if history is None else Capture(history, leading.leadership.epoch)
         # When each was last done; what is due is said by the interval of the moment.
         self._shed_s = -math.inf
         self._split_s = -math.inf
@@ -142,17 +145,22 @@ class Cycle:
         began_s = self._parts.clock.now_s()
         await self._leading.executor.adopt()
         view = await self._leading.survey.take(self._draw_seed())
+        number = self._leading.outcomes.cycle
+        if self._capture is not None:
+            # What is decided on is written down whatever comes of it.
+            await self._capture.see(view, number)
         steps = proposed_in_steps(
             self._remembered, view, rules, is_shed_due=is_shed_due, is_split_due=is_split_due
         )
         former = self._remembered.memory
         self._remembered, proposals = await in_turns(steps)
+        if self._capture is not None and is_shed_due and self._remembered.memory is not None:
+            self._capture.remember(self._remembered.memory, view, number)
         remains = remains_of_memory(former)
         del former, steps
         self.plan = await in_turns(planned_in_steps(view, proposals, rules))
         took_s = self._parts.clock.now_s() - began_s
-        number, sentence = self._leading.outcomes.cycle, self.plan.sentence
-        log.debug("cycle %d took %.3f s: %s", number, took_s, sentence)
+        log.debug("cycle %d took %.3f s: %s", number, took_s, self.plan.sentence)
         remains += remains_of(view)
         del view
         await let_go(remains)

@@ -14,6 +14,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
+from broker_ctl.leader.capture import LeaderHistory
 from broker_ctl.leader.rules import LeaderRules
 from broker_ctl.ports import Journal
 from broker_ctl.store.interface import MetadataStore
@@ -49,6 +50,7 @@ class LeaderParts:
         owner_of: the owner node of a bundle, from a cache that follows the nodes.
         directives: what operators have ordered. Followed already.
         constraints: where bundles may live, by the newest policies that were read.
+        history: where what is seen is written down; None: nowhere.
     """
 
     store: MetadataStore
@@ -62,6 +64,7 @@ class LeaderParts:
     owner_of: Callable[[Bundle], Awaitable[OwnerNode | None]]
     directives: Directives
     constraints: Callable[[], Constraints] = lambda: NO_CONSTRAINTS
+    history: LeaderHistory | None = None
 
     def can_receive(self, broker_id: str) -> bool:
         """Whether a broker is alive, not on its way down, and not to be emptied."""

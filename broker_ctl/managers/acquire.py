@@ -9,6 +9,7 @@ from broker_ctl.coordination.lock import Lock
 from broker_ctl.coordination.locks import LockBusy, Locks
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.lock import Claim
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane
@@ -67,7 +68,12 @@ class Acquirer:
         self._acquiring: dict[Bundle, tuple[Sequence[Operation], asyncio.Task[int]]] = {}
 
     async def acquire(
-        self, bundle: Bundle, guards: Sequence[Operation], *, is_preloading: bool
+        self,
+        bundle: Bundle,
+        guards: Sequence[Operation],
+        cause: OwnershipCause,
+        *,
+        is_preloading: bool,
     ) -> int:
         """See `Ownership.acquire`. Equal calls join the first, and what it wants preloaded."""
         # Asked first: without authority the answer must not wait for a store that is away.
@@ -81,20 +87,21 @@ class Acquirer:
         held = self._holdings.held.get(bundle)
         if held is not None and held.state is BundleState.OWNED:
             return held.token
-        work = self._acquire(bundle, guards, self._watcher.epoch, is_preloading=is_preloading)
+        held = OwnedBundle(bundle, cause=cause)
+        work = self._acquire(held, guards, self._watcher.epoch, is_preloading=is_preloading)
         task = self._holdings.start(work, f"acquire {bundle}")
         task.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
         self._acquiring[bundle] = guards, task
         return await self._holdings.join(task)
 
     async def _acquire(
-        self, bundle: Bundle, guards: Sequence[Operation], epoch: int, *, is_preloading: bool
+        self, held: OwnedBundle, guards: Sequence[Operation], epoch: int, *, is_preloading: bool
     ) -> int:
+        bundle = held.bundle
         for other in self._holdings.overlapping(bundle):
             raise BundleMoving(f"{bundle}: {other.bundle} is held here ({other.state})")
         if self._releaser.is_deleting(paths.ownership(bundle)):
             raise BundleMoving(f"{bundle}: its node of before still has to go")
-        held = OwnedBundle(bundle)
         self._holdings.hold(held)
         try:
             await self._owners.catch_up(bundle)
@@ -165,6 +172,6 @@ class Acquirer:
             if held.lock is not lock:
                 raise BundleMoving(f"{held.bundle} was taken away while it was loaded")
         except (DataPlaneError, AuthorityLost, BundleMoving):
-            self._releaser.give_up(held)
+            self._releaser.give_up(held, OwnershipCause.DATA_PLANE)
             raise
         held.advance(BundleState.OWNED)

@@ -5,14 +5,15 @@ not stop it half way, and no act of one session goes on in the next.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from broker_ctl.coordination.lock import Lock
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState, advance
 from broker_ctl.errors import AuthorityLost, BundleMoving, NotOwner, SessionError
@@ -21,6 +22,21 @@ from broker_ctl.tasks import TaskScope
 
 T = TypeVar("T")
 
+# What a bundle comes or goes for by itself; in any other state somebody says so.
+_CAUSES: Final = {
+    BundleState.SPLITTING: OwnershipCause.SPLIT,
+    BundleState.MERGING: OwnershipCause.MERGE,
+}
+
+
+class OwnershipChange(NamedTuple):
+    """A bundle is served from now on, or is served no more, under a token."""
+
+    bundle: Bundle
+    is_acquired: bool
+    cause: OwnershipCause
+    token: int
+
 
 @dataclass(slots=True, eq=False)
 class OwnedBundle:
@@ -28,13 +44,17 @@ class OwnedBundle:
 
     ``lock`` is None until it is created, and again once it is lost: whoever acts on the bundle
     compares it after each wait. ``becoming`` is what stands in its place if a split or merge was
-    done that was sent to the store and not answered.
+    done that was sent to the store and not answered. ``cause`` is why it comes or goes, and
+    ``served_token`` the one under which it was told that it is served; 0: it was not.
     """
 
     bundle: Bundle
     state: BundleState = BundleState.ASSIGNING
     lock: Lock | None = None
     becoming: tuple[Bundle, ...] = ()
+    cause: OwnershipCause = OwnershipCause.PLACEMENT
+    served_token: int = 0
+    tell: Callable[[OwnershipChange], None] | None = None
 
     @property
     def token(self) -> int:
@@ -43,13 +63,25 @@ class OwnedBundle:
 
     def advance(self, to: BundleState) -> None:
         """Go on; raises `InvalidTransition` where the table does not allow it."""
-        self.state = advance(self.bundle, self.state, to)
+        before, self.state = self.state, advance(self.bundle, self.state, to)
+        cause = _CAUSES.get(before, self.cause)
+        # Served on under the same token, nothing has come or gone.
+        if to is BundleState.OWNED and self.token != self.served_token:
+            self.served_token = self.token
+            self._tell(cause, is_acquired=True)
+        elif to in {BundleState.FREE, BundleState.DELETED} and self.served_token:
+            self._tell(cause, is_acquired=False)
+
+    def _tell(self, cause: OwnershipCause, *, is_acquired: bool) -> None:
+        if self.tell is not None:
+            self.tell(OwnershipChange(self.bundle, is_acquired, cause, self.served_token))
 
 
 class Holdings:
     """Held bundles in any state, and the acts on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[OwnershipChange], None] | None = None) -> None:
+        self._on_change = on_change
         self._held: dict[Bundle, OwnedBundle] = {}
         # Lookups and acquisitions ask for what overlaps, which is in the same namespace.
         self._in_namespace: dict[Namespace, Near[OwnedBundle]] = {}
@@ -85,6 +117,7 @@ class Holdings:
     def hold(self, held: OwnedBundle) -> None:
         """From now on it is held, in whatever state."""
         bundle = held.bundle
+        held.tell = self._on_change
         self._held[bundle] = held
         near = self._in_namespace.get(bundle.namespace)
         if near is None:
@@ -122,7 +155,7 @@ class Holdings:
         finally:
             await self.interrupt()
 
-    async def interrupt(self) -> None:
+    async def interrupt(self, cause: OwnershipCause = OwnershipCause.EXPIRY) -> None:
         """Cancel all acts; what was owned is kept without a right, until it is taken again."""
         acts, self._acts = self._acts, None
         try:
@@ -130,7 +163,7 @@ class Holdings:
                 await acts.close()
         finally:
             for held in list(self._held.values()):
-                held.lock = None
+                held.lock, held.cause = None, cause
                 if held.state is BundleState.ASSIGNING:
                     self.drop(held)
                 elif held.state is not BundleState.RECLAIMING:

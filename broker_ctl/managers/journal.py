@@ -7,7 +7,9 @@ from itertools import islice
 from typing import Any, Final
 
 from broker_ctl.core.decisions import Skip
-from broker_ctl.managers.history import HistoryWriter
+from broker_ctl.core.history.catalog import DECISIONS
+from broker_ctl.core.history.decided import decision_row
+from broker_ctl.core.history.journal import RowJournal
 from broker_ctl.ports import JournalEntry
 
 log = logging.getLogger("broker_ctl.decisions")
@@ -39,7 +41,7 @@ class DecisionJournal:
     else is decided, and held once: the news would drown in it.
     """
 
-    def __init__(self, history: HistoryWriter | None = None, capacity: int = _CAPACITY) -> None:
+    def __init__(self, history: RowJournal | None = None, capacity: int = _CAPACITY) -> None:
         self._history = history
         self._capacity = capacity
         self._entries: OrderedDict[object, JournalEntry] = OrderedDict()
@@ -51,11 +53,6 @@ class DecisionJournal:
         """Decisions by kind, reason and result."""
         return dict(self._counts)
 
-    @property
-    def dropped(self) -> int:
-        """Rows that did not reach the history."""
-        return self._history.dropped if self._history is not None else 0
-
     def record(self, entry: JournalEntry) -> None:
         """See `ports.Journal.record`."""
         decision, outcome = entry.decision, entry.outcome
@@ -66,7 +63,10 @@ class DecisionJournal:
             level = logging.WARNING if outcome.result == "failed" else logging.INFO
             log.log(level, "%s", self._line(entry))
         if self._history is not None:
-            self._history.add(entry_row(entry))
+            row = decision_row(decision, outcome.result, outcome.detail, outcome.took_s)
+            self._history.record_rows(
+                DECISIONS, [row], epoch=entry.epoch, cycle=entry.cycle, at_ms=entry.at_ms
+            )
 
     def recent(self, limit: int) -> list[JournalEntry]:
         """The newest entries, newest first."""

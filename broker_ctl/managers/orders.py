@@ -9,6 +9,7 @@ from typing import Any
 
 from broker_ctl.coordination.moves import MoveRecord, Moves
 from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.orders import Cut, Join, Order, Prepare, Receive, Release, Take
 from broker_ctl.errors import Draining, Fenced, NotOwner
 from broker_ctl.managers.owners import Owners
@@ -100,7 +101,7 @@ class OwnOrders:
         if record.move.epoch != order.epoch:
             raise Fenced(f"move {order.move_id} is not one of epoch {order.epoch} (any more)")
         guards = [self._epoch_check(order.epoch), record.guard]
-        token = await self._ownership.acquire(order.bundle, guards)
+        token = await self._ownership.acquire(order.bundle, guards, OwnershipCause.TRANSFER)
         # From here on it is served; a record that is left over is ended by the leader.
         await self._moves.end(record)
         return {"token": token}

@@ -20,18 +20,14 @@ from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.session import Grant, SessionWatcher
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.rules import SplitRules
 from broker_ctl.dataplane.interface import DataPlane, Unloaded
-from broker_ctl.errors import (
-    AuthorityLost,
-    BundleMoving,
-    BundleReclaimable,
-    Draining,
-)
+from broker_ctl.errors import AuthorityLost, BundleMoving, BundleReclaimable, Draining
 from broker_ctl.managers.acquire import Acquirer
 from broker_ctl.managers.drain import drain
-from broker_ctl.managers.holdings import Holdings, OwnedBundle
+from broker_ctl.managers.holdings import Holdings, OwnedBundle, OwnershipChange
 from broker_ctl.managers.merge import Merger
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
@@ -74,6 +70,7 @@ class OwnershipParts:
     draws: random.Random
     is_preloading: bool = True
     split_rules: Callable[[], SplitRules] = SplitRules
+    on_owner_change: Callable[[OwnershipChange], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +123,7 @@ class _Acts:
             on_lost=on_lost,
         )
         splitter = Splitter(
-            holdings=holdings,
-            dataplane=parts.dataplane,
-            changer=changer,
-            rules=parts.split_rules,
+            holdings=holdings, dataplane=parts.dataplane, changer=changer, rules=parts.split_rules
         )
         merger = Merger(holdings=holdings, dataplane=parts.dataplane, changer=changer)
         reclaim = _reclaim(parts, holdings, acquirer, releaser)
@@ -172,7 +166,7 @@ class Ownership:
         self._parts = parts
         self._unload_s = unload_s
         self._on_change = on_change
-        self._holdings = Holdings()
+        self._holdings = Holdings(parts.on_owner_change)
         self._acts = _Acts.of(parts, urls, self._holdings, self._lock_lost)
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
@@ -230,7 +224,12 @@ class Ownership:
     # Acts.
 
     async def acquire(
-        self, bundle: Bundle, guards: Sequence[Operation] = (), *, is_preloading: bool = True
+        self,
+        bundle: Bundle,
+        guards: Sequence[Operation] = (),
+        cause: OwnershipCause = OwnershipCause.PLACEMENT,
+        *,
+        is_preloading: bool = True,
     ) -> int:
         """Take a bundle that nobody owns; answers with the token once it is served.
 
@@ -246,7 +245,9 @@ class Ownership:
             raise Draining(f"{self.broker_id} is draining")
         self.check_ready()
         with self._telling():
-            return await self._acts.acquirer.acquire(bundle, guards, is_preloading=is_preloading)
+            return await self._acts.acquirer.acquire(
+                bundle, guards, cause, is_preloading=is_preloading
+            )
 
     async def unload(self, bundle: Bundle) -> Unloaded:
         """Close and give up by order of an operator; the next lookup places it.
@@ -256,7 +257,8 @@ class Ownership:
             UnloadFailed: the data plane kept it open; it is still ours.
             AuthorityLost: the session ended meanwhile.
         """
-        return await self.release(bundle, self._holdings.own(bundle).token, self._unload_s(), ())
+        token = self._holdings.own(bundle).token
+        return await self.release(bundle, token, self._unload_s(), (), OwnershipCause.UNLOAD)
 
     async def release(
         self,
@@ -264,6 +266,7 @@ class Ownership:
         token: int,
         unload_s: float,
         guards: Sequence[Operation],
+        cause: OwnershipCause = OwnershipCause.TRANSFER,
     ) -> Unloaded:
         """Close within ``unload_s``, confirm, and give up in one transaction with ``guards``.
 
@@ -275,7 +278,7 @@ class Ownership:
         """
         self.check_ready()
         with self._telling():
-            return await self._acts.releaser.release(bundle, token, unload_s, guards)
+            return await self._acts.releaser.release(bundle, token, unload_s, guards, cause)
 
     async def split(
         self,
@@ -314,7 +317,8 @@ class Ownership:
     async def drain(self, deadline_s: float) -> int:
         """Take nothing more and give everything up; answers with what could not be in time."""
         self.is_draining = True
-        return await drain(self._holdings, partial(self.release, guards=()), deadline_s)
+        release = partial(self.release, guards=(), cause=OwnershipCause.DRAIN)
+        return await drain(self._holdings, release, deadline_s)
 
     # Sessions.
 
@@ -334,7 +338,7 @@ class Ownership:
         granted_until_s = self._granted.deadline_s
         self.granted(self._grant)
         locks = [held.lock for held in self._holdings.held.values() if held.lock is not None]
-        await self._holdings.interrupt()
+        await self._holdings.interrupt(OwnershipCause.DATA_PLANE)
         if granted_until_s < math.inf:
             await self._parts.watcher.wait_past(granted_until_s)
         for lock in locks:
@@ -384,7 +388,7 @@ class Ownership:
         log.warning("%s was taken away", held.bundle)
         # In any other state an act is going on, which finds its lock gone.
         if held.state is BundleState.OWNED:
-            self._acts.releaser.give_up(held)
+            self._acts.releaser.give_up(held, OwnershipCause.TAKEN_AWAY)
         self._on_change()
 
     @contextmanager

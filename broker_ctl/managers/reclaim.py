@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import DataPlaneError, StoreError
@@ -112,8 +113,7 @@ class Reclaim:
             if ring is not None and all(bundle in ring for bundle in new):
                 made = ", ".join(str(bundle.range) for bundle in new)
                 log.info("%s became %s as the session ended", old[0].bundle, made)
-                state = BundleState.RECLAIMING
-                self._holdings.replace(old, [OwnedBundle(bundle, state) for bundle in new])
+                self._holdings.replace(old, [_left(bundle) for bundle in new])
 
     async def _left_in_store(self) -> list[Bundle]:
         """Own nodes of this very session, which an earlier process has left."""
@@ -138,7 +138,7 @@ class Reclaim:
             # A split or merge that was cut off may have left loaded what became of it what is held:
             # it goes when that is loaded in its place.
             if not any(self._holdings.overlapping(bundle)):
-                self._holdings.hold(OwnedBundle(bundle, BundleState.RECLAIMING))
+                self._holdings.hold(_left(bundle))
 
     async def _fence_strangers(self) -> None:
         """Fence what is not held, or is loaded under another token; until it is certain."""
@@ -160,6 +160,11 @@ class Reclaim:
         if held is None:
             return False
         return held.state is not BundleState.OWNED or held.token == token
+
+
+def _left(bundle: Bundle) -> OwnedBundle:
+    """One of before, that is to be taken again."""
+    return OwnedBundle(bundle, BundleState.RECLAIMING, cause=OwnershipCause.EXPIRY)
 
 
 async def _insist(ask: Callable[[], Awaitable[_T]]) -> _T:

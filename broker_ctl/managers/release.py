@@ -9,6 +9,7 @@ from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.lock import Lock
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane, Unloaded
 from broker_ctl.errors import (
@@ -53,6 +54,7 @@ class Releaser:
         token: int,
         unload_s: float,
         guards: Sequence[Operation],
+        cause: OwnershipCause,
     ) -> Unloaded:
         """See `Ownership.release`."""
         held = self._holdings.own(bundle)
@@ -61,6 +63,7 @@ class Releaser:
         work = self._release(held, held.lock, unload_s, guards)
         task = self._holdings.start(work, f"release {bundle}")
         held.advance(BundleState.RELEASING)
+        held.cause = cause
         return await self._holdings.join(task)
 
     async def _release(
@@ -112,16 +115,17 @@ class Releaser:
             await self._dataplane.load(held.bundle, lock.token)
         except DataPlaneError as error:
             log.warning("%s is not served on: %s", held.bundle, error)
-            self.give_up(held)
+            self.give_up(held, OwnershipCause.DATA_PLANE)
             return
         # While it was closed and loaded, its node may have been taken away.
         if held.lock is lock:
             held.advance(BundleState.OWNED)
         else:
-            self.give_up(held)
+            self.give_up(held, OwnershipCause.TAKEN_AWAY)
 
-    def give_up(self, held: OwnedBundle) -> None:
+    def give_up(self, held: OwnedBundle, cause: OwnershipCause) -> None:
         """It is not served here, or must not be: an act of its own, as long as it takes."""
+        held.cause = cause
         if held.state is not BundleState.RELEASING:
             held.advance(BundleState.RELEASING)
         try:

@@ -15,6 +15,7 @@ from broker_ctl.coordination.lock import Lock
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.ownership import BundleState
@@ -163,7 +164,7 @@ class RingChanger:
         if held.lock is lock:
             held.advance(BundleState.OWNED)
         else:
-            self._releaser.give_up(held)
+            self._releaser.give_up(held, OwnershipCause.TAKEN_AWAY)
 
     async def _operations(self, change: Change) -> list[Operation]:
         """The ring first: where its version is another, all is done again on the new one."""
@@ -248,7 +249,7 @@ class RingChanger:
         for held in made:
             # It may have been taken away while the data plane worked.
             if held.bundle in unserved or held.lock is not locks[held.bundle]:
-                self._releaser.give_up(held)
+                self._releaser.give_up(held, OwnershipCause.DATA_PLANE)
             else:
                 held.advance(BundleState.OWNED)
 

@@ -85,7 +85,8 @@ class BrokerSettings:
         int,
         Setting(
             "brokerServicePort",
-            "Port of the broker process that lookups name; it is only advertised.",
+            "Port of the broker process that lookups name. It is only advertised, but for "
+            "dataPlane=simulated with a brokerId, whose replicas are fetched there.",
             at_least=1,
             at_most=65_535,
         ),
@@ -118,7 +119,11 @@ class BrokerSettings:
     ] = ""
     numeric_id: Annotated[
         int | None,
-        Setting("brokerId", "Number of this broker in the replica lists of partitions."),
+        Setting(
+            "brokerId",
+            "Number of this broker in the replica lists of partitions, which no other broker may "
+            "have; empty: it keeps no replicas, and takes no part in what controls them.",
+        ),
     ] = None
     allow_mixed_cluster: Annotated[
         bool,

@@ -70,6 +70,14 @@ class DataPlaneSettings:
         Path | None,
         Setting("simulatedActLog", "File to which dataPlane=simulated writes each of its acts."),
     ] = None
+    simulated_log_directory: Annotated[
+        Path | None,
+        Setting(
+            "simulatedLogDirectory",
+            "Directory in which dataPlane=simulated keeps the logs of its replicas; empty: in "
+            "memory, where they end with the daemon.",
+        ),
+    ] = None
     simulated_seed: Annotated[
         int,
         Setting(

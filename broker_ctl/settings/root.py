@@ -15,6 +15,7 @@ from broker_ctl.settings.load_report import LoadReportSettings
 from broker_ctl.settings.log import LogSettings
 from broker_ctl.settings.metadata import MetadataSettings
 from broker_ctl.settings.model import DEFAULT_ORIGIN, DYNAMIC_ORIGIN, Entry, Problem
+from broker_ctl.settings.partitions import PartitionSettings
 from broker_ctl.settings.placement import PlacementSettings
 from broker_ctl.settings.planner import PlannerSettings
 from broker_ctl.settings.security import SecuritySettings
@@ -45,6 +46,7 @@ class Settings:
     zookeeper: ZooKeeperSettings = field(default_factory=ZooKeeperSettings)
     session: SessionSettings = field(default_factory=SessionSettings)
     dataplane: DataPlaneSettings = field(default_factory=DataPlaneSettings)
+    partitions: PartitionSettings = field(default_factory=PartitionSettings)
     load_report: LoadReportSettings = field(default_factory=LoadReportSettings)
     balancing: BalancingSettings = field(default_factory=BalancingSettings)
     shedding: SheddingSettings = field(default_factory=SheddingSettings)

@@ -6,7 +6,11 @@ scenario, rules and pace give the same replay to the bit.
 """
 
 from collections import deque
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
 
+from broker_ctl.core.balance.relocations import relocations
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.deciding import (
     DecidingRules,
@@ -15,8 +19,10 @@ from broker_ctl.core.deciding import (
     is_cut_short,
     planned_in_steps,
 )
+from broker_ctl.core.plan import Plan
 from broker_ctl.core.splitting.new_parts import to_spread
 from broker_ctl.core.steps import Steps, finished
+from broker_ctl.core.view import ClusterView
 from broker_ctl.simulation.pace import Pace
 from broker_ctl.simulation.record import Cause, Record, Replay
 from broker_ctl.simulation.replaying.board import Board
@@ -26,6 +32,21 @@ from broker_ctl.simulation.replaying.orders import Orders
 from broker_ctl.simulation.replaying.orphans import Orphan, placed, ripe
 from broker_ctl.simulation.replaying.reports import Reports, reports_of
 from broker_ctl.simulation.scenario import Event, EventKind, Scenario
+
+
+class Cycle(NamedTuple):
+    """One cycle of the simulated leader.
+
+    Attributes:
+        memory: of the shedding strategy, after it; None where nothing is shed.
+    """
+
+    view: ClusterView
+    plan: Plan
+    memory: Any
+
+
+Watch = Callable[[Cycle], None]
 
 
 def replay(scenario: Scenario, rules: DecidingRules, pace: Pace | None = None) -> Replay:
@@ -41,21 +62,32 @@ def replay_in_steps(
     scenario: Scenario, rules: DecidingRules, pace: Pace | None = None
 ) -> Steps[Replay]:
     """As `replay`, a minute at a time."""
-    course = _Course(scenario, rules, pace or Pace())
+    course = Course(scenario, rules, pace or Pace())
     for minute in range(scenario.traffic.minutes):
         course.go_through(minute)
         yield
     return course.record.finished(scenario, tuple(course.cluster.brokers))
 
 
-class _Course:
-    """One replay while it goes on."""
+class Course:
+    """One replay while it goes on.
 
-    def __init__(self, scenario: Scenario, rules: DecidingRules, pace: Pace) -> None:
+    Attributes:
+        cluster: as it is after the last minute.
+        record: of the minutes so far.
+
+    Args:
+        watch: is shown every cycle before its plan is carried out; it changes nothing.
+    """
+
+    def __init__(
+        self, scenario: Scenario, rules: DecidingRules, pace: Pace, watch: Watch | None = None
+    ) -> None:
         self.cluster = Cluster(scenario)
         self.record = Record()
         self._rules = rules
         self._pace = pace
+        self._watch = watch
         self._board = Board(self.cluster)
         self._orders = Orders(self.cluster, self._board, self.record, pace, rules.splitting)
         self._remembered = Remembered()
@@ -80,6 +112,20 @@ class _Course:
         self.record.offered_bytes.append(float(self.cluster.rates[2:].sum()))
         if not is_prompt:
             self._under_way.append(reports_of(self.cluster, minute))
+
+    def forked(self, rules: DecidingRules) -> "Course":
+        """Another course that goes on from here under other rules.
+
+        What the shedding strategy remembers is kept where it is the same one.
+        """
+        other = deepcopy(self, {id(rules.shedding): rules.shedding})
+        other._rules = rules
+        return other
+
+    def relocate(self, receivers: Mapping[Bundle, str], minute: int) -> None:
+        """Bundles go where a plan wants them, all in one minute."""
+        view = self._board.view(minute)
+        self._orders.perform(relocations(view, receivers), minute, 0.0)
 
     def _befall(self, event: Event) -> None:
         was_draining = self.cluster.brokers[event.broker_id].is_draining
@@ -114,6 +160,8 @@ class _Course:
             self._remembered, plan = decided(
                 self._remembered, view, self._rules, is_split_due=number == 0
             )
+            if self._watch is not None:
+                self._watch(Cycle(view, plan, self._remembered.memory))
             parts = self._orders.perform(plan.decisions, minute, at_s)
             self._spread(parts, minute, at_s)
             if not is_cut_short(plan):

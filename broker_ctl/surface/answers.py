@@ -20,6 +20,7 @@ from broker_ctl.errors import (
     ForeignNamespace,
     InvalidName,
     InvalidPolicy,
+    InvalidReplicas,
     NamespaceExists,
     NamespaceMissing,
     OrderConflict,
@@ -29,7 +30,9 @@ from broker_ctl.errors import (
     PoliciesReadOnly,
     PolicyConflict,
     PolicyMissing,
+    ReassignmentMissing,
     SettingsError,
+    TopicExists,
     TopicMissing,
 )
 
@@ -41,6 +44,9 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (NamespaceExists, 409),
     (ForeignNamespace, 412),
     (TopicMissing, 404),
+    (TopicExists, 409),
+    (InvalidReplicas, 400),
+    (ReassignmentMissing, 404),
     (InvalidPolicy, 400),
     (PoliciesReadOnly, 403),
     (PolicyMissing, 404),

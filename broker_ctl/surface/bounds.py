@@ -15,7 +15,7 @@ from broker_ctl.surface.answers import Refusal
 _READ_LIMIT_S: Final = 30.0
 _ACT_LIMIT_S: Final = 300.0
 _READS: Final = frozenset({"GET", "HEAD"})
-_CLIENT_PATHS: Final = ("/lookup/", "/admin/")
+_CLIENT_PATHS: Final = ("/lookup/", "/admin/", "/partitions/")
 
 
 class Bound:

@@ -37,7 +37,7 @@ def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
     session.epoch.follow(lambda: parts.authority()[0])
     session.lease_remaining_ms.follow(lambda: parts.authority()[1])
     session.brokers.follow(lambda: len(parts.cluster.broker_ids()))
-    session.is_leader.follow(lambda: {("loadbalance",): float(parts.desk() is not None)})
+    session.is_leader.follow(lambda: _seats(parts))
     surface.is_ready.follow(lambda: float(parts.readiness().is_ready))
     surface.in_flight.follow(
         lambda: {
@@ -46,6 +46,14 @@ def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
             ("lookups",): lookups.in_flight,
         }
     )
+
+
+def _seats(parts: Parts) -> Mapping[Labels, float]:
+    """Which of the seats this broker holds; that of the controller only where it may."""
+    seats: dict[Labels, float] = {("loadbalance",): float(parts.desk() is not None)}
+    if parts.partitions is not None:
+        seats["controller",] = float(parts.partitions.desk() is not None)
+    return seats
 
 
 def _follow_lookups(

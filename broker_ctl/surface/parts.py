@@ -12,16 +12,19 @@ from broker_ctl.core.directives import Order, Pause
 from broker_ctl.core.load import BrokerLoad
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.core.namespace import Ring
+from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.session import State as SessionState
 from broker_ctl.core.splitting.catalog import SPLITTING
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, LookupStatistics
+from broker_ctl.managers.partition_leaders import LedPartition
 from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.managers.policies import Policies
+from broker_ctl.managers.replica_instructions import Obeyed
 from broker_ctl.managers.topics import OwnTopics
-from broker_ctl.ports import Cluster, JournalEntry, LeaderDesk, Orders
+from broker_ctl.ports import Cluster, JournalEntry, LeaderDesk, Orders, PartitionDesk
 from broker_ctl.surface.credentials import Credentials
 
 
@@ -192,6 +195,46 @@ class Readiness:
     reason: str = ""
 
 
+class PartitionLeaders(Protocol):
+    """Where partitions are led; see `managers.partition_leaders.PartitionLeaders`."""
+
+    async def find(self, topic: str, partition: int) -> LedPartition:
+        """Of one partition."""
+        ...
+
+    async def of_topic(self, topic: str) -> list[LedPartition]:
+        """Of all partitions of a topic."""
+        ...
+
+
+class InstructedReplicas(Protocol):
+    """The replicas of this broker; see `managers.replicas.Replicas`."""
+
+    @property
+    def newest_controller_epoch(self) -> int:
+        """Of all controllers that were heard."""
+        ...
+
+    async def obey(self, instruction: Instruction) -> Obeyed:
+        """Carry an instruction out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionParts:
+    """What is shown and steered of replicated partitions.
+
+    Attributes:
+        desk: what only the controller has; None while this broker does not control.
+        controller: name and web address of the daemon that controls; None while nobody is known.
+        leaders: what clients ask for.
+    """
+
+    desk: Callable[[], PartitionDesk | None]
+    controller: Callable[[], tuple[str, str] | None]
+    leaders: PartitionLeaders
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Everything that is shown or steered.
@@ -200,6 +243,7 @@ class Parts:
         desk: what only the leader has; None while this broker does not lead.
         authority: session epoch, and for how many ms acts may be started.
         peers: calls other brokers with the token that this broker has itself.
+        partitions, replicas: None where this broker takes no part in replication.
     """
 
     lookup: Lookup
@@ -221,6 +265,8 @@ class Parts:
     peers: HttpClient
     instruments: Instruments
     clock: Clock
+    partitions: PartitionParts | None = None
+    replicas: InstructedReplicas | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.errors import NoLeader
+from broker_ctl.errors import NoController, NoLeader
 from broker_ctl.ports import Cluster
 from broker_ctl.surface.answers import Answer, Refusal
 
@@ -53,12 +53,30 @@ def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> w
     leader = cluster.leader()
     if leader is None or leader[0] == own_id:
         raise NoLeader("nobody leads at the moment")
-    broker_id, address = leader
+    return _redirect_to(request, cluster, *leader)
+
+
+def redirect_to_controller(
+    request: web.Request, cluster: Cluster, own_id: str, controller: tuple[str, str] | None
+) -> web.Response:
+    """The same request to the controller: name and web address of its daemon.
+
+    Raises:
+        NoController: nobody is known to control, or this broker is only just beginning to.
+    """
+    if controller is None or controller[0] == own_id:
+        raise NoController("nobody controls partitions at the moment")
+    return _redirect_to(request, cluster, *controller)
+
+
+def _redirect_to(
+    request: web.Request, cluster: Cluster, broker_id: str, address: str
+) -> web.Response:
     return redirect(request, cluster.urls_of(broker_id) or _urls_at(broker_id, address))
 
 
 def _urls_at(broker_id: str, address: str) -> BrokerUrls:
-    """Of a leader that is known by its seat alone, which has one address."""
+    """Of a holder that is known by its seat alone, which has one address."""
     if address.startswith("https://"):
         return BrokerUrls(broker_id, web_url_tls=address)
     return BrokerUrls(broker_id, web_url=address)

@@ -32,9 +32,12 @@ from broker_ctl.surface.dataplane_authority import AuthorityRoutes
 from broker_ctl.surface.gate import Gate
 from broker_ctl.surface.gauges import follow
 from broker_ctl.surface.health import HealthRoutes
+from broker_ctl.surface.instructions import InstructionRoutes
 from broker_ctl.surface.lookup import LookupRoutes
 from broker_ctl.surface.loop_lag import measure_lag
 from broker_ctl.surface.metrics import MetricsRoutes
+from broker_ctl.surface.partition_leaders import PartitionLeaderRoutes
+from broker_ctl.surface.partitions import PartitionRoutes
 from broker_ctl.surface.parts import Parts, SurfaceRules
 from broker_ctl.tasks import TaskScope, wait_until
 
@@ -180,6 +183,10 @@ class Surface:
             HealthRoutes(parts.readiness),
             BrokerRoutes(parts, rules.cluster),
             BalancingRoutes(parts),
+            PartitionLeaderRoutes(parts, self._lookups),
+            # Before the leader's orders, whose verb could be any word.
+            PartitionRoutes(parts),
+            InstructionRoutes(parts),
             ControlRoutes(parts, rules.cluster),
             AuthorityRoutes(parts.authority),
             MetricsRoutes(parts.instruments, rules.cluster),

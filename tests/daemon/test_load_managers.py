@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -19,8 +19,10 @@ from broker_ctl.core.steps import finished
 from broker_ctl.daemon.assembly import assemble
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.lifecycle import Daemon
+from broker_ctl.daemon.replica_planes import OwnReplicaPlane
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.stores import OwnStore
+from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import BrokerCtlError
@@ -83,6 +85,14 @@ class Surroundings:
 
     def peers(self, _: Registry, __: HttpClient, ___: Orders) -> Peers:
         return InMemoryPeers()
+
+    def replica_plane(
+        self, _: Settings, __: DataPlane, ___: Callable[[], Authority]
+    ) -> OwnReplicaPlane:
+        raise AssertionError("a broker without a number keeps no replicas")
+
+    def calls(self, http: HttpClient) -> HttpClient:
+        return http
 
     def surface(self, parts: Parts, _: SurfaceRules) -> NoSurface:
         self.parts = parts

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -10,9 +10,13 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.partitions.values import Assignment, TopicAssignment
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
+from broker_ctl.store import partition_paths
+from broker_ctl.store.records.partitions import encode_topic
 from tests.end_to_end.conftest import NewCluster
 from tests.support.clusters import look_up, make_namespace, status
 from tests.support.ensemble import SharedEnsemble
@@ -39,12 +43,13 @@ def webhook(port: int, secret_file: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def broker_process(
-    port: int, secret_file: Path, authority_url: str
+    port: int, secret_file: Path, authority_url: str, *options: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """The reference broker, as a process of its own."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.support.reference_broker",
         "--port", str(port), "--secret-file", str(secret_file), "--authority-url", authority_url,
+        *options,
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
     try:
@@ -92,6 +97,46 @@ async def test_a_dead_broker_process_is_noticed_and_a_new_one_is_given_everythin
                 await only.wait_ready(http)
                 await eventually(partial(look_up, http, only, TOPIC), what="an owner again")
                 assert len(await loaded()) == 1
+
+
+async def test_a_broker_process_that_keeps_replicas_is_told_of_them_and_a_new_one_of_all_again(
+    new_cluster: NewCluster,
+    http: HttpClient,
+    zookeeper: SharedEnsemble,
+    chroot: str,
+    tmp_path: Path,
+) -> None:
+    secret_file, number = tmp_path / "secret", ("--broker-id", "1")
+    with reserve_port() as held:
+        port = port_of(held)
+        settings = webhook(port, secret_file) | {
+            "brokerId": "1",
+            "replicaPollMillis": "100",
+            # Longer than it takes a process to start.
+            "dataPlaneFailureTimeoutMillis": "6000",
+        }
+        async with (
+            new_cluster(1, **settings) as daemons,
+            HttpClient(token=SECRET, timeout_s=5.0, max_body_bytes=1 << 20) as as_daemon,
+        ):
+            only: DaemonProcess = daemons.all[0]
+
+            async def replicas() -> list[object]:
+                """Topic, number and topic id of each."""
+                url = f"http://127.0.0.1:{port}/dataplane/v1/replicas"
+                rows = (await as_daemon.request("GET", url)).json()["replicas"]
+                return [row[:3] for row in rows]
+
+            authority_url = f"{only.url}/dataplane/v1/authority"
+            async with broker_process(port, secret_file, authority_url, *number):
+                await only.wait_ready(http)
+                await make_topic(zookeeper.connect_string + chroot, "orders", [[1], [1]])
+                both = await eventually(replicas, what="replicas of both partitions")
+                assert len(both) == 2
+            # Killed and back at once, on an empty disk: the daemon is not told by its silence.
+            async with broker_process(port, secret_file, authority_url, *number):
+                await eventually(partial(answers, replicas), what="the new process")
+                assert await eventually(replicas, what="all of it again") == both
 
 
 async def test_a_session_that_ends_while_everything_is_given_up_is_not_overlooked(
@@ -144,3 +189,25 @@ def registered_session(address: str, chroot: str, daemon: DaemonProcess) -> int:
     finally:
         client.stop()
         client.close()
+
+
+async def answers(ask: Callable[[], Awaitable[object]]) -> bool:
+    try:
+        await ask()
+    except HttpError:
+        return False
+    return True
+
+
+async def make_topic(hosts: str, name: str, replicas: Sequence[Sequence[int]]) -> None:
+    """As an operator with nothing but ZooKeeper would."""
+    partitions = {number: Assignment(tuple(each)) for number, each in enumerate(replicas)}
+    data = encode_topic(TopicAssignment(f"{7:032x}", partitions))
+    client = KazooClient(hosts=hosts)
+    await asyncio.to_thread(client.start)
+    try:
+        path = partition_paths.topic(name)
+        await asyncio.to_thread(client.create, path, data, makepath=True)
+    finally:
+        await asyncio.to_thread(client.stop)
+        await asyncio.to_thread(client.close)

@@ -39,7 +39,8 @@ async def test_the_hot_bundle_is_split_and_load_is_shed_with_nobody_served_twice
     zookeeper: SharedEnsemble, tmp_path: Path
 ) -> None:
     row, _ = await quickstart(
-        "--duration", "30", "--zookeeper", zookeeper.connect_string, "--dir", str(tmp_path)
+        *("--duration", "30", "--zookeeper", zookeeper.connect_string, "--dir", str(tmp_path)),
+        *("--partitions", "4"),
     )
 
     assert row["brokers"] == 3
@@ -47,6 +48,7 @@ async def test_the_hot_bundle_is_split_and_load_is_shed_with_nobody_served_twice
     assert row["unloads"] >= 1
     assert row["owners_ok"] is True
     assert row["double_served"] == 0
+    assert (row["partitions"], row["offline_partitions"]) == (4, 0)
     assert row["imbalance_last"] < row["imbalance_first"]
     assert row["leader"] in {url.split("/")[2] for url in row["metrics_urls"]}
     assert started_by_quickstart(tmp_path) == []

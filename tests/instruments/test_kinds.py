@@ -120,7 +120,7 @@ def test_names_are_unique_and_say_their_kind() -> None:
     for one in instruments:
         assert (one.kind == "counter") == one.name.endswith("_total"), one.name
         assert one.help.endswith("."), one.name
-        assert one.name.startswith(("pulsar_", "caffeine_", "broker_ctl_")), one.name
+        assert one.name.startswith(("pulsar_", "caffeine_", "kafka_", "broker_ctl_")), one.name
     assert "pulsar_metadata_store_ops_latency_ms_bucket" in exposed_names()
 
 

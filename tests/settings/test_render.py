@@ -109,7 +109,7 @@ def test_the_minimal_file_starts_a_broker() -> None:
 def test_the_examples_in_the_minimal_file_are_settings_too(tmp_path: Path) -> None:
     text = (CONFIG / "broker-minimal.conf").read_text(encoding="utf-8")
     examples = dict(re.findall(r"^#   (\w+)=(.*)$", text, re.MULTILINE))
-    assert len(examples) == 8
+    assert len(examples) == 10
     reading = read(
         CONFIG / "broker-minimal.conf", {}, [f"{key}={value}" for key, value in examples.items()]
     )

@@ -30,6 +30,7 @@ from broker_ctl.dataplane.act_log import Act, ActLog, MemoryActLog, merged
 from broker_ctl.dataplane.interface import Unloaded
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
+from broker_ctl.managers.holdings import OwnershipChange
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership, OwnershipParts
@@ -297,6 +298,7 @@ class Broker:
         # A broker process outlives its daemon.
         self._found_dataplane = dataplane is not None
         self.split_rules = SplitRules()
+        self.changes: list[OwnershipChange] = []
         self.dataplane = dataplane or SteeredDataPlane(
             Workload.named("steady", 0),
             clock,
@@ -317,6 +319,7 @@ class Broker:
             dataplane=self.dataplane,
             draws=draws,
             split_rules=lambda: self.split_rules,
+            on_owner_change=self.changes.append,
         )
         self.ownership = Ownership(parts, self.urls, lambda: UNLOAD_S)
         self.watcher.listen(self.locks.session_changed)

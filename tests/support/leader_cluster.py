@@ -14,6 +14,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
 from broker_ctl.core.rules import Budgets
 from broker_ctl.errors import AuthorityLost, NodeExists
+from broker_ctl.leader.capture import LeaderHistory
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.rules import LeaderRules
@@ -65,6 +66,7 @@ class LeaderCluster:
     journal: DecisionJournal = field(default_factory=DecisionJournal)
     brokers: dict[str, InMemoryBroker] = field(default_factory=dict)
     has_authority: bool = True
+    history: LeaderHistory | None = None
 
     async def add(self, broker_id: str) -> InMemoryBroker:
         broker = InMemoryBroker(self.ensemble, broker_id, self.witness, self.traffic)
@@ -111,6 +113,7 @@ class LeaderCluster:
             ring_of=ring_of,
             owner_of=owner_of,
             directives=broker.directives,
+            history=self.history,
         )
 
     async def elect(self, broker_id: str) -> Leadership:

@@ -36,20 +36,22 @@ from broker_ctl.instruments.declared import Instruments
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, Connect, LookupStatistics, Redirect
 from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.partition_leaders import PartitionLeaders
 from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.managers.policies import Policies
 from broker_ctl.managers.policy_nodes import PolicyStore
 from broker_ctl.managers.topics import OwnTopics
-from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome
+from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome, PartitionDesk
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.curves import TopicTraffic, Wave
 from broker_ctl.simulation.workload import TopicLoad, Workload
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
-from broker_ctl.surface.parts import Parts, Readiness, SurfaceRules
+from broker_ctl.surface.parts import PartitionParts, Parts, Readiness, SurfaceRules
 from broker_ctl.surface.server import Surface
 from tests.support.memory_operations import MemoryOperations
+from tests.support.partition_desk import MemoryPartitionDesk
 from tests.support.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")
@@ -78,13 +80,14 @@ class Held:
 
 @dataclass
 class World:
-    """What all brokers share: rings, who owns what, who is there, who leads."""
+    """What all brokers share: rings, who owns what, who is there, who leads, who controls."""
 
     rings: dict[Namespace, Ring] = field(default_factory=lambda: {NAMESPACE: RING})
     owners: dict[Bundle, str] = field(default_factory=dict)
     tokens: dict[Bundle, int] = field(default_factory=dict)
     brokers: dict[str, BrokerUrls] = field(default_factory=dict)
     leader_id: str | None = None
+    controller_id: str | None = None
 
     def assign(self, bundle: Bundle, broker_id: str) -> None:
         self.tokens[bundle] = 1 + max(self.tokens.values(), default=100)
@@ -413,6 +416,8 @@ class Broker:
         self.journal = MemoryJournal()
         self.directives = metadata.directives
         self.desk = MemoryDesk(world)
+        self.partition_desk = MemoryPartitionDesk()
+        self.partition_leaders = PartitionLeaders(metadata.store, SystemClock(), CacheRules())
         self.readiness = Readiness(is_ready=True)
         self.session_state = SessionState.CONNECTED
         self.instruments = Instruments()
@@ -436,6 +441,9 @@ class Broker:
             peers=peers,
             instruments=self.instruments,
             clock=SystemClock(),
+            partitions=PartitionParts(
+                self._partition_desk_if_controlling, self._controller, self.partition_leaders
+            ),
         )
         self.surface: Surface | None = None
 
@@ -464,6 +472,13 @@ class Broker:
     def _desk_if_leading(self) -> LeaderDesk | None:
         return self.desk if self.world.leader_id == self.broker_id else None
 
+    def _partition_desk_if_controlling(self) -> PartitionDesk | None:
+        return self.partition_desk if self.world.controller_id == self.broker_id else None
+
+    def _controller(self) -> tuple[str, str] | None:
+        name = self.world.controller_id
+        return None if name is None else (name, self.world.brokers[name].web_url or "")
+
 
 def urls_at(port: int) -> BrokerUrls:
     """The addresses of a broker on loopback; its data plane's ports lead nowhere."""
@@ -480,10 +495,10 @@ def urls_at(port: int) -> BrokerUrls:
 async def serving_brokers(
     ports: Sequence[int], rules: SurfaceRules | None = None, token: str | None = None
 ) -> AsyncIterator[list[Broker]]:
-    """Brokers of one world on these ports; the first one leads."""
+    """Brokers of one world on these ports; the first one leads, and controls partitions."""
     base = rules or SurfaceRules(CLUSTER)
     world = World(brokers={f"127.0.0.1:{port}": urls_at(port) for port in ports})
-    world.leader_id = f"127.0.0.1:{ports[0]}"
+    world.leader_id = world.controller_id = f"127.0.0.1:{ports[0]}"
     async with HttpClient(token=token, timeout_s=5, max_body_bytes=1 << 20) as peers:
         metadata = Metadata()
         brokers = [Broker(world, urls_at(port), peers, metadata) for port in ports]
@@ -502,6 +517,7 @@ async def serving_brokers(
                 await surface.stop(1.0)
             for broker in brokers:
                 await broker.dataplane.stop()
+                await broker.partition_leaders.close()
             await metadata.close()
 
 

@@ -1,0 +1,89 @@
+"""Every kind of rows that a cluster's history has, by name."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker_ctl.core.history.columns import Kind, kind
+from broker_ctl.core.history.deeds import DecisionRow, OwnershipChangeRow, PartitionTransitionRow
+from broker_ctl.core.history.leadings import (
+    LeaderEpochRow,
+    PolicyMemoryRow,
+    PolicyVersionRow,
+    SessionEventRow,
+)
+from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
+
+BROKER_LOADS: Final = kind(
+    "broker_loads",
+    BrokerLoadRow,
+    "one row per epoch, cycle and live broker that has reported",
+    *("cluster", "epoch", "cycle", "broker"),
+)
+BUNDLE_LOADS: Final = kind(
+    "bundle_loads",
+    BundleLoadRow,
+    "one row per epoch, cycle and bundle that is owned or was asked for",
+    *("cluster", "epoch", "cycle", "bundle"),
+    is_packed=True,
+)
+BUNDLE_BOUNDARIES: Final = kind(
+    "bundle_boundaries",
+    BoundariesRow,
+    "one row per epoch, cycle and namespace whose ring is new in that cycle",
+    *("cluster", "epoch", "cycle", "namespace"),
+)
+CAPACITIES: Final = kind(
+    "capacities",
+    CapacityRow,
+    "one row per epoch, cycle and broker whose capacity is new in that cycle",
+    *("cluster", "epoch", "cycle", "broker"),
+)
+DECISIONS: Final = kind("decisions", DecisionRow, "one row per decision and outcome", "id")
+POLICY_MEMORY: Final = kind(
+    "policy_memory",
+    PolicyMemoryRow,
+    "one row per epoch and cycle in which something is shed",
+    *("cluster", "epoch", "cycle"),
+)
+OWNERSHIP_CHANGES: Final = kind(
+    "ownership_changes",
+    OwnershipChangeRow,
+    "one row per bundle that came to a broker or left it",
+    "id",
+)
+PARTITION_TRANSITIONS: Final = kind(
+    "partition_transitions",
+    PartitionTransitionRow,
+    "one row per partition and change of its state",
+    "id",
+    is_packed=True,
+)
+SESSION_EVENTS: Final = kind(
+    "session_events", SessionEventRow, "one row per writer and event of its session", "id"
+)
+LEADER_EPOCHS: Final = kind(
+    "leader_epochs", LeaderEpochRow, "one row per begin and one per end of a leading", "id"
+)
+POLICY_VERSIONS: Final = kind(
+    "policy_versions",
+    PolicyVersionRow,
+    "one row per epoch and cycle in which the rules are new",
+    *("cluster", "epoch", "cycle"),
+)
+
+KINDS: Final[Mapping[str, Kind[Any]]] = {
+    each.name: each
+    for each in (
+        BROKER_LOADS,
+        BUNDLE_LOADS,
+        BUNDLE_BOUNDARIES,
+        CAPACITIES,
+        DECISIONS,
+        POLICY_MEMORY,
+        OWNERSHIP_CHANGES,
+        PARTITION_TRANSITIONS,
+        SESSION_EVENTS,
+        LEADER_EPOCHS,
+        POLICY_VERSIONS,
+    )
+}

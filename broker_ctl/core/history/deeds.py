@@ -1,0 +1,76 @@
+"""Rows of what was decided and done: decisions, changes of owners, partitions."""
+
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+from broker_ctl.core.history.columns import Tells
+
+
+class DecisionRow(NamedTuple):
+    """A decision of the leader, and what came of it; what it is not about is null."""
+
+    decision: Annotated[str, Tells("assign, unload, transfer, split, merge or skip")]
+    reason: Annotated[str, Tells("one of core.decisions.Reason")]
+    detail: Annotated[str, Tells("why, in words")]
+    result: Annotated[str, Tells("done, failed, dry_run, paused or skipped")]
+    outcome: Annotated[str, Tells("why it was not done, in words; may be empty")]
+    took_s: Annotated[float, Tells("from the first act to the last", "s")]
+    subject: Annotated[str | None, Tells("of a skip: a bundle, a broker id, or cluster")] = None
+    bundle: Annotated[str | None, Tells("of a merge the left one")] = None
+    right_bundle: Annotated[str | None, Tells("of a merge")] = None
+    source: Annotated[str | None, Tells("who gives the bundle up; who splits or merges")] = None
+    destination: Annotated[str | None, Tells("who receives it")] = None
+    algorithm: Annotated[str | None, Tells("of a split")] = None
+    boundaries: Annotated[
+        tuple[int, ...] | None, Tells("of a split, where it is cut; empty: its owner says")
+    ] = None
+    throughput_bytes: Annotated[
+        float | None, Tells("that moves, in and out, short average", "bytes/s")
+    ] = None
+    source_usage_before_ratio: Annotated[float | None, Tells("of a transfer")] = None
+    source_usage_after_ratio: Annotated[float | None, Tells("of a transfer, foreseen")] = None
+    destination_usage_before_ratio: Annotated[float | None, Tells("of a transfer")] = None
+    destination_usage_after_ratio: Annotated[float | None, Tells("of a transfer, foreseen")] = None
+
+
+class OwnershipCause(StrEnum):
+    """Why a bundle came to a broker, or left it. The list is closed and only grows."""
+
+    # It came: a lookup asked for it, or an order placed it.
+    PLACEMENT = "placement"
+    # It came or went: an order of the leader, with a named receiver.
+    TRANSFER = "transfer"
+    # It came or went: its ring was changed here.
+    SPLIT = "split"
+    MERGE = "merge"
+    # It came again, or did not: the session had expired, or the daemon was started anew.
+    EXPIRY = "expiry"
+    # It went: an operator said so; the broker is on its way down; the data plane fell silent or
+    # did not serve it; its node was taken away.
+    UNLOAD = "unload"
+    DRAIN = "drain"
+    DATA_PLANE = "data_plane"
+    TAKEN_AWAY = "taken_away"
+
+
+class OwnershipChangeRow(NamedTuple):
+    """A bundle that the writer now serves, or serves no more."""
+
+    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
+    is_acquired: Annotated[bool, Tells("true: it came; false: it went")]
+    cause: Annotated[str, Tells("one of OwnershipCause")]
+    token: Annotated[int, Tells("fencing token: czxid of the owner node; 0: not known")]
+    session_epoch: Annotated[int, Tells("count of the writer's sessions since its start")]
+
+
+class PartitionTransitionRow(NamedTuple):
+    """A replicated partition that the controller took from one state to another."""
+
+    topic: Annotated[str, Tells("name")]
+    partition: Annotated[int, Tells("number")]
+    from_state: Annotated[str, Tells("state before")]
+    to_state: Annotated[str, Tells("state after")]
+    leader: Annotated[int, Tells("broker number; -1: nobody leads")]
+    leader_epoch: Annotated[int, Tells("grows with every change of the controller")]
+    isr: Annotated[tuple[int, ...], Tells("broker numbers of the replicas in sync")]
+    reason: Annotated[str, Tells("why")]

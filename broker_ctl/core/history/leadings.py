@@ -1,0 +1,47 @@
+"""Rows of who was in charge, under which rules, and with what in mind."""
+
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+from broker_ctl.core.history.columns import Tells
+
+
+class SessionEventRow(NamedTuple):
+    """Something befell the writer's session (core/session.py)."""
+
+    event: Annotated[str, Tells("one of core.session.Action")]
+    state: Annotated[str, Tells("one of core.session.State, after it")]
+    session_epoch: Annotated[int, Tells("count of the writer's sessions since its start")]
+
+
+class Seat(StrEnum):
+    """What is led."""
+
+    LOAD_BALANCE = "loadbalance"
+    CONTROLLER = "controller"
+
+
+class LeaderEpochRow(NamedTuple):
+    """The writer began to lead, or ended."""
+
+    seat: Annotated[str, Tells("loadbalance or controller")]
+    is_begin: Annotated[bool, Tells("true: it began; false: it ended")]
+    detail: Annotated[str, Tells("why it ended, in words; may be empty")] = ""
+
+
+class PolicyVersionRow(NamedTuple):
+    """What the leader decides by. It holds in its epoch until the next row."""
+
+    policy_hash: Annotated[str, Tells("SHA-256 of settings, hexadecimal")]
+    load_manager: Annotated[str, Tells("loadManagerClassName")]
+    shedding: Annotated[str, Tells("loadBalancerLoadSheddingStrategy; empty: nothing is shed")]
+    placement: Annotated[str, Tells("loadBalancerLoadPlacementStrategy")]
+    settings: Annotated[str, Tells("JSON object: key to text of all that steers the leader")]
+    release: Annotated[str, Tells("version of broker-ctl")]
+
+
+class PolicyMemoryRow(NamedTuple):
+    """What the shedding strategy remembers after a cycle, within bounds."""
+
+    memory: Annotated[str, Tells("JSON object; whole, or the usage averages by broker alone")]
+    is_whole: Annotated[bool, Tells("the strategy can go on from it")]

@@ -1,0 +1,101 @@
+"""Instructions of a controller as tests write them."""
+
+from collections.abc import Sequence
+
+from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, ReplicaStop
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
+from broker_ctl.dataplane.replicas import HeldReplica
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.partitions import encode_state, encode_topic
+
+BROKERS = {1: "h1:6650", 2: "h2:6650", 3: "h3:6650"}
+
+
+def topic_id(name: str, life: int = 1) -> str:
+    """Of a topic that was created for the so many-th time."""
+    return f"{name.encode().hex()[:24]:0<31}{life}"
+
+
+def named(text: str) -> TopicPartition:
+    """``t-0``"""
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def told(
+    partition: str,
+    leader: int,
+    epoch: int = 0,
+    *,
+    life: int = 1,
+    isr: Sequence[int] = (1, 2, 3),
+    replicas: Sequence[int] = (1, 2, 3),
+    version: int = 0,
+) -> ReplicaState:
+    """What a broker hears of a partition."""
+    where = named(partition)
+    state = LeaderAndIsr(leader, epoch, tuple(isr), 1, version=version)
+    return ReplicaState(where, topic_id(where.topic, life), state, tuple(replicas))
+
+
+def stop(partition: str, epoch: int = 0, *, life: int = 1, is_deleted: bool = False) -> ReplicaStop:
+    """The end of a replica."""
+    where = named(partition)
+    return ReplicaStop(where, topic_id(where.topic, life), epoch, is_deleted)
+
+
+def held(partition: str, epoch: int = 0, *, life: int = 1) -> HeldReplica:
+    """What is on a disk."""
+    where = named(partition)
+    return HeldReplica(where, topic_id(where.topic, life), epoch)
+
+
+def instruct(
+    *letters: ReplicaState | ReplicaStop,
+    broker: int = 1,
+    broker_epoch: int,
+    controller_epoch: int = 1,
+    is_full: bool = False,
+    after: str | None = None,
+    until: str | None = None,
+) -> Instruction:
+    """All of them at once."""
+    return Instruction(
+        controller=9,
+        controller_epoch=controller_epoch,
+        broker=broker,
+        broker_epoch=broker_epoch,
+        is_full=is_full,
+        brokers=BROKERS,
+        partitions=[letter for letter in letters if isinstance(letter, ReplicaState)],
+        stops=[letter for letter in letters if isinstance(letter, ReplicaStop)],
+        after=None if after is None else named(after),
+        until=None if until is None else named(until),
+    )
+
+
+async def put_topic(
+    store: MetadataStore,
+    name: str,
+    *replicas: Sequence[int],
+    life: int = 1,
+) -> None:
+    """A topic with these replicas of its partitions, or another by the same name."""
+    partitions = {number: Assignment(tuple(each)) for number, each in enumerate(replicas)}
+    data = encode_topic(TopicAssignment(topic_id(name, life), partitions))
+    path = partition_paths.topic(name)
+    if await store.exists(path) is None:
+        await store.create(path, data, make_parents=True)
+    else:
+        await store.set(path, data)
+
+
+async def put_state(store: MetadataStore, partition: str, state: LeaderAndIsr) -> LeaderAndIsr:
+    """A partition's state, which has the version that it got."""
+    path = partition_paths.leader_and_isr(named(partition))
+    if await store.exists(path) is None:
+        node = await store.create(path, encode_state(state), make_parents=True)
+        return state._replace(version=node.stat.version)
+    return state._replace(version=(await store.set(path, encode_state(state))).version)
