@@ -1,7 +1,10 @@
 """A broker process that serves: each topic of its bundles acts at every tick, on the shared log.
 
+It keeps replicas, too, whose logs outlive it.
+
 python -m tests.chaos.broker_process --port P --secret-file F --authority-url U
     --log-port L --broker ID --guard lease|tokens|none
+    --number N --replica-port R --replica-logs DIRECTORY
 """
 
 import argparse
@@ -19,6 +22,7 @@ from broker_ctl.dataplane import wire
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
 from tests.chaos.acts import Guard
+from tests.chaos.replica_routes import ReplicaRoutes
 from tests.chaos.topics import topics
 from tests.support.reference_broker import ReferenceBroker
 
@@ -77,11 +81,16 @@ def main() -> None:
     parser.add_argument("--authority-url", required=True)
     parser.add_argument("--broker", required=True)
     parser.add_argument("--guard", type=Guard, required=True)
+    parser.add_argument("--number", type=int, required=True)
+    parser.add_argument("--replica-port", type=int, required=True)
+    parser.add_argument("--replica-logs", type=Path, required=True)
     options = parser.parse_args()
     secret = options.secret_file.read_text().strip()
     broker = ActingBroker(secret, options.authority_url, options.broker, options.guard)
     app = broker.app()
     app.cleanup_ctx.append(broker.acting(options.log_port))
+    address = f"{LOOPBACK}:{options.replica_port}"
+    ReplicaRoutes(broker, options.number, address, options.replica_logs).add_to(app)
     with contextlib.suppress(KeyboardInterrupt):
         web.run_app(app, host=LOOPBACK, port=options.port, print=None)
 

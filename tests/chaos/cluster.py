@@ -18,7 +18,7 @@ from broker_ctl.embedded import guard as outlive_guard
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
 from broker_ctl.embedded.roles import Role
 from broker_ctl.embedded.server import Server
 from broker_ctl.errors import HttpError, StoreError
@@ -67,6 +67,11 @@ class Broker:
     @property
     def id(self) -> str:
         return self.daemon.broker_id
+
+    @property
+    def replica_address(self) -> str:
+        """Where its replicas are fetched."""
+        return f"{LOOPBACK}:{self.daemon.service_port}"
 
     @property
     def is_whole(self) -> bool:
@@ -166,6 +171,10 @@ class Cluster:
             "metadataStoreSessionTimeoutMillis": str(round(SESSION_S * 1000)),
             "brokerReclaimGraceMillis": str(round(RECLAIM_GRACE_S * 1000)),
             "ownershipAuthority": _AUTHORITY[self._guard],
+            "brokerId": str(number),
+            "replicaAcknowledgeTimeoutMillis": "2000",
+            "replicaPollMillis": "200",
+            "leaderImbalanceCheckIntervalSeconds": "10",
             "dataPlane": "webhook",
             "dataPlaneUrl": f"http://127.0.0.1:{port_of(held)}",
             "dataPlaneSecretFile": str(self._directory / "secret"),
@@ -183,6 +192,8 @@ class Cluster:
             "--secret-file", str(self._directory / "secret"),
             "--authority-url", f"{daemon.url}/dataplane/v1/authority",
             "--broker", daemon.broker_id, "--guard", self._guard,
+            "--number", str(number), "--replica-port", str(daemon.service_port),
+            "--replica-logs", str(self._directory / f"replicas-{number}"),
         ]  # fmt: skip
         return Broker(number, daemon, command)
 

@@ -23,6 +23,7 @@ from tests.chaos.counter import Counter
 from tests.chaos.faults import FAULTS, Mend
 from tests.chaos.progress import Progress
 from tests.chaos.replay import Replay, late_ends
+from tests.chaos.replication import Replication
 from tests.chaos.topics import topics
 from tests.chaos.traffic import Traffic
 from tests.chaos.verdict import (
@@ -50,6 +51,8 @@ class Report:
     refused: int = 0
     acts: int = 0
     early_takeovers: int = 0
+    committed: int = 0
+    elections: int = 0
     violations: list[str] = field(default_factory=list)
     recoveries_s: list[float] = field(default_factory=list)
     hops: Counting[int] = field(default_factory=Counting)
@@ -86,6 +89,7 @@ class Phase:
         boot_to_wall_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         async with Cluster(self._directory, self._guard) as cluster:
             counter = Counter(cluster)
+            self._replication = Replication(cluster, random.Random(self._draw.random()))
             try:
                 await self._run(cluster, counter, seconds)
             except* Hopeless as error:
@@ -93,17 +97,20 @@ class Phase:
             await self._wind_up(cluster)
         self._progress.say(f"{self._guard}: judging {len(cluster.log.acts)} acts")
         self._judge(cluster, boot_to_wall_ns)
-        self.report.violations += [f"{self._guard}: {said}" for said in counter.violations]
+        for said in (*counter.violations, *self._replication.violations):
+            self.report.violations.append(f"{self._guard}: {said}")
         return self.report
 
     async def _run(self, cluster: Cluster, counter: Counter, seconds: float) -> None:
         # Draws of its own: how many it takes depends on how fast answers come.
         traffic = Traffic(cluster, random.Random(self._draw.random()))
         await traffic.make_namespace()
+        await self._replication.make_topic()
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(traffic.run(), name="traffic"),
                 group.create_task(counter.run(), name="counter"),
+                group.create_task(self._replication.run(), name="replication"),
             ]
             await self._wait_served(cluster, "the start")
             end_s = now_s() + seconds
@@ -118,6 +125,7 @@ class Phase:
         for said in some(traffic.lookups.violations):
             self._complain(said)
         await counter.check()
+        await self._replication.check()
         async for said in wrong_answers(cluster):
             self._complain(said)
 
@@ -150,10 +158,18 @@ class Phase:
     async def _wait_served(self, cluster: Cluster, what: str) -> float:
         """Seconds until all was served, by brokers that are all ready."""
         begin_s = now_s()
-        while not await cluster.is_settled() or cluster.log.unserved(self._hashes, now_s()):
+        while (
+            not await cluster.is_settled()
+            or cluster.log.unserved(self._hashes, now_s())
+            or self._replication.stale()
+        ):
             if now_s() - begin_s > _HOPELESS_S:
                 left = len(cluster.log.unserved(self._hashes, now_s()))
-                raise Hopeless(f"I6: after {what} {left} topics are not served, or not all ready")
+                stale = self._replication.stale()
+                raise Hopeless(
+                    f"I6: after {what} {left} topics are not served, {stale} take no record, or"
+                    " not all are ready"
+                )
             await asyncio.sleep(_POLL_S)
         return cluster.log.served_since(self._hashes, begin_s)
 
@@ -182,6 +198,7 @@ class Phase:
             *late_ends(replay, deaths, _LEFTOVER_MS),
             *some(double_served(acts)),
             *some(unowned_tokens(acts, replay)),
+            *self._replication.judge(replay),
         ]
         if self._guard is Guard.LEASE:
             found += some(acts_past_the_lease(acts, replay, boot_to_wall_ns, self._forced))
@@ -191,6 +208,8 @@ class Phase:
         report.acquisitions = len(replay.reigns)
         report.acts = len(acts)
         report.refused = cluster.log.refused
+        report.committed = self._replication.committed
+        report.elections = len(replay.partitions.appointed)
         report.early_takeovers = early_takeovers(replay, round(RECLAIM_GRACE_S * 1000))
 
     def _complain(self, said: str) -> None:

@@ -1,8 +1,8 @@
 """Plays the committed transactions again, and checks after each what must never be false.
 
 Sees I2 (tokens grow), I3 (epochs grow, only the seat's holder leads), I5 (one owner of a hash,
-the bundles are the ring), I8 (no owner node is persistent, no ephemeral outlives its process),
-and that nobody stands in two sessions at once.
+the bundles are the ring), I8 (no owner node is persistent, no ephemeral outlives its process), I9
+(leaders and ISRs of replicated partitions), and that nobody stands in two sessions at once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +17,7 @@ from broker_ctl.store.records.ours import LeadEpoch
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
 from tests.chaos.history import Changed, Closed, Created, Deleted, Transaction
+from tests.support.partition_history import PartitionHistory, Write
 
 _SEAT: Final = paths.LOADBALANCE_SEAT
 
@@ -64,18 +65,37 @@ class Replay:
         self._epoch = 0
         self.reigns: list[Reign] = []
         self.ends: list[End] = []
+        self.partitions = PartitionHistory()
         self.violations: list[str] = []
 
     def run(self, history: Iterable[Transaction]) -> None:
         for one in history:
+            writes = list(self._writes(one))
             self._apply(one)
-            for said in self._judge(one):
+            for said in (*self._judge(one), *self.partitions.see(one.session, writes)):
                 self.violations.append(f"{said} (zxid 0x{one.zxid:x})")
 
     @property
     def ephemerals(self) -> list[str]:
         """Those that stand at the end."""
         return [path for path, node in self._nodes.items() if node.is_ephemeral]
+
+    def _writes(self, one: Transaction) -> Iterator[Write]:
+        for change in one.changes:
+            match change:
+                case Closed():
+                    yield from ((path, None) for path in self._ephemerals_of(one.session))
+                case Created(path, data) | Changed(path, data):
+                    yield self._inside(path), data
+                case Deleted(path):
+                    yield self._inside(path), None
+
+    def _ephemerals_of(self, session: int) -> list[str]:
+        return [
+            path
+            for path, node in self._nodes.items()
+            if node.is_ephemeral and node.session == session
+        ]
 
     def _apply(self, one: Transaction) -> None:
         for change in one.changes:
@@ -95,12 +115,11 @@ class Replay:
         return path.removeprefix(self._chroot) if path.startswith(f"{self._chroot}/") else ""
 
     def _close(self, one: Transaction) -> None:
-        for path, node in list(self._nodes.items()):
-            if node.is_ephemeral and node.session == one.session:
-                broker_id = paths.name_below(paths.REGISTRATIONS, path)
-                if broker_id is not None:
-                    self.ends.append(End(broker_id, one.session, one.time_ms))
-                self._delete(path, one.time_ms, is_expired=True)
+        for path in self._ephemerals_of(one.session):
+            broker_id = paths.name_below(paths.REGISTRATIONS, path)
+            if broker_id is not None:
+                self.ends.append(End(broker_id, one.session, one.time_ms))
+            self._delete(path, one.time_ms, is_expired=True)
 
     def _create(self, path: str, node: Node, time_ms: int) -> None:
         if not path:

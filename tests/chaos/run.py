@@ -5,12 +5,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.chaos.acts import Guard
 from tests.chaos.cluster import RECOVERY_S, now_s
 from tests.chaos.phase import Phase, Report
 from tests.chaos.progress import Progress
+
+# I10 and I11 are what a run that ends shows.
+CHECKED: Final = ("I1a", "I1b", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,9 @@ class Result:
             "acquisitions": sum(report.acquisitions for report in self.reports),
             "acts": sum(report.acts for report in self.reports),
             "refused_acts": sum(report.refused for report in self.reports),
+            "checked": list(CHECKED),
+            "committed_records": sum(report.committed for report in self.reports),
+            "leader_elections": sum(report.elections for report in self.reports),
             "early_takeovers": sum(report.early_takeovers for report in self.reports),
             "lookups": {
                 "hops": _summed(report.hops for report in self.reports),

@@ -45,6 +45,9 @@ async def test_a_short_run_finds_nothing_false_with_either_guard() -> None:
     assert sum(found["faults"].values()) >= 2
     assert found["acquisitions"] >= 32
     assert found["acts"] > 0
+    assert "I9" in found["checked"]
+    assert found["committed_records"] > 0
+    assert found["leader_elections"] >= 8
     assert found["lookups"]["statuses"]["200"] == sum(found["lookups"]["hops"].values()) > 0
     assert found["recovery_s"]["max"] <= found["recovery_s"]["bound"]
 

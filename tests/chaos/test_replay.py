@@ -9,9 +9,12 @@ from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.store import paths
 from broker_ctl.store.records.ours import LeadEpoch, Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.records.partitions import ControllerRecord, encode_state
 from broker_ctl.store.records.policies import LocalPolicies
 from tests.chaos.history import Change, Changed, Closed, Created, Deleted, Transaction
 from tests.chaos.replay import Replay, late_ends
@@ -127,3 +130,22 @@ def test_what_a_killed_process_left_must_go_in_time() -> None:
 
 def test_an_ephemeral_that_nobody_took_away_is_left() -> None:
     assert replayed((1, [registered("a:1")])).ephemerals == [paths.registration("a:1")]
+
+
+def test_what_is_wrong_with_replicated_partitions_is_told_with_the_rest() -> None:
+    elected: Sequence[Change] = [
+        created("/controller", ControllerRecord(1, 1, "d", "http://d").encode(0)),
+        Changed(f"{CHROOT}/controller_epoch", b"1", 1),
+    ]
+    state = encode_state(LeaderAndIsr(1, 0, (1, 2), 1))
+    path = "/brokers/topics/t/0/leaderAndISR"
+    replay = replayed(
+        (1, [created("/controller_epoch", b"0", is_ephemeral=False)]),
+        (1, elected),
+        (1, [created(path, state, is_ephemeral=False)]),
+        (1, [Closed()]),
+        (2, [Changed(CHROOT + path, encode_state(LeaderAndIsr(2, 1, (2,), 1)), 1)]),
+    )
+    (said,) = replay.violations
+    assert said.startswith("I3: session 0x2, which does not control, elected: t-0")
+    assert replay.partitions.states[TopicPartition("t", 0)].leader == 2

@@ -13,6 +13,7 @@ from broker_ctl.dataplane.interface import Unloaded
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable
 from broker_ctl.simulation.workload import Workload
+from tests.deterministic.replica_process import ReplicaLink, ReplicaProcess
 
 _LONGEST_S = 0.002
 ACT_TICK_S = 0.25
@@ -22,8 +23,16 @@ class BrokerProcess:
     """One broker process; `DataPlaneLink` is how a daemon calls it."""
 
     def __init__(
-        self, broker_id: str, workload: Workload, clock: Clock, draws: random.Random, acts: ActLog
+        self,
+        broker_id: str,
+        workload: Workload,
+        clock: Clock,
+        draws: random.Random,
+        *,
+        acts: ActLog,
+        replicas: ReplicaProcess,
     ) -> None:
+        self.replicas = replicas
         self.serving = SimulatedDataPlane(
             workload,
             clock,
@@ -39,11 +48,13 @@ class BrokerProcess:
     async def start(self) -> None:
         """A new process, which has forgotten everything."""
         await self.serving.start()
+        await self.replicas.start()
         self.is_alive = True
 
     async def kill(self) -> None:
         self.is_alive = False
         await self.serving.stop()
+        await self.replicas.kill()
 
 
 class DataPlaneLink:
@@ -52,6 +63,7 @@ class DataPlaneLink:
     Attributes:
         is_severed: the daemon is dead, whatever its tasks still do.
         losses: for the next calls, whether each is carried out before its answer is lost.
+        replicas: the calls about replicas, which share both.
     """
 
     storage_refuses_old_tokens = False
@@ -62,14 +74,25 @@ class DataPlaneLink:
         self._instance_id = ""
         self.is_severed = False
         self.losses: list[bool] = []
+        self.replicas: ReplicaLink | None = None
+
+    def sever(self) -> None:
+        """The daemon is dead: nothing that it still does is heard of."""
+        self.is_severed = True
+        if self.replicas is not None:
+            self.replicas.sever()
 
     @property
     def instance_id(self) -> str:
         return self._instance_id
 
+    def take_loss(self) -> bool | None:
+        """Whether the next call is carried out before its answer is lost; None: it is not lost."""
+        return self.losses.pop() if self.losses else None
+
     @asynccontextmanager
     async def _call(self) -> AsyncIterator[SimulatedDataPlane]:
-        loss = self.losses.pop() if self.losses else None
+        loss = self.take_loss()
         await self._pass(is_lost=loss is False)
         yield self._process.serving
         await self._pass(is_lost=loss is True)

@@ -14,13 +14,16 @@ from tests.deterministic.daemon_process import (
     broker_id_of,
 )
 from tests.deterministic.loops import Turns, TurnsClock, new_loop
+from tests.deterministic.network import MemoryNetwork
 from tests.deterministic.observer import ObservedEnsemble, Observer
+from tests.deterministic.replica_process import ReplicaProcess
 from tests.deterministic.topics import new_workload
 from tests.deterministic.wire import Coverage
 
 _DAEMONS: Final = 3
 _SERVERS: Final = 3
 _LAG_S: Final = 0.003
+_NETWORK_LAG_S: Final = 0.002
 _PING_S: Final = 0.5
 
 
@@ -36,12 +39,18 @@ class Cluster:
         rules = EnsembleRules(_SERVERS, TICK_S, _PING_S, lambda: self.draws.random() * _LAG_S)
         servers = new_loop(self.turns, "servers")
         self.ensemble = ObservedEnsemble(rules, self.draws, servers, self.observer)
+        self.network = MemoryNetwork(lambda: self.draws.random() * _NETWORK_LAG_S)
         self.workload, self.dials = new_workload()
         self.by_id: dict[str, DaemonProcess] = {}
         for number in range(_DAEMONS):
             broker_id = broker_id_of(number)
             process = BrokerProcess(
-                broker_id, self.workload, TurnsClock(self.turns), self.draws, self.observer
+                broker_id,
+                self.workload,
+                TurnsClock(self.turns),
+                self.draws,
+                acts=self.observer,
+                replicas=ReplicaProcess(number, self.turns, self.network),
             )
             self.by_id[broker_id] = DaemonProcess(
                 number,

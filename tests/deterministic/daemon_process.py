@@ -16,6 +16,7 @@ from broker_ctl.daemon.instrumentation import connect
 from broker_ctl.daemon.lifecycle import Daemon
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.stores import OwnStore
+from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.http import HttpClient
@@ -28,7 +29,9 @@ from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.surface.parts import Parts, SurfaceRules
 from tests.deterministic.broker_process import BrokerProcess, DataPlaneLink
+from tests.deterministic.calls import MemoryCalls
 from tests.deterministic.loops import Turns, TurnsClock, new_loop
+from tests.deterministic.replica_process import REPLICA_PORT, ReplicaLink, host_of
 from tests.deterministic.wire import Coverage, Wire
 
 _T = TypeVar("_T")
@@ -55,16 +58,26 @@ _SETTINGS = {
     "loadBalancerSheddingGracePeriodMinutes": "0.1",
     "loadBalancerBundleUnloadMinThroughputThreshold": "0",
     "loadBalancerMaxLoadMovedPerHourPercentage": "1000",
+    "replicaPollMillis": "1000",
+    "replicaAcknowledgeTimeoutMillis": "2000",
+    "controlledShutdownMaxRetries": "1",
+    "leaderImbalanceCheckIntervalSeconds": "15",
 }
 
 
 def broker_id_of(number: int) -> str:
-    return f"b{number}:8080"
+    return f"{host_of(number)}:8080"
 
 
 @cache
 def settings_of(number: int) -> Settings:
-    settings = {**_SETTINGS, "advertisedAddress": f"b{number}", "webServicePort": "8080"}
+    settings = {
+        **_SETTINGS,
+        "advertisedAddress": host_of(number),
+        "webServicePort": "8080",
+        "brokerId": str(number),
+        "brokerServicePort": str(REPLICA_PORT),
+    }
     return load(None, {}, [f"{key}={value}" for key, value in settings.items()])
 
 
@@ -103,6 +116,7 @@ class DaemonProcess:
         self.number = number
         self.broker_id = broker_id_of(number)
         self.process = process
+        self.replicas = process.replicas
         self.clock = TurnsClock(turns)
         self.draws = draws
         self.wire = Wire(draws, coverage)
@@ -160,7 +174,7 @@ class DaemonProcess:
 
     def kill(self) -> None:
         """As SIGKILL does: the world sees nothing of it any more."""
-        self.link.is_severed = True
+        self.link.sever()
         self.parts = None
         if self.store is not None:
             self.store.disconnect()
@@ -216,6 +230,15 @@ class DaemonProcess:
 
     def peers(self, _registry: Registry, _http: HttpClient, own: Orders) -> Peers:
         return _Peers(self, self._peers, own)
+
+    def replica_plane(
+        self, _settings: Settings, _dataplane: DataPlane, authority: Callable[[], Authority]
+    ) -> ReplicaLink:
+        self.link.replicas = ReplicaLink(self.replicas, self.draws, self.link, authority)
+        return self.link.replicas
+
+    def calls(self, _http: HttpClient) -> HttpClient:
+        return MemoryCalls(self._peers, self.wire.transit)
 
     def surface(self, parts: Parts, _rules: SurfaceRules) -> _NoSurface:
         self.parts = parts

@@ -29,7 +29,8 @@ class Faults:
         self._cut: set[DaemonProcess] = set()
         self.counts: dict[str, int] = {}
 
-    def _note(self, kind: str, what: str) -> None:
+    def note(self, kind: str, what: str) -> None:
+        """Count it, and tell the story."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self._cluster.say(f"* {kind}: {what}")
 
@@ -44,16 +45,16 @@ class Faults:
         kind = self._draws.choice([kind for kind in COVERED if kind is not Kind.CLOSE_SESSION])
         point = self._draws.choice(list(Point))
         daemon.wire.cut_at(kind, point)
-        self._note("cut request", f"{daemon.broker_id} {point} {kind}")
+        self.note("cut request", f"{daemon.broker_id} {point} {kind}")
 
     async def make_too_large(self) -> None:
         daemon = self._any()
         daemon.wire.make_too_large()
-        self._note("too large", daemon.broker_id)
+        self.note("too large", daemon.broker_id)
 
     async def delay(self) -> None:
         daemon, by_s = self._any(), self._draws.choice([0.02, 0.2, 1.0, 3.5])
-        self._note("delay", f"{daemon.broker_id} by {by_s} s")
+        self.note("delay", f"{daemon.broker_id} by {by_s} s")
         await self._slow_down(daemon, by_s, self._draws.uniform(0.5, 4.0))
 
     @staticmethod
@@ -68,7 +69,7 @@ class Faults:
         daemon, for_s = self._any(), TIMEOUT_S * self._draws.choice(_CUTS)
         if daemon in self._cut or (store := daemon.store) is None:
             return
-        self._note("cut", f"{daemon.broker_id} for {for_s:.1f} s")
+        self.note("cut", f"{daemon.broker_id} for {for_s:.1f} s")
         self._cut.add(daemon)
         daemon.loop.call_soon(store.disconnect)
         await asyncio.sleep(for_s)
@@ -84,11 +85,11 @@ class Faults:
 
     async def expire_one(self) -> None:
         daemon = self._any()
-        self._note("expiry", daemon.broker_id)
+        self.note("expiry", daemon.broker_id)
         self._expire(daemon)
 
     async def expire_all(self) -> None:
-        self._note("expiry of all", "")
+        self.note("expiry of all", "")
         for daemon in self._cluster.daemons:
             self._expire(daemon)
 
@@ -96,7 +97,7 @@ class Faults:
 
     async def change_leader(self) -> None:
         for_s = self._draws.choice([0.2, 1.0, 3.0])
-        self._note("leader change", f"takes {for_s} s")
+        self.note("leader change", f"takes {for_s} s")
         self._cluster.ensemble.change_leader(for_s)
 
     async def cut_follower(self) -> None:
@@ -109,7 +110,7 @@ class Faults:
             self._draws.choice(followers),
             TIMEOUT_S * self._draws.choice(_FOLLOWER_CUTS),
         )
-        self._note("follower cut", f"server {server.number} for {for_s:.1f} s")
+        self.note("follower cut", f"server {server.number} for {for_s:.1f} s")
         ensemble.cut_off(server)
         await asyncio.sleep(for_s)
         if not server.is_linked:
@@ -122,7 +123,7 @@ class Faults:
         daemon, for_s = self._any(), TIMEOUT_S * self._draws.choice(_PAUSES)
         if daemon.is_stopped or not daemon.is_running:
             return
-        self._note("pause", f"{daemon.broker_id} for {for_s:.1f} s")
+        self.note("pause", f"{daemon.broker_id} for {for_s:.1f} s")
         await self._pause(daemon, for_s)
 
     @staticmethod
@@ -140,7 +141,7 @@ class Faults:
         ensemble = self._cluster.ensemble
         for daemon in self._cluster.daemons:
             daemon.wire.ambush(paths.MOVES, lambda: crown_a_rival(ensemble, _RIVAL_S))
-        self._note("depose", "at the next move that a leader orders")
+        self.note("depose", "at the next move that a leader orders")
 
     async def split_under_foot(self) -> None:
         """A bundle is split in the instant in which somebody takes one of its namespace."""
@@ -148,11 +149,11 @@ class Faults:
         daemon.wire.ambush(
             paths.ownership_of(NAMESPACE), lambda: split_free_bundles(ensemble, NAMESPACE)
         )
-        self._note("split under foot", f"at the next acquisition by {daemon.broker_id}")
+        self.note("split under foot", f"at the next acquisition by {daemon.broker_id}")
 
     async def kill(self) -> None:
         daemon = self._any()
-        self._note("kill", daemon.broker_id)
+        self.note("kill", daemon.broker_id)
         daemon.kill()
         self._cluster.observer.known.pop(daemon.broker_id, None)
 
@@ -161,7 +162,7 @@ class Faults:
         daemon, is_keeping = self._any(), self._draws.random() < 0.4
         if not daemon.is_running or daemon.parts is None:
             return
-        self._note("stop and keep" if is_keeping else "stop", daemon.broker_id)
+        self.note("stop and keep" if is_keeping else "stop", daemon.broker_id)
         if not is_keeping and self._draws.random() < 0.7:
             daemon.wire.cut_at(Kind.CLOSE_SESSION, self._draws.choice(list(Point)))
         incarnation = daemon.incarnation
@@ -179,12 +180,12 @@ class Faults:
         """Whoever is down comes up."""
         for daemon in self._cluster.daemons:
             if not daemon.is_running:
-                self._note("start", daemon.broker_id)
+                self.note("start", daemon.broker_id)
                 daemon.start()
 
     async def step_wall_clock(self) -> None:
         daemon, by_ms = self._any(), self._draws.choice([-3_600_000, -5_000, 5_000, 3_600_000])
-        self._note("clock step", f"{daemon.broker_id} by {by_ms} ms")
+        self.note("clock step", f"{daemon.broker_id} by {by_ms} ms")
         daemon.clock.stepped_ms += by_ms
 
     # Broker processes.
@@ -193,14 +194,14 @@ class Faults:
         daemon = self._any()
         is_done = self._draws.random() < 0.5
         daemon.link.losses = [is_done] * self._draws.randrange(1, 4)
-        self._note("data plane", f"{daemon.broker_id} loses {'answers' if is_done else 'calls'}")
+        self.note("data plane", f"{daemon.broker_id} loses {'answers' if is_done else 'calls'}")
 
     async def replace_process(self) -> None:
         """The broker process dies behind a living daemon, and another one comes (I11)."""
         daemon, for_s = self._any(), self._draws.choice([0.1, 1.0, 6.0])
         if not daemon.process.is_alive:
             return
-        self._note("broker process", f"{daemon.broker_id} is away for {for_s} s")
+        self.note("broker process", f"{daemon.broker_id} is away for {for_s} s")
         await daemon.process.kill()
         await asyncio.sleep(for_s)
         await daemon.process.start()

@@ -15,10 +15,11 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.dataplane.act_log import Act
 from broker_ctl.errors import CorruptRecord, InvalidName
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Create, Operation, Result, SetData, Versioned
+from broker_ctl.store.interface import Create, Delete, Operation, Result, SetData, Versioned
 from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
+from tests.support.partition_history import PartitionHistory, Write
 
 _SEAT = paths.LOADBALANCE_SEAT
 _NS_PER_S = 1_000_000_000
@@ -44,12 +45,14 @@ class Observer:
     Attributes:
         forced: sessions that were ended behind their owner's back: no lease can tell.
         known: by broker, the token of the owner that it last named in answer to a lookup.
+        partitions: what the store tells of replicated ones.
     """
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
         self.violations: list[str] = []
         self.forced: set[int] = set()
+        self.partitions = PartitionHistory()
         self.standing: dict[Bundle, Reign] = {}
         self.reigns: dict[int, list[Reign]] = {}
         self.known: dict[str, dict[Bundle, int]] = {}
@@ -136,6 +139,8 @@ class Observer:
         if is_ownership:
             for said in self._partition():
                 self.complain(said, now_s)
+        for said in self.partitions.see(session_id, list(_written(operations, results))):
+            self.complain(said, now_s)
 
     def _created(self, node: Versioned, session_id: int, now_s: float) -> bool:
         bundle = paths.owned_bundle(node.path)
@@ -209,6 +214,17 @@ class Observer:
             self.complain(f"I3: epoch {version} came without a holder", now_s)
             return
         self._epoch, self._epoch_session = version, seat.stat.ephemeral_owner
+
+
+def _written(operations: Sequence[Operation], results: Sequence[Result]) -> Iterator[Write]:
+    """What stands where, after each operation that is no check."""
+    for operation, result in zip(operations, results, strict=True):
+        if isinstance(operation, Create) and isinstance(result, Versioned):
+            yield result.path, result.data
+        elif isinstance(operation, SetData):
+            yield operation.path, operation.data
+        elif isinstance(operation, Delete):
+            yield operation.path, None
 
 
 class ObservedEnsemble(MemoryEnsemble):

@@ -1,6 +1,7 @@
 """Bugs that this suite must find: each replaces one real function, and is taken out again."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
@@ -13,10 +14,14 @@ from broker_ctl.coordination.lock import Lock
 from broker_ctl.coordination.locks import LockBusy, Locks
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.lock import Claim, claim_of
+from broker_ctl.core.partitions import elections
+from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicRules
+from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.leader.partitions.fencing import FencedWrites
 from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.managers.owners import Owners
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Check, Operation
+from broker_ctl.store.interface import Check, Operation, Result
 from broker_ctl.store.zookeeper import resolve
 
 Planted = Callable[[], AbstractContextManager[None]]
@@ -121,6 +126,52 @@ def _the_grace_is_forgotten() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _followers_are_not_waited_for() -> Iterator[None]:
+    """A leader commits what it has alone, whoever is in sync."""
+
+    def count_nobody(self: Leading) -> None:
+        self._counted = ()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Leading, "_count", count_nobody)
+        yield
+
+
+@contextmanager
+def _anybody_alive_leads() -> Iterator[None]:
+    """Who is in sync is nobody's question when a leader is dead."""
+
+    def first_alive(
+        assignment: Assignment,
+        state: LeaderAndIsr,
+        live: AbstractSet[int],
+        controller_epoch: int,
+        _rules: TopicRules,
+    ) -> elections.Election:
+        for replica in assignment.replicas[::-1]:
+            if replica in live:
+                epoch = state.leader_epoch + 1
+                return LeaderAndIsr(replica, epoch, (replica,), controller_epoch)
+        return elections.Refused(elections.Reason.NONE_LIVES)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elections, "offline", first_alive)
+        yield
+
+
+@contextmanager
+def _controllers_are_not_fenced() -> Iterator[None]:
+    """A deposed controller goes on writing."""
+
+    async def write(self: FencedWrites, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        return await self._store.multi(operations)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FencedWrites, "write", write)
+        yield
+
+
 BUGS: Final[Mapping[str, Planted]] = {
     "skip-ephemeral-owner": _ephemeral_owner_is_not_compared,
     "trust-pongs": _pongs_prove_life,
@@ -129,4 +180,7 @@ BUGS: Final[Mapping[str, Planted]] = {
     "steal-nodes": _nodes_of_others_are_stolen,
     "skip-ring-check": _the_ring_is_not_checked,
     "forget-reclaim-grace": _the_grace_is_forgotten,
+    "commit-alone": _followers_are_not_waited_for,
+    "elect-anybody": _anybody_alive_leads,
+    "unfenced-controller": _controllers_are_not_fenced,
 }

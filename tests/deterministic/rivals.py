@@ -1,6 +1,6 @@
 """Others who change the tree in the very instant in which a daemon relies on it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from broker_ctl.core.names import Namespace
@@ -16,12 +16,13 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.records.ours import LeadEpoch
 from broker_ctl.store.records.ownership import LeaderBroker
+from broker_ctl.store.records.partitions import ControllerRecord
 from broker_ctl.store.records.policies import LocalPolicies
 from tests.deterministic.daemon_process import TIMEOUT_S
 from tests.deterministic.observer import ObservedEnsemble
 
-_SEAT = paths.LOADBALANCE_SEAT
 _RIVAL = LeaderBroker("rival:8080", "http://rival:8080")
+_RIVAL_ID = 99
 _MOST_BUNDLES = 16
 
 
@@ -40,16 +41,40 @@ class _Rival:
 
 def crown_a_rival(ensemble: ObservedEnsemble, for_s: float) -> None:
     """The leader's node is somebody else's for a while, under a new epoch."""
-    tree = ensemble.tree
-    epoch, node = tree.find(_SEAT.epoch_path), tree.find(_SEAT.node_path)
+
+    def payloads(epoch: int) -> tuple[bytes, bytes]:
+        return _RIVAL.encode(), LeadEpoch(epoch, _RIVAL.broker_id).encode()
+
+    _crown(ensemble, paths.LOADBALANCE_SEAT, payloads, for_s)
+
+
+def crown_a_rival_controller(ensemble: ObservedEnsemble, for_s: float) -> None:
+    """The same for the controller's."""
+
+    def payloads(epoch: int) -> tuple[bytes, bytes]:
+        record = ControllerRecord(_RIVAL_ID, epoch, _RIVAL.broker_id, "http://rival:8080")
+        return record.encode(0), str(epoch).encode()
+
+    _crown(ensemble, paths.CONTROLLER_SEAT, payloads, for_s)
+
+
+def _crown(
+    ensemble: ObservedEnsemble,
+    seat: paths.Seat,
+    payloads: Callable[[int], tuple[bytes, bytes]],
+    for_s: float,
+) -> None:
+    """``payloads`` of the seat and of its epoch, under the epoch that is given."""
+    epoch, node = ensemble.tree.find(seat.epoch_path), ensemble.tree.find(seat.node_path)
     if epoch is None or node is None:
         return
     session_id = ensemble.attach(_Rival(ensemble), 0, TIMEOUT_S)
     version = epoch.stat.version
+    holder, raised = payloads(version + 1)
     operations: list[Operation] = [
-        Delete(_SEAT.node_path),
-        SetData(_SEAT.epoch_path, LeadEpoch(version + 1, _RIVAL.broker_id).encode(), version),
-        Create(_SEAT.node_path, _RIVAL.encode(), CreateMode.EPHEMERAL),
+        Delete(seat.node_path),
+        SetData(seat.epoch_path, raised, version),
+        Create(seat.node_path, holder, CreateMode.EPHEMERAL),
     ]
     ensemble.write(session_id, operations)
     ensemble.loop.call_later(for_s, ensemble.end, session_id)

@@ -10,6 +10,8 @@ from tests.deterministic.clients import Clients
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import GRACE_S, TICK_S, TIMEOUT_S
 from tests.deterministic.faults import Faults
+from tests.deterministic.replicated_clients import ReplicatedClients
+from tests.deterministic.replicated_faults import ReplicatedFaults
 from tests.deterministic.settled import Settled, unanswered
 from tests.deterministic.topics import topics
 from tests.deterministic.wire import Coverage
@@ -53,6 +55,8 @@ class Schedule:
         self._cluster = Cluster(seed, coverage, tell)
         self._clients = Clients(self._cluster)
         self._faults = Faults(self._cluster)
+        self._replicated = ReplicatedClients(self._cluster, self._clients)
+        self._replicated_faults = ReplicatedFaults(self._cluster, self._replicated, self._faults)
         self._recovery_s = 0.0
 
     def run(self) -> Outcome:
@@ -63,7 +67,8 @@ class Schedule:
         except RuntimeError as error:
             cluster.observer.complain(f"I10: {error}", cluster.turns.now_s)
         observer = cluster.observer
-        for loop in (*cluster.loops, *(daemon.loop for daemon in cluster.daemons)):
+        loops = [one for daemon in cluster.daemons for one in (daemon.loop, daemon.replicas.loop)]
+        for loop in (*cluster.loops, *loops):
             for failure in loop.failures:
                 observer.complain(f"failed: {failure}", cluster.turns.now_s)
         trace = crc32(repr((cluster.turns.count, observer.acts)).encode(), cluster.ensemble.trace)
@@ -86,6 +91,7 @@ class Schedule:
             daemon.start()
         async with asyncio.timeout(_START_S):
             await self._clients.create_namespace()
+        self._replicated.create_topic()
         async with asyncio.TaskGroup() as pending:
             await self._take_steps(pending)
         await self._recover()
@@ -105,6 +111,7 @@ class Schedule:
 
     def _verbs(self) -> dict[Step, float]:
         clients, faults = self._clients, self._faults
+        replicated, replicated_faults = self._replicated, self._replicated_faults
         return {
             clients.look_up_any: 60,
             clients.write_any: 25,
@@ -129,6 +136,16 @@ class Schedule:
             faults.step_wall_clock: 1,
             faults.lose_calls: 3,
             faults.replace_process: 1,
+            replicated.produce_any: 25,
+            replicated.consume_any: 4,
+            replicated.reassign_any: 1.5,
+            replicated.cancel_any: 0.5,
+            replicated.grow: 0.5,
+            replicated.elect_preferred: 1.5,
+            replicated_faults.kill_controller: 1,
+            replicated_faults.depose_controller: 1.5,
+            replicated_faults.cut_network: 2,
+            replicated_faults.pause_process: 1.5,
         }
 
     async def _recover(self) -> None:
@@ -138,8 +155,9 @@ class Schedule:
             return
         cluster.say("* the last fault")
         await self._faults.heal()
+        await self._replicated_faults.heal()
         began_s, settled = cluster.turns.now_s, Settled(cluster)
-        while wrong := list(settled.judge()):
+        while wrong := [*settled.judge(), *self._replicated.stale()]:
             if cluster.turns.now_s - began_s > RECOVERY_S:
                 for said in wrong:
                     cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
@@ -149,12 +167,17 @@ class Schedule:
                     if (daemon := self._clients.pick()) is not None:
                         work = self._clients.look_up(topic, daemon)
                         asking.create_task(self._clients.ask(f"lookup at {daemon.broker_id}", work))
+                for partition in self._replicated.partitions:
+                    asking.create_task(self._replicated.produce(partition))
             await asyncio.sleep(0.2)
         self._recovery_s = cluster.turns.now_s - began_s
+        for said in (*self._replicated.judge(), *await self._replicated.judge_logs()):
+            cluster.observer.complain(said, cluster.turns.now_s)
 
     async def _end(self) -> None:
         """Everybody stops; nothing is left of them (I8)."""
         cluster = self._cluster
+        await self._replicated.close()
         if cluster.observer.violations:
             return
         for daemon in cluster.daemons:

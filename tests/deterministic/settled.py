@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from broker_ctl.core.ownership import BundleState
+from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.errors import (
     Ambiguous,
     BadVersion,
@@ -11,9 +12,10 @@ from broker_ctl.errors import (
     NotEmpty,
     SessionError,
 )
-from broker_ctl.store import paths
+from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.interface import Check, Create, CreateMode, Delete, Operation
 from broker_ctl.store.memory.link import Request
+from broker_ctl.store.records.partitions import decode_topic
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import DaemonProcess
 from tests.deterministic.topics import NAMESPACE, topics
@@ -36,6 +38,25 @@ class Settled:
                 yield f"{topic} is not served"
         for daemon in self._cluster.daemons:
             yield from (f"{daemon.broker_id}: {said}" for said in self._judge(daemon))
+        yield from self._judge_partitions()
+
+    def _judge_partitions(self) -> Iterator[str]:
+        """Each replicated partition has its replicas, all in sync, and one of them leads."""
+        tree = self._cluster.ensemble.tree
+        for name in tree.children(partition_paths.TOPICS):
+            node = tree.find(partition_paths.topic(name))
+            assert node is not None
+            for number, assigned in decode_topic(node).partitions.items():
+                partition = TopicPartition(name, number)
+                state = self._cluster.observer.partitions.states.get(partition)
+                if state is None:
+                    yield f"{partition} has no state"
+                elif assigned.is_reassigning:
+                    yield f"{partition} is being reassigned: {assigned}, {state}"
+                elif state.leader not in state.isr or {*state.isr} != {*assigned.replicas}:
+                    yield f"{partition} is not whole: {assigned.replicas}, {state}"
+            if tree.children(partition_paths.reassigned_topic(name)):
+                yield f"requests to reassign partitions of {name} stand"
 
     def _judge(self, daemon: DaemonProcess) -> Iterator[str]:
         if not daemon.is_running or daemon.parts is None or daemon.assembly is None:
@@ -102,7 +123,7 @@ def _judge_answer(request: Request) -> str | None:
     if request.future.cancelled() or not changes:
         return None
     error = request.future.exception()
-    if isinstance(error, Ambiguous | SessionError):
+    if isinstance(error, Ambiguous | SessionError) or (error is None and _is_doubtful(request)):
         return None
     if isinstance(error, MultiFailed):
         error = error.cause
@@ -113,6 +134,12 @@ def _judge_answer(request: Request) -> str | None:
     if error is None and not request.executions and not is_moot:
         return "was not applied, and the answer is yes"
     return None
+
+
+def _is_doubtful(request: Request) -> bool:
+    """Whether the answer says of one of several changes that nobody can tell."""
+    answer = request.future.result()
+    return isinstance(answer, tuple) and any(isinstance(part, Ambiguous) for part in answer)
 
 
 def _is_indistinct(operation: Operation) -> bool:

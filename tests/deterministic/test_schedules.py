@@ -41,6 +41,8 @@ def test_nothing_that_must_never_be_false_is_false() -> None:
     assert row["violations"] == []
     assert row["schedules"] == SCHEDULES
     assert row["steps"] >= 200 * SCHEDULES
+    assert "I9" in row["checked"]
+    assert row["answers"]["produce done"] > 10 * SCHEDULES
     # The full run of 5,000 schedules must reach each cut point 50 times.
     assert row["coverage_min"] >= 50 * SCHEDULES / 5_000
 

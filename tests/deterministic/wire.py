@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from broker_ctl.store.interface import Create
+from broker_ctl.store.interface import Check, Create, SetData
 from broker_ctl.store.memory.link import Kind, Mishap, Point, Request
 
 # Whose cut points are counted.
@@ -46,6 +46,7 @@ class Wire:
         self._cut: tuple[Kind, Point] | None = None
         self._is_next_too_large = False
         self._ambushes: dict[str, Callable[[], None]] = {}
+        self._traps: dict[tuple[str, Point], tuple[Callable[[], None], Mishap | None]] = {}
         self.slow_s = 0.0
         self.requests: dict[Request, None] = {}
 
@@ -57,8 +58,14 @@ class Wire:
         self._cut = (kind, point)
 
     def ambush(self, root: str, act: Callable[[], None]) -> None:
-        """Do something right before the next node below ``root`` is created."""
+        """Do something right before the next node below ``root`` is created or changed."""
         self._ambushes[root] = act
+
+    def trap(
+        self, path: str, point: Point, act: Callable[[], None], mishap: Mishap | None = None
+    ) -> None:
+        """Do something when the next request that writes ``path`` comes there, once."""
+        self._traps[path, point] = act, mishap
 
     def make_too_large(self) -> None:
         """The next reply to several reads is."""
@@ -68,6 +75,7 @@ class Wire:
         """Nothing goes wrong any more."""
         self._cut, self._is_next_too_large, self.slow_s = None, False, 0.0
         self._ambushes.clear()
+        self._traps.clear()
 
     def mishap(self, request: Request, point: Point) -> Mishap | None:
         """See `broker_ctl.store.memory.link.Mishaps`."""
@@ -75,6 +83,10 @@ class Wire:
             self._spring(request)
         elif request.operations:
             self.requests[request] = None
+        if self._traps and (found := self._trapped(request, point)):
+            act, mishap = found
+            act()
+            return mishap
         if self._cut == (request.kind, point):
             self._cut = None
             self._coverage.cuts[request.kind, point] += 1
@@ -84,12 +96,21 @@ class Wire:
             return Mishap.TOO_LARGE
         return None
 
+    def _trapped(
+        self, request: Request, point: Point
+    ) -> tuple[Callable[[], None], Mishap | None] | None:
+        for operation in request.operations:
+            is_write = not isinstance(operation, Check)
+            if is_write and (operation.path, point) in self._traps:
+                return self._traps.pop((operation.path, point))
+        return None
+
     def _spring(self, request: Request) -> None:
         if not self._ambushes:
             return
         for root in list(self._ambushes):
             if any(
-                isinstance(operation, Create) and operation.path.startswith(f"{root}/")
+                isinstance(operation, Create | SetData) and operation.path.startswith(f"{root}/")
                 for operation in request.operations
             ):
                 self._ambushes.pop(root)()

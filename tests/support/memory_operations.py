@@ -6,6 +6,7 @@ from typing import Any
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason, Skip, Transfer
 from broker_ctl.core.footprint import Footprint
+from broker_ctl.core.plan_file import PlanFile
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.ports import HistoryFilter
 
@@ -26,6 +27,10 @@ class MemoryOperations:
     async def plan(self, *, is_verbose: bool) -> Mapping[str, Any]:
         self.asked.append(("plan", is_verbose))
         return self.plan_row | ({"skipped": [SKIP.to_row()]} if is_verbose else {})
+
+    async def plan_of_file(self, file: PlanFile) -> Mapping[str, Any]:
+        self._note("plan_of_file", file)
+        return self.plan_row | {"skipped": [SKIP.to_row()], "hash": file.hash}
 
     async def approve(self, plan_id: str, who: str, why: str) -> Mapping[str, Any]:
         self._note("approve", plan_id, who, why)

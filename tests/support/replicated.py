@@ -8,11 +8,11 @@ from typing import Any, Final, Self
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http import HttpClient, HttpReply
 from tests.support.waiting import eventually
 
 _ROOT: Final = "/control/v1/partitions"
-_REDIRECT: Final = 307
+_LATER: Final = 503
 _PATIENCE_S: Final = 30.0
 
 
@@ -80,19 +80,23 @@ class ReplicatedDaemons:
     async def order(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, at: int = 1
     ) -> Any:
-        """The answer of the controller.
+        """The answer of the controller, once there is one.
 
         Raises:
             AssertionError: it refused.
         """
         url = f"{self.by_id[at].url}{_ROOT}{path}"
-        reply = await self._http.request(method, url, json=body, allow_redirects=True)
+
+        async def answer() -> HttpReply | None:
+            reply = await self._http.request(method, url, json=body, allow_redirects=True)
+            return None if reply.status == _LATER else reply
+
+        reply = await eventually(answer, _PATIENCE_S, "a controller")
         assert reply.status == 200, (path, reply.status, reply.body)
         return reply.json()
 
     async def create(self, topic: str, replicas: Sequence[int], at: int = 1, **rules: Any) -> None:
-        """A topic with one partition, once there is a controller."""
-        await eventually(lambda: self.controller(at), what="a controller")
+        """A topic with one partition."""
         await self.order(
             "PUT", f"/topics/{topic}", {"replicas": {"0": list(replicas)}, **rules}, at
         )

@@ -1,0 +1,125 @@
+"""A broker that leads everything dies, or asks to be let go."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane.replication.client import ReplicaClient
+from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from broker_ctl.errors import DataPlaneError
+from broker_ctl.store import partition_paths
+from tests.benchmarks.failover.scene import VICTIM, Scene, lines_since
+from tests.benchmarks.failover.servers import operations
+from tests.benchmarks.store.processes import tell
+from tests.support.waiting import eventually
+
+_ANSWERED: Final = re.compile(r"has answered to all of (\d+) letters within")
+_LIMIT_S: Final = 180.0
+_POLL_S: Final = 0.25
+_CLIENT_POLL_S: Final = 0.05
+_VALUE: Final = b"committed before the broker died"
+# Asked for by a client: any broker but the one that dies answers where a partition is led.
+_ASKED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """One death.
+
+    Attributes:
+        seconds: from the end of the registration, as another client hears of it, to the last
+            acknowledged instruction.
+        zk_ops: operations of all daemons below their chroot, from the kill on.
+        first_fetch_s: from the kill until a client was given a record by the new leader.
+    """
+
+    seconds: float
+    zk_ops: int
+    first_fetch_s: float
+
+
+async def measure_death(scene: Scene, ports: list[int]) -> Failover:
+    """One run; afterwards the victim is back, and leads everything."""
+    top, count = scene.chroot.strip("/"), scene.layout.partitions
+    partition = list(scene.layout.all)[count // 2]
+    await _commit(scene, partition)
+    before = await operations(ports, top)
+    scene.gone_s = 0.0
+    killed_s = now_s()
+    await scene.victim.kill()
+    async with asyncio.TaskGroup() as group:
+        fetching = group.create_task(_fetch(scene, partition), name="first fetch")
+        gone_s = await eventually(lambda: scene.gone_s, _LIMIT_S, "the registration goes")
+        # Each partition has two replicas left, both of which are told.
+        last_s = await wait_answered(scene, killed_s, 2 * count)
+        fetched_s = await fetching
+    done = Failover(last_s - gone_s, await operations(ports, top) - before, fetched_s - killed_s)
+    tell(f"  {count}: {done.seconds:.3f} s, {done.zk_ops} operations")
+    await scene.victim.start()
+    await scene.victim.wait_ready(scene.http, 60.0)
+    await scene.wait_whole()
+    return done
+
+
+async def measure_shutdown(scene: Scene) -> float:
+    """Seconds from the question to the last acknowledged instruction; the victim comes back."""
+    count = scene.layout.partitions
+    stat = await scene.store.exists(partition_paths.broker(VICTIM))
+    assert stat is not None
+    controller = await scene.controller()
+    body = {"broker": VICTIM, "broker_epoch": stat.czxid, "force": False}
+    began_s = now_s()
+    url = f"{controller.url}/control/v1/controlled-shutdown"
+    reply = await scene.http.request("POST", url, json=body)
+    assert reply.status == 200, reply.body
+    assert reply.json()["is_done"], reply.body
+    replied_s = now_s()
+    took_s = max(replied_s, await wait_answered(scene, began_s, 2 * count)) - began_s
+    tell(f"  {count}: controlled shutdown in {took_s:.3f} s")
+    await scene.victim.kill()
+    await scene.victim.start()
+    await scene.victim.wait_ready(scene.http, 60.0)
+    await scene.wait_whole()
+    return took_s
+
+
+async def wait_answered(scene: Scene, since_s: float, letters: int) -> float:
+    """When the last of so many letters was acknowledged, by the logs of the controllers."""
+
+    def last() -> float | None:
+        lines = [
+            line
+            for daemon in scene.daemons.by_id.values()
+            for line in lines_since(daemon, since_s, _ANSWERED)
+        ]
+        told = sum(int(match[1]) for _, match in lines)
+        return max(at_s for at_s, _ in lines) if told >= letters else None
+
+    return await eventually(last, _LIMIT_S, f"{letters} letters are answered", _POLL_S)
+
+
+async def _commit(scene: Scene, partition: TopicPartition) -> None:
+    async with ReplicaClient(TcpNetwork(), scene.daemons.address(VICTIM)) as client:
+        await client.produce(partition, [_VALUE])
+
+
+async def _fetch(scene: Scene, partition: TopicPartition) -> float:
+    """When a client was given the record by another broker."""
+    while True:
+        led = await scene.daemons.led(partition, at=_ASKED)
+        if led is not None and led["leader"] not in {VICTIM, -1} and led["address"]:
+            try:
+                async with ReplicaClient(TcpNetwork(), led["address"]) as client:
+                    if (await client.consume(partition)).records:
+                        return now_s()
+            except DataPlaneError:
+                pass  # it has not heard of it yet
+        await asyncio.sleep(_CLIENT_POLL_S)
+
+
+def now_s() -> float:
+    """By the wall clock, as logs are dated."""
+    return SystemClock().wall_ms() / 1000

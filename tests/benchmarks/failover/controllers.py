@@ -1,0 +1,51 @@
+"""The controller's seat is given up: another leading begins, and learns everything.
+
+The node of the seat is deleted, as operators of Kafka do it: so no broker dies with it, whose
+leaderships would be counted too, and no session timeout either. Whoever is elected begins with
+nothing, also where it is the one before.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.store import paths
+from tests.benchmarks.failover.brokers import now_s, wait_answered
+from tests.benchmarks.failover.layout import PARTITIONS_OF_A_TOPIC
+from tests.benchmarks.failover.scene import Scene, lines_since
+from tests.benchmarks.store.processes import tell
+
+_REPLICAS: Final = 3
+_READ: Final = re.compile(r"(\d+) topics, (\d+) partitions read in (\S+) s")
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """One of them.
+
+    Attributes:
+        seconds: from the end of the seat to the last acknowledged instruction: each broker has
+            been told of every replica that it has.
+        reads_per_s: nodes of topics and states, by the new controller's own time.
+    """
+
+    seconds: float
+    reads_per_s: float
+
+
+async def measure_takeover(scene: Scene) -> Takeover:
+    """One run; nothing has to be mended afterwards."""
+    count = scene.layout.partitions
+    began_s = now_s()
+    await scene.store.delete(paths.CONTROLLER_SEAT.node_path)
+    last_s = await wait_answered(scene, began_s, _REPLICAS * count)
+    ((_, read),) = [
+        line
+        for daemon in scene.daemons.by_id.values()
+        for line in lines_since(daemon, began_s, _READ)
+    ]
+    nodes = count + count // PARTITIONS_OF_A_TOPIC
+    done = Takeover(last_s - began_s, nodes / float(read[3]))
+    tell(f"  {count}: taken over in {done.seconds:.3f} s, {done.reads_per_s:,.0f} reads a second")
+    await scene.wait_whole()
+    return done

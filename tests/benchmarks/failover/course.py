@@ -1,0 +1,171 @@
+"""The run from start to end, on the same three servers: one cluster of brokers after another."""
+
+import statistics
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from broker_ctl.embedded.config import Purpose
+from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.benchmarks.failover.brokers import Failover, measure_death, measure_shutdown
+from tests.benchmarks.failover.controllers import Takeover, measure_takeover
+from tests.benchmarks.failover.memory import peak_rss_mb
+from tests.benchmarks.failover.scene import Scene, scene
+from tests.benchmarks.failover.serial import measure_serial
+from tests.benchmarks.failover.servers import watches
+from tests.benchmarks.store.processes import tell
+
+SERVERS: Final = 3
+DEATHS: Final = "broker_failover"
+TRANSPORTS: Final = "by_transport"
+TAKEOVERS: Final = "controller_failover"
+SHUTDOWNS: Final = "controlled_shutdown"
+PARTS: Final = (DEATHS, TRANSPORTS, TAKEOVERS, SHUTDOWNS)
+# All but one part are measured with the default.
+_HTTP: Final = "http"
+_QUEUE: Final = "zkqueue"
+_SERIAL: Final = "/serial"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How much is asked for.
+
+    Attributes:
+        partitions: counts, ascending; transports and controlled shutdowns are measured with the
+            first.
+        runs: of which the median counts, after one that does not.
+    """
+
+    partitions: Sequence[int]
+    parts: Collection[str]
+    runs: int
+    heap_mb: int
+
+
+class Course:
+    """One run of the benchmark."""
+
+    def __init__(self, wanted: Wanted, ensemble: Ensemble, directory: Path) -> None:
+        self._wanted = wanted
+        self._directory = directory
+        self._hosts = ensemble.connect_string
+        self._ports = [server.client_port for server in ensemble.servers]
+        self._serial_s = 0.0
+        self._found: dict[str, Any] = {part: {} for part in PARTS if part in wanted.parts}
+
+    async def run(self) -> dict[str, Any]:
+        """The object."""
+        wanted = self._wanted
+        root = await _opened(self._hosts, "")
+        try:
+            if DEATHS in wanted.parts:
+                await root.create(_SERIAL)
+                await self._measure_serial()
+            if TRANSPORTS in wanted.parts:
+                await root.create(f"/{_QUEUE}")
+                await self._measure_queue()
+            for count in wanted.partitions:
+                await root.create(f"/n{count}")
+                await self._measure_count(count)
+        finally:
+            await root.close()
+        return self._found
+
+    async def _measure_serial(self) -> None:
+        store = await _opened(self._hosts, _SERIAL)
+        try:
+            self._serial_s = await measure_serial(store)
+        finally:
+            await store.close()
+        tell(f"one by one: {self._serial_s * 1000:.2f} ms a partition")
+
+    async def _measure_queue(self) -> None:
+        count = self._wanted.partitions[0]
+        tell(f"{_QUEUE}: {count} partitions")
+        async with self._scene(f"/{_QUEUE}", count, {"stateChangeTransport": _QUEUE}) as it:
+            self._found[TRANSPORTS][_QUEUE] = _seconds(await self._deaths(it))
+
+    async def _measure_count(self, count: int) -> None:
+        found, is_first = self._found, count == self._wanted.partitions[0]
+        # With the first count only.
+        parts = [part for part in found if is_first or part in {DEATHS, TAKEOVERS}]
+        if not parts:
+            return
+        tell(f"{count} partitions")
+        async with self._scene(f"/n{count}", count, {}) as it:
+            deaths = await self._deaths(it) if {DEATHS, TRANSPORTS} & {*parts} else []
+            if DEATHS in parts:
+                found[DEATHS][str(count)] = self._told(count, deaths)
+            if TRANSPORTS in parts:
+                found[TRANSPORTS][_HTTP] = _seconds(deaths)
+            if SHUTDOWNS in parts:
+                took_s = [await measure_shutdown(it) for _ in range(self._wanted.runs)]
+                found[SHUTDOWNS][str(count)] = _median(took_s)
+            if TAKEOVERS in parts:
+                takeovers = [await measure_takeover(it) for _ in range(self._wanted.runs)]
+                self._note_takeovers(count, takeovers)
+            await self._note_costs(it)
+
+    def _scene(
+        self, chroot: str, count: int, settings: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Scene]:
+        return scene(self._hosts, chroot, self._directory / chroot.strip("/"), count, settings)
+
+    async def _deaths(self, it: Scene) -> list[Failover]:
+        """The first one does not count: servers and daemons are cold."""
+        runs = [await measure_death(it, self._ports) for _ in range(self._wanted.runs + 1)]
+        return runs[1:]
+
+    def _told(self, count: int, deaths: Sequence[Failover]) -> dict[str, Any]:
+        return {
+            "seconds": _seconds(deaths),
+            "range_s": [round(pick(one.seconds for one in deaths), 3) for pick in (min, max)],
+            "zk_ops": round(statistics.median(one.zk_ops for one in deaths)),
+            "serial_s": round(self._serial_s * count, 1),
+            "kill_to_first_fetch_s": _median(one.first_fetch_s for one in deaths),
+        }
+
+    def _note_takeovers(self, count: int, takeovers: Sequence[Takeover]) -> None:
+        self._found[TAKEOVERS][str(count)] = _median(one.seconds for one in takeovers)
+        # The largest count comes last.
+        rate = statistics.median(one.reads_per_s for one in takeovers)
+        self._found["load_reads_per_s"] = round(rate)
+
+    async def _note_costs(self, it: Scene) -> None:
+        self._found["watches"] = await watches(self._ports)
+        pids = [daemon.pid for daemon in it.daemons.running]
+        peaks = [peak_rss_mb(pid) for pid in pids if pid is not None]
+        self._found["peak_rss_mb"] = max(peaks)
+
+
+async def run(wanted: Wanted) -> dict[str, Any]:
+    """All figures."""
+    with tempfile.TemporaryDirectory(prefix="broker-ctl-failover-") as name:
+        directory = Path(name)
+        async with Ensemble.of(
+            directory / "zookeeper",
+            SERVERS,
+            heap_mb=wanted.heap_mb,
+            purpose=Purpose.SUSTAINED_LOAD,
+        ) as ensemble:
+            return await Course(wanted, ensemble, directory).run()
+
+
+async def _opened(hosts: str, chroot: str) -> ZooKeeperStore:
+    store = ZooKeeperStore(StoreOptions(hosts, chroot))
+    await store.start()
+    await store.wait_connected()
+    return store
+
+
+def _median(values: Iterable[float]) -> float:
+    return round(statistics.median(values), 3)
+
+
+def _seconds(deaths: Iterable[Failover]) -> float:
+    return _median(one.seconds for one in deaths)

@@ -1,0 +1,88 @@
+"""The partitions of a run: which there are, on whom, and their nodes, laid in batches.
+
+One broker leads them all; the other replicas lie evenly on the others, so that each of these will
+lead as many as any other when it dies.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Final
+
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
+from broker_ctl.store import partition_paths
+from broker_ctl.store.records.partitions import encode_state, encode_topic
+from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.store.tree import lay
+
+# As in the measurements of Kafka 1.1: 2,000 topics of 50 partitions each.
+PARTITIONS_OF_A_TOPIC: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Topics ``t-0`` and so on, with three replicas of each partition.
+
+    Attributes:
+        victim: broker id of who leads them all.
+        others: broker ids; each partition has two of them besides.
+    """
+
+    partitions: int
+    victim: int
+    others: Sequence[int]
+
+    @property
+    def all(self) -> Iterator[TopicPartition]:
+        for number in range(self.partitions):
+            topic, partition = divmod(number, PARTITIONS_OF_A_TOPIC)
+            yield TopicPartition(f"t-{topic}", partition)
+
+    @property
+    def topics(self) -> Iterator[str]:
+        for number in range(-(-self.partitions // PARTITIONS_OF_A_TOPIC)):
+            yield f"t-{number}"
+
+    def replicas(self, number: int) -> tuple[int, ...]:
+        """Of partition ``number`` of them all, the preferred one first."""
+        pairs = list(permutations(self.others, 2))
+        return (self.victim, *pairs[number % len(pairs)])
+
+    def assignments(self) -> Iterator[tuple[str, TopicAssignment]]:
+        """Topic by topic."""
+        for number, topic in enumerate(self.topics):
+            first = number * PARTITIONS_OF_A_TOPIC
+            count = min(PARTITIONS_OF_A_TOPIC, self.partitions - first)
+            rows = {row: Assignment(self.replicas(first + row)) for row in range(count)}
+            yield topic, TopicAssignment(f"{number:032x}", rows)
+
+    def states(self) -> Iterator[tuple[TopicPartition, LeaderAndIsr]]:
+        """As a controller leaves them when all brokers live."""
+        for number, of in enumerate(self.all):
+            isr = tuple(sorted(self.replicas(number)))
+            yield of, LeaderAndIsr(self.victim, 0, isr, 1)
+
+
+async def lay_topics(store: ZooKeeperStore, layout: Layout) -> None:
+    """The nodes of the topics, as an operator writes them; a controller makes all others."""
+    await store.create(partition_paths.TOPICS, make_parents=True)
+    await lay(
+        store,
+        (
+            (partition_paths.topic(topic), encode_topic(assignment))
+            for topic, assignment in layout.assignments()
+        ),
+    )
+
+
+async def lay_states(store: ZooKeeperStore, layout: Layout) -> None:
+    """Everything below the topics, in place of a controller."""
+    await lay(store, ((partition_paths.partition(of), b"") for of in layout.all))
+    await lay(
+        store,
+        (
+            (partition_paths.leader_and_isr(of), encode_state(state))
+            for of, state in layout.states()
+        ),
+    )

@@ -1,0 +1,85 @@
+"""Replicas of a broker process: real logs on a disk, fetched over TCP, told over HTTP."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl import codec
+from broker_ctl.core.partitions.instructions import ReplicaError
+from broker_ctl.dataplane import replica_wire
+from broker_ctl.dataplane.replication.directory import DirectoryStorage
+from broker_ctl.dataplane.replication.plane import SimulatedReplicas
+from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from tests.support.reference_broker import ReferenceBroker
+
+# Short, so that a follower leaves the ISR while a fault lasts.
+LAG_S: Final = 1.5
+
+_Fields = dict[str, Any]
+
+
+class ReplicaRoutes:
+    """What `broker_ctl.dataplane.replica_wire` asks of a broker process."""
+
+    def __init__(self, broker: ReferenceBroker, number: int, address: str, logs: Path) -> None:
+        self._broker = broker
+        self._plane = SimulatedReplicas(
+            number,
+            address,
+            DirectoryStorage(logs),
+            TcpNetwork(),
+            clock=broker.clock,
+            authority=lambda: broker.authority,
+            lag_time_s=LAG_S,
+        )
+
+    def add_to(self, app: web.Application) -> None:
+        app.cleanup_ctx.append(self._serving)
+        app.router.add_get(replica_wire.REPLICAS, self._answered(self._held))
+        app.router.add_get(replica_wire.ISR_WISHES, self._answered(self._wishes))
+        app.router.add_post(replica_wire.BECOME_LEADER, self._answered(self._lead))
+        app.router.add_post(replica_wire.BECOME_FOLLOWER, self._answered(self._follow))
+        app.router.add_post(replica_wire.STOP, self._answered(self._stop))
+        app.router.add_post(replica_wire.ISR_ANSWERS, self._answered(self._answer))
+
+    async def _serving(self, _: web.Application) -> AsyncIterator[None]:
+        await self._plane.start()
+        yield
+        await self._plane.stop()
+
+    def _answered(
+        self, act: Callable[[_Fields], Awaitable[_Fields]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            body = await request.read()
+            found = await act(codec.decode_object(body) if body else {})
+            row = {"instance_id": self._broker.instance_id, **found}
+            return web.Response(body=codec.encode(row), content_type="application/json")
+
+        return handle
+
+    async def _held(self, _: _Fields) -> _Fields:
+        return replica_wire.replicas_json(await self._plane.replicas())
+
+    async def _wishes(self, _: _Fields) -> _Fields:
+        return replica_wire.wishes_json(await self._plane.isr_wishes())
+
+    async def _lead(self, body: _Fields) -> _Fields:
+        return _errors(await self._plane.become_leader(replica_wire.told(body)))
+
+    async def _follow(self, body: _Fields) -> _Fields:
+        told, brokers = replica_wire.told(body), replica_wire.brokers(body)
+        return _errors(await self._plane.become_follower(told, brokers))
+
+    async def _stop(self, body: _Fields) -> _Fields:
+        return _errors(await self._plane.stop_replicas(replica_wire.stops(body)))
+
+    async def _answer(self, body: _Fields) -> _Fields:
+        await self._plane.answer_wishes(replica_wire.answers(body))
+        return {}
+
+
+def _errors(errors: Sequence[ReplicaError]) -> _Fields:
+    return replica_wire.errors_json(errors)

@@ -1,0 +1,104 @@
+"""HTTP between daemons about partitions, in memory: what `surface` answers, over a lossy wire."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from broker_ctl import codec
+from broker_ctl.core.partitions.instructions import Instruction
+from broker_ctl.errors import BrokerCtlError, Fenced, HttpError
+from broker_ctl.http import HttpClient, HttpReply
+from broker_ctl.surface.parts import Parts
+
+_INSTRUCTIONS: Final = "/control/v1/instructions"
+_SHUTDOWN: Final = "/control/v1/controlled-shutdown"
+_TIMEOUT_S: Final = 10.0
+_OK: Final = 200
+_CONFLICT: Final = 409
+_LATER: Final = 503
+
+
+class Daemon(Protocol):
+    """Whoever is called."""
+
+    @property
+    def parts(self) -> Parts | None:
+        """None while it does not listen."""
+        ...
+
+    async def call(self, work: Any) -> Any:
+        """Do something in its loop."""
+        ...
+
+
+class MemoryCalls(HttpClient):
+    """`HttpClient` of one daemon; ``others`` are reached by ``host:port``."""
+
+    def __init__(
+        self, others: Mapping[str, Daemon], transit: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(timeout_s=_TIMEOUT_S, max_body_bytes=0)
+        self._others = others
+        self._transit = transit
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        timeout_s: float | None = None,
+        allow_redirects: bool = False,  # noqa: ARG002
+    ) -> HttpReply:
+        where = urlsplit(url)
+        body = codec.decode_object(content) if content is not None else json
+        try:
+            async with asyncio.timeout(timeout_s or _TIMEOUT_S):
+                await self._transit()
+                other = self._others[where.netloc]
+                if other.parts is None:
+                    raise HttpError(f"{method} {url}: nobody listens")
+                status, row = await other.call(_ANSWERS[where.path](other.parts, body))
+                await self._transit()
+        except TimeoutError:
+            raise HttpError(f"{method} {url}: no answer in time") from None
+        except BrokerCtlError as error:
+            raise HttpError(f"{method} {url}: {error}") from error
+        return HttpReply(status, {}, codec.encode(row))
+
+
+Answer = tuple[int, dict[str, Any]]
+
+
+async def _obey(parts: Parts, body: Mapping[str, Any]) -> Answer:
+    assert parts.replicas is not None
+    try:
+        obeyed = await parts.replicas.obey(Instruction.parse(body))
+    except Fenced as error:
+        seen = parts.replicas.newest_controller_epoch
+        return _CONFLICT, {"error": "Fenced", "reason": str(error), "controller_epoch": seen}
+    except BrokerCtlError as error:
+        return _LATER, {"error": type(error).__name__, "reason": str(error)}
+    errors = [[*partition, reason] for partition, reason in obeyed.errors]
+    return _OK, {"broker_epoch": obeyed.broker_epoch, "errors": errors}
+
+
+async def _shut_down(parts: Parts, body: Mapping[str, Any]) -> Answer:
+    desk = None if parts.partitions is None else parts.partitions.desk()
+    if desk is None:
+        return _LATER, {}
+    broker, epoch, is_forced = (body[key] for key in ("broker", "broker_epoch", "force"))
+    try:
+        return _OK, dict(await desk.shut_down(broker, epoch, is_forced=is_forced))
+    except Fenced as error:
+        return _CONFLICT, {"reason": str(error)}
+    except BrokerCtlError as error:
+        return _LATER, {"reason": str(error)}
+
+
+_ANSWERS: Final[Mapping[str, Callable[[Parts, Mapping[str, Any]], Awaitable[Answer]]]] = {
+    _INSTRUCTIONS: _obey,
+    _SHUTDOWN: _shut_down,
+}
