@@ -128,6 +128,9 @@ class Serving:
                     task.cancel()
         log.warning("%s; giving everything up", reason)
         self._not_ready(reason)
+        if self._partitions is not None:
+            # Silent to us, it may ask still: the lease that is waited for below is its last one.
+            self._partitions.replicas.revoke()
         # Bundles before the registration: while it stands, others see releases and no expiry, and
         # need not wait for this broker to come back (I7, I11).
         await managers.ownership.abandon()

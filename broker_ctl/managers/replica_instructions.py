@@ -54,6 +54,7 @@ class ReplicaInstructions:
 
     Attributes:
         newest_epoch: of all controllers that were heard, also in sessions before.
+        is_over: this life was ended on purpose.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class ReplicaInstructions:
         self._replicas: dict[TopicPartition, _Replica] = {}
         self._brokers: dict[int, str] = {}
         self._lock = asyncio.Lock()
+        self.is_over = False
         self.newest_epoch = 0
         self.fenced = 0
 
@@ -97,6 +99,7 @@ class ReplicaInstructions:
             DataPlaneError, StoreError: it is to be begun again.
         """
         async with self._lock:
+            self.is_over = False
             held = await self._plane.replicas()
             self._failed.begin(held)
             self._brokers = {}
@@ -109,6 +112,23 @@ class ReplicaInstructions:
             gone = {one.partition for one in outdated}
             left = [one for one in held if one.partition not in gone]
             await self._end(left, is_deleted=False)
+
+    async def stop_leading(self) -> bool:
+        """Obey nobody until it begins again, and end what leads here; false where some of it stays.
+
+        Raises:
+            DataPlaneError: it is not known whether something leads on.
+        """
+        # Also where we are cancelled below, while an instruction is carried out.
+        self.is_over = True
+        async with self._lock:
+            led = [
+                HeldReplica(partition, replica.topic_id, replica.leader_epoch)
+                for partition, replica in self._replicas.items()
+                if replica.is_leader
+            ]
+            await self._end(led, is_deleted=False)
+            return not self.count_led()
 
     async def obey(self, instruction: Instruction) -> Obeyed:
         """Carry an instruction out; one that was carried out before changes nothing.
@@ -141,6 +161,8 @@ class ReplicaInstructions:
                 f"controller epoch {instruction.controller_epoch}, {self.newest_epoch} was seen"
             )
         self.newest_epoch = instruction.controller_epoch
+        if self.is_over:
+            raise AuthorityLost("this broker is about to stop")
         own, meant = self._epoch(), instruction.broker_epoch
         if instruction.broker != self._broker_id or 0 < meant < own:
             self.fenced += 1
@@ -175,9 +197,12 @@ class ReplicaInstructions:
             return
         if is_deleted:
             log.info("%d replicas are not this broker's any more: removing them", len(stops))
-            for stop in stops:
-                self._replicas.pop(stop.partition, None)
-        _tell(await self._plane.stop_replicas(stops))
+        refused = list(await self._plane.stop_replicas(stops))
+        _tell(refused)
+        kept = {partition for partition, _ in refused}
+        for stop in stops:
+            if stop.partition not in kept:
+                self._ended(stop)
 
     def _judge(
         self, told: Sequence[ReplicaState], errors: list[ReplicaError]
@@ -202,17 +227,21 @@ class ReplicaInstructions:
         return leaders, followers
 
     async def _stop(self, stops: Sequence[ReplicaStop]) -> list[ReplicaError]:
-        errors: list[ReplicaError] = []
+        stale: list[ReplicaStop] = []
         allowed: list[ReplicaStop] = []
         for stop in stops:
             known = self._replicas.get(stop.partition)
             if known is not None and known.topic_id != stop.topic_id:
                 continue  # that one is gone already, and another topic has its name
             is_stale = known is not None and stop.leader_epoch < known.leader_epoch
-            if is_stale and not stop.is_deleted:
-                errors.append(ReplicaError(stop.partition, STALE_EPOCH))
-            else:
-                allowed.append(stop)
+            (stale if is_stale else allowed).append(stop)
+        ending = await self._ending(stale)
+        errors = [
+            ReplicaError(stop.partition, STALE_EPOCH)
+            for stop in stale
+            if stop.partition not in ending
+        ]
+        allowed += [stop for stop in stale if stop.partition in ending]
         if not allowed:
             return errors
         refused = list(await self._plane.stop_replicas(allowed))
@@ -221,6 +250,19 @@ class ReplicaInstructions:
             if stop.partition not in kept:
                 self._ended(stop)
         return errors + refused
+
+    async def _ending(self, stale: Iterable[ReplicaStop]) -> set[TopicPartition]:
+        """Those of them that are to be deleted all the same, and that the store does not have here.
+
+        A deletion may be told again when its acknowledgement was lost, after the replica was
+        assigned here once more: it would take records that the ISR answers for.
+        """
+        deleted = [
+            HeldReplica(stop.partition, stop.topic_id, stop.leader_epoch)
+            for stop in stale
+            if stop.is_deleted
+        ]
+        return await self._strays.ending(deleted) if deleted else set()
 
     def _ended(self, stop: ReplicaStop) -> None:
         known = self._replicas.pop(stop.partition, None)

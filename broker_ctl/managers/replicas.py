@@ -32,8 +32,11 @@ from broker_ctl.store.interface import MetadataStore
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.5
-# All that is held is listed now and then only, to see which logs have failed since.
+# All that is held is listed now and then only, to see which logs have failed since: so much later
+# for each replica that tens of thousands, idle, cost less than a hundredth of a core, also by HTTP.
 _LIST_S: Final = 5.0
+_LIST_EACH_S: Final = 0.0003
+_STOP_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Replicas:
         self._instructions = ReplicaInstructions(
             parts.plane,
             ids.broker_id,
-            lambda: ids.epoch,
+            self._told_epoch,
             StrayReplicas(store, ids.broker_id),
             self._failed,
         )
@@ -161,7 +164,7 @@ class Replicas:
         await self._parts.ids.register()
 
     async def run(self) -> None:
-        """Live, until cancelled; `enter` before.
+        """Live, until cancelled, or until the broker process ends after `leave`; `enter` before.
 
         Raises:
             StartError: another process has this broker's number.
@@ -170,6 +173,8 @@ class Replicas:
         try:
             while True:
                 await self._live()
+                if self._instructions.is_over:
+                    return  # a broker that stops must not come back in its last moment
                 log.warning("the broker process was started anew: it is told everything again")
                 await self._parts.ids.unregister()
                 await self.prepare(self._session_epoch)
@@ -182,10 +187,34 @@ class Replicas:
         self._parts.ids.ended()
         self._parts.authority.close()
 
-    async def leave(self) -> None:
-        """End this life on purpose: the controller sees at once that this broker has gone."""
-        await self._parts.ids.unregister()
+    def revoke(self) -> None:
+        """The broker process is silent: whoever asks for authority from now on gets none."""
         self._parts.authority.close()
+
+    async def leave(self) -> None:
+        """End this life on purpose: nothing leads, and the controller sees that we have gone.
+
+        Under the same authority the broker process serves bundles that are handed over after this:
+        it is taken away only where that process cannot be told, before anybody else is elected.
+        """
+        is_over = False
+        try:
+            async with asyncio.timeout(_STOP_S):
+                is_over = await self._instructions.stop_leading()
+        except (DataPlaneError, TimeoutError) as error:
+            log.warning("leaving: what leads here cannot be ended: %r", error)
+        if not is_over:
+            self._parts.authority.close()
+        await self._parts.ids.unregister()
+
+    def _told_epoch(self) -> int:
+        """The broker epoch; 0 too where the broker process is not the one that this life is of.
+
+        What is told again under its leader epoch of before must have been read after all that the
+        former process had written to an ISR (KIP-497): that is so once this broker registers anew.
+        """
+        is_same = self._parts.instance_id() == self._instance_id
+        return self._parts.ids.epoch if is_same else 0
 
     async def _see_controller(self) -> None:
         stat = await self._parts.store.exists(paths.CONTROLLER_SEAT.epoch_path)
@@ -212,7 +241,7 @@ class Replicas:
             await asyncio.sleep(self._parts.poll_s)
             try:
                 await self._isr.settle()
-                if loop.time() - listed_s >= _LIST_S:
+                if loop.time() - listed_s >= _LIST_S + _LIST_EACH_S * self._instructions.held:
                     self._failed.listed(await self._parts.plane.replicas())
                     listed_s = loop.time()
             except (DataPlaneError, StoreError) as error:

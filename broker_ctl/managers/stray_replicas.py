@@ -7,6 +7,7 @@ that was committed so far, and where it cannot be read the replica stays.
 import logging
 from collections.abc import Iterable, Mapping
 
+from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import TopicAssignment
 from broker_ctl.dataplane.replicas import HeldReplica
 from broker_ctl.errors import CorruptRecord
@@ -46,6 +47,25 @@ class StrayReplicas:
         if len(found) < len(replicas):
             log.warning("%d replicas stay: the store has them here", len(replicas) - len(found))
         return found
+
+    async def ending(self, held: Iterable[HeldReplica]) -> set[TopicPartition]:
+        """Which of them are not this broker's any more, or of a topic that is to be deleted.
+
+        Raises:
+            StoreError: it cannot be told.
+        """
+        replicas = list(held)
+        topics = await self._topics(replicas)
+        names = [name for name, topic in topics.items() if topic is not None]
+        requests = await self._store.get_many([partition_paths.deletion(name) for name in names])
+        deleted = {
+            name for name, request in zip(names, requests, strict=True) if request is not None
+        }
+        return {
+            replica.partition
+            for replica in replicas
+            if replica.partition.topic in deleted or not self._is_assigned(replica, topics)
+        }
 
     def _is_assigned(
         self, replica: HeldReplica, topics: Mapping[str, TopicAssignment | None]

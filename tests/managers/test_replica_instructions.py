@@ -182,7 +182,7 @@ async def test_each_partition_is_judged_by_itself() -> None:
 
 
 @in_virtual_time
-async def test_a_deletion_wins_over_any_leader_epoch_and_an_end_does_not() -> None:
+async def test_a_deletion_of_what_is_gone_wins_over_any_leader_epoch_and_an_end_does_not() -> None:
     async with told_who_lives() as one:
         await one.obey(told("t-0", 1, 4), told("t-1", 1, 4))
         assert await one.refusals(stop("t-0", 3), stop("t-1", 3, is_deleted=True)) == {
@@ -191,6 +191,33 @@ async def test_a_deletion_wins_over_any_leader_epoch_and_an_end_does_not() -> No
         assert [str(each) for each in one.plane.held] == ["t-0"]
         # It may begin again at any epoch: nothing is known of it.
         assert await one.refusals(told("t-1", 1, 0, life=2)) == {}
+
+
+@in_virtual_time
+async def test_a_deletion_that_is_told_again_spares_what_was_assigned_here_since() -> None:
+    async with told_who_lives() as one:
+        await put_topic(one.store, "t", [2, 3])
+        away, back = stop("t-0", 5, is_deleted=True), told("t-0", 2, 6)
+        await one.obey(told("t-0", 2, 4))
+        assert await one.refusals(away) == {}
+        assert one.plane.held == {}
+        await put_topic(one.store, "t", [2, 3, 1])
+        assert await one.refusals(back) == {}
+        # The acknowledgement of both was lost, and they come again, in order.
+        assert await one.refusals(away) == {"t-0": STALE_EPOCH}
+        assert await one.refusals(back) == {}
+        assert [str(each) for each in one.plane.held] == ["t-0"]
+        assert [call.name for call in one.plane.calls].count("delete") == 1
+
+
+@in_virtual_time
+async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() -> None:
+    async with told_who_lives() as one:
+        await put_topic(one.store, "t", [1, 2])
+        await one.obey(told("t-0", 1, 4))
+        await one.store.create(partition_paths.deletion("t"), make_parents=True)
+        assert await one.refusals(stop("t-0", 0, is_deleted=True)) == {}
+        assert one.plane.held == {}
 
 
 @in_virtual_time
@@ -226,6 +253,22 @@ async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_
             Call("lead", ("t-0", "t-2")),
         ]
         assert sorted(map(str, one.plane.held)) == ["t-0", "t-2"]
+
+
+@in_virtual_time
+async def test_a_stray_that_could_not_be_removed_goes_the_next_time() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("gone-0", 2))
+        one.plane.is_silent = True
+        with pytest.raises(DataPlaneUnreachable):
+            await one.obey(is_full=True)
+        one.plane.is_silent = False
+        one.plane.refusals = {named("gone-0"): STORAGE_ERROR}
+        await one.obey(is_full=True)
+        assert [str(each) for each in one.plane.held] == ["gone-0"]
+        one.plane.refusals.clear()
+        await one.obey(is_full=True)
+        assert one.plane.held == {}
 
 
 @in_virtual_time

@@ -14,7 +14,10 @@ from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
 from broker_ctl.managers.replica_authority import ReplicaAuthority
 from broker_ctl.managers.replicas import ReplicaParts, Replicas
 from broker_ctl.store import partition_paths, paths
-from broker_ctl.store.records.partitions import decode_failed
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.link import Mishap, Point, Request
+from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.store.records.partitions import decode_failed, decode_state
 from broker_ctl.tasks import TaskScope
 from tests.support.instructed import held, instruct, named, put_state, put_topic, stop, told
 from tests.support.replica_plane import Call, InMemoryReplicas
@@ -224,8 +227,99 @@ async def test_a_data_plane_that_falls_silent_ends_no_life_by_itself() -> None:
 async def test_who_leaves_is_gone_and_obeys_nobody() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
+        await one.replicas.obey(instruct(told("t-0", 1), told("t-1", 2), broker_epoch=epoch))
+        one.plane.calls.clear()
+        await eventually(lambda: one.may_lead)
         await one.replicas.leave()
         assert await one.controller.exists(partition_paths.broker(1)) is None
-        assert not one.may_lead
+        assert one.plane.calls == [Call("stop", ("t-0",))]
         with pytest.raises(AuthorityLost):
             await one.replicas.obey(instruct(told("t-0", 1), broker_epoch=epoch))
+        # Bundles that are still to be handed over are served under it.
+        assert one.may_lead
+
+
+@in_virtual_time
+async def test_whoever_cannot_end_what_it_leads_loses_its_authority_before_it_leaves() -> None:
+    async with keeping() as one, TaskScope("test") as scope:
+        epoch = await one.live(scope)
+        await one.replicas.obey(instruct(told("t-0", 1), broker_epoch=epoch))
+        await eventually(lambda: one.may_lead)
+        one.plane.is_silent = True
+        scope.start(one.replicas.leave(), "leave")
+
+        async def is_gone() -> bool:
+            return await one.controller.exists(partition_paths.broker(1)) is None
+
+        await eventually(is_gone)
+        assert not one.may_lead
+
+
+@in_virtual_time
+async def test_who_has_left_does_not_come_back_with_a_new_broker_process() -> None:
+    async with keeping() as one, TaskScope("test") as scope:
+        await one.live(scope)
+        await one.replicas.leave()
+        one.plane.restart()
+        await asyncio.sleep(5.0)
+        assert await one.controller.exists(partition_paths.broker(1)) is None
+
+
+@in_virtual_time
+async def test_a_silent_process_gets_no_authority_while_its_last_lease_is_waited_for() -> None:
+    async with keeping() as one, TaskScope("test") as scope:
+        epoch = await one.live(scope)
+        await eventually(lambda: one.may_lead)
+        one.replicas.revoke()
+        assert not one.may_lead
+        # Nobody else leads before that lease is over.
+        node = await one.controller.get(partition_paths.broker(1))
+        assert node is not None
+        assert node.stat.czxid == epoch
+
+
+@in_virtual_time
+async def test_a_process_that_was_started_anew_is_told_nothing_in_the_life_of_the_former() -> None:
+    async with keeping() as one, TaskScope("test") as scope:
+        epoch = await one.live(scope)
+        same = instruct(told("t-0", 1, 4), broker_epoch=epoch)
+        await one.replicas.obey(same)
+        one.plane.restart()
+        # Before this broker has looked: what the former has written to the ISR may be unknown.
+        with pytest.raises(AuthorityLost):
+            await one.replicas.obey(same)
+        assert one.plane.led == set()
+
+
+@in_virtual_time
+async def test_a_life_begins_after_all_that_the_former_one_wrote_to_an_isr() -> None:
+    ensemble = MemoryEnsemble()
+    restarts: list[bool] = []
+
+    def mishap(request: Request, point: Point) -> Mishap | None:
+        is_isr = [operation.path for operation in request.operations] == [state_path]
+        if is_isr and point is Point.AFTER and not restarts:
+            restarts.append(True)
+            one.plane.restart()
+            one.plane.wishes.clear()
+            return Mishap.CUT
+        return None
+
+    state_path = partition_paths.leader_and_isr(named("t-0"))
+    store = MemoryStore(ensemble, mishaps=mishap)
+    party, other = Party(ensemble, store=store), Party(ensemble, 1)
+    one = Keeping(party, other)
+    async with TaskScope("test") as scope:
+        for each in (party, other):
+            await each.start()
+        before = await put_state(one.controller, "t-0", LeaderAndIsr(1, 4, (1, 2), 3))
+        first = await one.live(scope)
+        one.plane.wishes[named("t-0")] = IsrWish(named("t-0"), 4, before.version, (1, 2, 3))
+        second = await eventually(lambda: one.ids.epoch if one.ids.epoch > first else 0)
+        node = await one.controller.get(state_path)
+        assert restarts
+        assert node is not None
+        assert decode_state(node).isr == (1, 2, 3)
+        assert node.stat.mzxid < second
+    for each in (party, other):
+        await each.close()

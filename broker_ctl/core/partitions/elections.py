@@ -28,6 +28,7 @@ class Reason(StrEnum):
     NONE_IN_SYNC_LIVES = "no replica in sync lives"
     NONE_LIVES = "no replica lives"
     NONE_IN_SYNC_REMAINS = "no replica in sync remains"
+    TOO_FEW_REMAIN = "too few replicas in sync would remain"
     NONE_IN_TARGET = "no target replica in sync lives"
     PREFERRED_LEADS = "the preferred replica leads"
     PREFERRED_DEAD = "the preferred replica is dead"

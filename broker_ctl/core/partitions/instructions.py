@@ -45,7 +45,11 @@ class ReplicaState(NamedTuple):
 
 
 class ReplicaStop(NamedTuple):
-    """End a replica. One that is deleted goes whatever its leader epoch (KIP-570)."""
+    """End a replica. One that is deleted goes whatever its leader epoch (KIP-570).
+
+    But where that is older than what the broker knows, and the store has the replica there, it was
+    told before the replica came back: it stays.
+    """
 
     partition: TopicPartition
     topic_id: str

@@ -93,6 +93,15 @@ def begun(assignment: Assignment, target: tuple[int, ...]) -> Assignment:
     )
 
 
+def is_undone(before: Assignment, after: Assignment) -> bool:
+    """Whether a reassignment ends as it begins anew: nothing comes, and nothing goes.
+
+    The leader may have been told of its target alone already: it has to be told of all, under the
+    next leader epoch, before the topic's node says that nothing is under way.
+    """
+    return before.is_reassigning and not after.is_reassigning
+
+
 def is_going_back(assignment: Assignment) -> bool:
     """Whether a reassignment is being cancelled: nothing comes that was not there."""
     return assignment.is_reassigning and set(assignment.adding) == set(assignment.removing)
