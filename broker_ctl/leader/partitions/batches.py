@@ -83,6 +83,7 @@ class Batches:
         self._reader = reader
         self._transport = transport
         self._record = record
+        self._found: dict[TopicPartition, None] = {}
 
     async def carry_out(
         self, partitions: Iterable[TopicPartition], draft: MakeDraft, reason: str
@@ -94,20 +95,22 @@ class Batches:
         changes = Changes()
 
         async def change(chunk: list[TopicPartition]) -> None:
-            left = chunk
-            for _ in range(_TRIES):
+            left, tries = chunk, _TRIES
+            while left and tries:
                 made = draft(left, changes)
                 try:
-                    left = await self._write(made, changes)
-                except TooLarge:
+                    again = await self._write(made, changes)
+                except TooLarge as error:
                     if len(left) == 1:
-                        raise
+                        changes.failed[left[0]] = error
+                        return
                     # Long names and many replicas: in ZKQueue each of them has a letter.
                     for half in batched(left, -(-len(left) // 2)):
                         await change(half)
                     return
-                if not left:
-                    return
+                # However many of them fail for themselves, the others have their tries.
+                tries -= len(again) == len(left)
+                left = again
             for partition in left:
                 changes.failed[partition] = BadVersion(f"{partition} changes all the time")
 
@@ -150,20 +153,30 @@ class Batches:
             return made.partitions
         guilty = made.owners[error.index]
         match error.cause:
-            case BadVersion():
-                # Where one leader has changed its ISR others will have, too.
-                return await self._read_again(made.partitions, changes)
-            case NodeExists() if error.path == partition_paths.leader_and_isr(guilty):
-                # Somebody has initialised it before us: that stands.
-                await self._read_again([guilty], changes)
-            case NodeExists():
+            case NoNode() if guilty not in self._context.states:
+                # There is no such topic any more: its own event waits.
+                gone = {each for each in made.partitions if each.topic == guilty.topic}
+                changes.failed.update(dict.fromkeys(gone, error.cause))
+                return [each for each in made.partitions if each not in gone]
+            case NodeExists() if error.path != partition_paths.leader_and_isr(guilty):
                 await self._find_parents(made.partitions, changes)
                 return made.partitions
+            case BadVersion() | NoNode() | NodeExists():
+                # Where one has changed, is gone, or was initialised before us, others will, too.
+                await self._read_again(made.partitions)
+                return self._to_be_drafted(made)
             case _:
                 changes.failed[guilty] = error.cause
-                if isinstance(error.cause, NoNode):
-                    self._context.drop_state(guilty)
         return [partition for partition in made.partitions if partition != guilty]
+
+    def _to_be_drafted(self, made: Draft) -> list[TopicPartition]:
+        """All of a draft but what has been initialised since, which stands as it is."""
+        is_known = self._context.states.__contains__
+        return [
+            each
+            for each, state in zip(made.partitions, made.states, strict=True)
+            if state.version > 0 or not is_known(each)
+        ]
 
     async def _find_parents(self, partitions: Sequence[TopicPartition], changes: Changes) -> None:
         nodes = await read_nodes(self._store, [partition_paths.partition(p) for p in partitions])
@@ -172,24 +185,30 @@ class Batches:
 
     async def _after_doubt(self, made: Draft, changes: Changes) -> list[TopicPartition]:
         """The reply was lost, and the nodes have changed since: each tells of itself."""
-        wanted = dict(zip(made.partitions, made.states, strict=True))
-        left = await self._read_again(made.partitions, changes)
-        done = [each for each in left if self._context.states.get(each) == wanted[each]]
-        for partition in done:
-            changes.changed[partition] = wanted[partition]
+        states = self._context.states
+        before = [states.get(partition) for partition in made.partitions]
+        await self._read_again(made.partitions)
+        done: list[TopicPartition] = []
+        for partition, was, state in zip(made.partitions, before, made.states, strict=True):
+            if states.get(partition) == state:
+                self._record.note(partition, was, state)
+                changes.changed[partition] = state
+                done.append(partition)
         # Whether their letters are among what the queue holds is not known: they go again.
         await self._tell(done)
-        return [partition for partition in left if partition not in changes.changed]
+        return [each for each in self._to_be_drafted(made) if each not in changes.changed]
 
-    async def _read_again(
-        self, partitions: Sequence[TopicPartition], changes: Changes
-    ) -> list[TopicPartition]:
-        """Those that have a state, as it stands now."""
-        await self._reader.refresh(partitions)
-        left = [partition for partition in partitions if partition in self._context.states]
-        for partition in set(partitions).difference(left):
-            changes.failed[partition] = NoNode(f"{partition} has no state that can be read")
-        return left
+    async def _read_again(self, partitions: Sequence[TopicPartition]) -> None:
+        """The states as they stand now; whose leader wrote is told to the procedures later."""
+        self._found.update(dict.fromkeys(await self._reader.refresh(partitions)))
+
+    def take_found(self) -> list[TopicPartition]:
+        """Partitions that others were found to have changed since this was asked last.
+
+        Once a write of ours has followed, their notifications tell of nobody else.
+        """
+        found, self._found = self._found, {}
+        return list(found)
 
     async def _tell(self, partitions: Iterable[TopicPartition]) -> None:
         context = self._context

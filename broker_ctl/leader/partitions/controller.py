@@ -87,6 +87,9 @@ class PartitionController:
         """
         if self._leading is None:
             raise NoController("this broker does not control partitions")
+        if not self._has_taken_over:
+            # What is not read yet must not be said to be missing.
+            raise NoController("this broker is about to control partitions: ask again")
         return self._leading.office.desk
 
     @property

@@ -17,16 +17,15 @@ from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.machines import ReplicaStage
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import BrokersChanged, TopicAssignment
-from broker_ctl.core.steps import batched
-from broker_ctl.errors import InvalidName, MultiFailed, NodeExists, NoNode, StoreError
+from broker_ctl.errors import InvalidName, MultiFailed, NodeExists, StoreError
 from broker_ctl.leader.partitions.alarms import Alarm
 from broker_ctl.leader.partitions.fencing import ends_leading
 from broker_ctl.leader.partitions.mail import StopAnswer
 from broker_ctl.leader.partitions.parents import make_parents
-from broker_ctl.leader.partitions.pipelining import READS, read_nodes
 from broker_ctl.leader.partitions.procedures import Controlled
+from broker_ctl.leader.partitions.topic_nodes import TopicNodes
 from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import Create, Delete, Operation, SetData
+from broker_ctl.store.interface import Create, Delete, SetData
 from broker_ctl.store.records.partitions import decode_topic, encode_topic
 
 log = logging.getLogger(__name__)
@@ -57,6 +56,7 @@ class Deletions:
         self._store = parts.store
         self._context = parts.context
         self._engine = parts.engine
+        self._nodes = TopicNodes(parts.store, parts.engine)
         self._alarm = Alarm(parts, "deletions", self._look_again)
         self._ending: dict[str, _Ending] = {}
 
@@ -186,9 +186,10 @@ class Deletions:
 
     async def _look_again(self) -> None:
         """Ask again where it failed, and give those up that do not answer."""
-        await self.requests_changed()
         if self._ending:
+            # Before anything that may fail: nobody else would set it.
             self._alarm.set(_RETRY_S)
+        await self.requests_changed()
         for name, ending in list(self._ending.items()):
             try:
                 await self._ask(ending)
@@ -209,47 +210,12 @@ class Deletions:
 
     async def _finish(self, name: str, ending: _Ending) -> None:
         """Take its nodes away, the request last of all."""
-        await self._remove_partitions(name)
-        requests = partition_paths.reassigned_topic(name)
-        for batch in batched(await self._below(requests), READS):
-            await self._remove(batch)
-        await self._remove([requests])
-        await self._engine.write(await self._last(name))
+        await self._nodes.remove(name)
         del self._ending[name]
         self._context.deleting.discard(name)
         left = ending.deletion.count(ReplicaStage.DELETION_INELIGIBLE)
         topic_id = ending.topic.topic_id
         log.info("topic %s (%s) is deleted; %d replicas were not there", name, topic_id, left)
-
-    async def _last(self, name: str) -> list[Operation]:
-        """What goes at once; whatever was written into it meanwhile goes with it."""
-        paths = [partition_paths.topic(name), partition_paths.topic_configuration(name)]
-        there = [path for path in paths if await self._store.exists(path) is not None]
-        return [Delete(path) for path in (*there, partition_paths.deletion(name))]
-
-    async def _remove_partitions(self, name: str) -> None:
-        """States first, then the nodes above them."""
-        for batch in batched(await self._below(partition_paths.topic(name)), READS):
-            states = [partition_paths.state_below(path) for path in batch]
-            found = await read_nodes(self._store, states)
-            there = [path for path, node in zip(states, found, strict=True) if node is not None]
-            await self._remove([*there, *batch])
-
-    async def _below(self, path: str) -> list[str]:
-        return [f"{path}/{name}" for name in await self._store.children(path)]
-
-    async def _remove(self, paths: Sequence[str]) -> None:
-        """These nodes, in one transaction; whichever is gone already is none of it."""
-        left = list(paths)
-        while left:
-            try:
-                await self._engine.write([Delete(path) for path in left])
-            except MultiFailed as error:
-                if not isinstance(error.cause, NoNode):
-                    raise
-                left.remove(error.path)
-            else:
-                return
 
     def _passed(self, name: str, error: StoreError | InvalidName) -> None:
         """One that cannot be carried out keeps no other from it; it is tried again."""

@@ -8,7 +8,7 @@ from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr
-from broker_ctl.leader.partitions.mail import Mail, entry
+from broker_ctl.leader.partitions.mail import Entry, Mail, entry
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import encode_state
@@ -87,7 +87,8 @@ def address(
 
 def letter_of(
     context: Context, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
-) -> bytes:
+) -> Entry:
     """A partition's entry."""
-    min_isr = context.rules_of(partition[0]).min_isr
-    return entry(ReplicaState(partition, "", state, assignment.replicas, min_isr))
+    topic = partition[0]
+    topic_id, min_isr = context.topics[topic].topic_id, context.rules_of(topic).min_isr
+    return entry(ReplicaState(partition, topic_id, state, assignment.replicas, min_isr))

@@ -121,6 +121,10 @@ class Engine:
         """Read states again; those that were not what was remembered."""
         return await self._reader.refresh(partitions)
 
+    def take_found(self) -> list[TopicPartition]:
+        """See `Batches.take_found`."""
+        return self._batches.take_found()
+
     # Topics, and whatever else is written.
 
     async def change_topic(

@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 # Calls of operators that may wait; what the controller itself notices is bounded by its kinds.
 MAX_CALLS: Final = 1000
-_PAUSE_S: Final = 0.25
+# After a failure: no busy loop while the store does not answer.
+PAUSE_S: Final = 0.25
 
 
 class _Event(NamedTuple):
@@ -121,7 +122,7 @@ class EventQueue:
             log.error("%s failed", event.name, exc_info=error)
         if event.future is None:
             # It may be noticed again at once: no busy loop while the store does not answer.
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
 
     def close(self) -> None:
         """The leading is over: whoever waits hears so, and nothing more is taken."""

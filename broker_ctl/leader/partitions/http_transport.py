@@ -48,7 +48,8 @@ class HttpTransport:
 
     async def brokers_changed(self, changed: BrokersChanged) -> None:
         """See `Transport.brokers_changed`."""
-        for broker_id in changed.dead | changed.bounced:
+        # A new one was told of before where doing so was not carried through.
+        for broker_id in changed.dead | changed.bounced | changed.new:
             if broker_id in self._senders:
                 sender, task = self._senders.pop(broker_id)
                 task.cancel()

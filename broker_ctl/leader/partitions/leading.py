@@ -1,5 +1,6 @@
 """One leading of the controller: its rooms, and what each event does."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,10 +8,11 @@ from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.values import BrokersChanged
 from broker_ctl.errors import StoreError
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.leader.partitions.engine import Engine
-from broker_ctl.leader.partitions.events import EventQueue
+from broker_ctl.leader.partitions.events import PAUSE_S, EventQueue
 from broker_ctl.leader.partitions.fencing import ends_leading
 from broker_ctl.leader.partitions.mail import StopAnswer
 from broker_ctl.leader.partitions.membership import Membership
@@ -132,11 +134,18 @@ class Leading:
     async def _failures_changed(self) -> None:
         with self._behind_on(Subject.FAILURES):
             await self.membership.failures_changed()
+        await self._who_can_serve_changed()
 
     async def _silence_changed(self) -> None:
         with self._behind_on(Subject.BROKERS):
             await self.membership.silence_changed(self.mailroom.silent)
             await self.engine.send_full(self.mailroom.take_overflowed())
+        await self._who_can_serve_changed()
+
+    async def _who_can_serve_changed(self) -> None:
+        """Nobody came or went; but what waits for a leader may go on."""
+        nobody = BrokersChanged(live=self.context.brokers)
+        await self._each("brokers", lambda procedure: procedure.brokers_changed(nobody))
 
     async def _topics_changed(self) -> None:
         with self._behind_on(Subject.TOPICS):
@@ -150,7 +159,7 @@ class Leading:
             if partitions is None:
                 partitions = list(self.context.assignments)
             known = [each for each in partitions if each in self.context.assignments]
-            news = await self.engine.refresh(known)
+            news = {*self.engine.take_found(), *await self.engine.refresh(known)}
         if news:
             await self._each("states", lambda procedure: procedure.states_changed(news))
 
@@ -167,17 +176,23 @@ class Leading:
 
     @contextmanager
     def _behind_on(self, subject: Subject) -> Iterator[None]:
-        """Where the store did not answer, nobody will tell again: all of it is looked at later."""
+        """Where it was not carried through nobody will tell again: all of it is looked at later."""
         try:
             yield
-        except StoreError as error:
+        except Exception as error:
             if not ends_leading(error):
                 self.watches.missed(subject)
-                self.membership.is_behind |= subject in {Subject.BROKERS, Subject.FAILURES}
+                if subject is not Subject.STATES:
+                    self.membership.is_behind = True
+                    self.changed(Subject.BROKERS)
             raise
 
     async def _each(self, what: str, tell: Callable[[Procedure], Awaitable[None]]) -> None:
-        """All of them hear of it, whatever becomes of one."""
+        """All of them hear of it, whatever becomes of one.
+
+        One to which the store did not answer looks at all that is under way after a while.
+        """
+        is_unanswered = False
         for procedure in self.office.procedures:
             try:
                 await tell(procedure)
@@ -186,3 +201,7 @@ class Leading:
                     raise
                 self.instruments.event_failures.add(what)
                 log.exception("%s: %s", type(procedure).__name__, what)
+                is_unanswered |= isinstance(error, StoreError) and error.can_retry
+        if is_unanswered:
+            await asyncio.sleep(PAUSE_S)
+            self.changed(Subject.REQUESTS)

@@ -5,7 +5,7 @@ seen all the same.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from broker_ctl.core.partitions.context import Context
@@ -52,9 +52,8 @@ class Loader:
         found = await self._decoded("broker", paths, decode_broker)
         return {broker.broker_id: broker for broker in found if broker is not None}
 
-    async def failures(self) -> dict[int, frozenset[TopicPartition]]:
-        """The replicas that brokers cannot serve, by broker; of those that are registered."""
-        brokers = list(self._context.brokers)
+    async def failures(self, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
+        """The replicas that these brokers cannot serve, by broker."""
         paths = [partition_paths.failed(broker_id) for broker_id in brokers]
         found = await self._decoded("failures", paths, decode_failed)
         return {

@@ -16,8 +16,20 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker
 from broker_ctl.store.interface import Operation
 
-# A partition's entry, encoded once for all who hear of it, or the end of a replica.
-Letter = bytes | ReplicaStop
+
+class Entry(NamedTuple):
+    """A partition as one of its replicas hears of it; encoded once for all of them.
+
+    Attributes:
+        topic_id: of the topic that it was written about, which may be another one when it goes.
+    """
+
+    topic_id: str
+    row: bytes
+
+
+# A partition's entry, or the end of a replica.
+Letter = Entry | ReplicaStop
 # Letters by recipient. An empty lot tells who lives, and nothing else.
 Lot = dict[TopicPartition, Letter]
 Mail = dict[int, Lot]
@@ -31,9 +43,9 @@ _STOP_BYTES: Final = 400
 _TOPIC_BYTES: Final = 38
 
 
-def entry(replica: ReplicaState) -> bytes:
-    """A partition as one of its replicas hears of it."""
-    return encode(entry_row(replica))
+def entry(replica: ReplicaState) -> Entry:
+    """What its replicas hear of a partition."""
+    return Entry(replica.topic_id, encode(entry_row(replica)))
 
 
 # In place of a reason that the broker gave: it is no more, or had another life.
@@ -138,7 +150,7 @@ class Writer:
         size, topic = 0, ""
         for partition in order:
             letter = lot[partition]
-            letter_bytes = len(letter) + 1 if isinstance(letter, bytes) else _STOP_BYTES
+            letter_bytes = len(letter.row) + 1 if isinstance(letter, Entry) else _STOP_BYTES
             name_bytes = 0 if partition[0] == topic else len(partition[0]) + _TOPIC_BYTES
             if part and size + letter_bytes + name_bytes > most:
                 yield part
@@ -169,7 +181,8 @@ class Writer:
             after=after,
             until=until,
         ).head_row()
-        # A letter of a topic that has ended meanwhile is left out: its stops come.
+        # A letter of a topic that has ended meanwhile is left out, and its stops come: it is not to
+        # be taken for one of the topic that has the name by now (C1).
         known = context.topics
         topics = {
             name: topic.topic_id
@@ -177,9 +190,9 @@ class Writer:
             if (topic := known.get(name)) is not None
         }
         entries = [
-            letter
+            letter.row
             for partition, letter in lot.items()
-            if isinstance(letter, bytes) and partition[0] in topics
+            if isinstance(letter, Entry) and topics.get(partition[0]) == letter.topic_id
         ]
         stops = [stop_row(letter) for letter in lot.values() if isinstance(letter, ReplicaStop)]
         partitions = encoded(b"[" + b",".join(entries) + b"]")

@@ -5,13 +5,19 @@ Source: seed A (on_broker_change, change_leaders); reference: partition-controll
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, after_broker_change
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import NO_LEADER, Assignment, BrokersChanged, LeaderAndIsr
+from broker_ctl.core.partitions.values import (
+    NO_LEADER,
+    Assignment,
+    BrokersChanged,
+    LeaderAndIsr,
+    LiveBroker,
+)
 from broker_ctl.core.steps import batched
 from broker_ctl.leader.partitions.batches import Changes
 from broker_ctl.leader.partitions.engine import Engine
@@ -36,45 +42,56 @@ class Membership:
         self._transport = transport
         # An event was not carried through: what it would have done is found by looking at all.
         self.is_behind = False
+        # As they were when an event was carried through last.
+        self._seen: Mapping[int, LiveBroker] = {}
 
     async def load(self) -> None:
         """Who is there, for the first time: nobody was before."""
         brokers = await self._loader.brokers()
         changed = BrokersChanged.between({}, brokers)
         self._context.put_brokers(brokers)
-        for broker_id, failed in (await self._loader.failures()).items():
-            self._context.put_failed(broker_id, failed)
+        await self._read_failures(brokers)
         await self._transport.brokers_changed(changed)
+        self._seen = brokers
+
+    async def _read_failures(self, brokers: Collection[int]) -> None:
+        for broker_id, failed in (await self._loader.failures(brokers)).items():
+            self._context.put_failed(broker_id, failed)
 
     async def brokers_changed(self) -> BrokersChanged | None:
-        """Read who is there, and do what follows; None: nothing has changed.
+        """Read who is there, and do what follows; None: nothing is new since this ended well last.
 
         Dead and bounced ones are failed over first; then new and bounced ones are told all that
         they have, and what was offline is tried again (KAFKA-1120, 7235).
         """
-        context, engine = self._context, self._engine
         brokers = await self._loader.brokers()
-        changed = BrokersChanged.between(context.brokers, brokers)
-        gone, come = changed.dead | changed.bounced, changed.new | changed.bounced
+        changed = BrokersChanged.between(self._context.brokers, brokers)
+        if changed.dead or changed.bounced or changed.new:
+            await self._change(changed)
         if self.is_behind:
             await self.catch_up()
-        if not gone and not come:
-            return None
+        seen, self._seen = self._seen, brokers
+        since = BrokersChanged.between(seen, brokers)
+        return since if since.dead or since.bounced or since.new else None
+
+    async def _change(self, changed: BrokersChanged) -> None:
+        context, brokers = self._context, changed.live
+        gone, come = changed.dead | changed.bounced, changed.new | changed.bounced
         log.info(
             "brokers: %s new, %s dead, %s bounced",
             *map(sorted, (changed.new, changed.dead, changed.bounced)),
         )
         await self._transport.brokers_changed(changed)
+        context.put_brokers({each: brokers[each] for each in brokers if each not in gone})
+        # They may have told of them before it was known that they live.
+        await self._read_failures(come)
         if gone:
-            staying = {each: brokers[each] for each in brokers if each not in gone}
-            context.put_brokers(staying)
             await self._fail_over(gone, "broker died")
         context.put_brokers(brokers)
         if come:
             await self._welcome(come)
         # Also where nobody leads anything else now: whom to fetch from has changed (KAFKA-13225).
-        await engine.announce()
-        return changed
+        await self._engine.announce()
 
     async def _fail_over(self, gone: Collection[int], reason: str) -> None:
         """New leaders first; then the dead followers leave the ISR, or commits would wait."""
@@ -150,7 +167,7 @@ class Membership:
         context = self._context
         failed_now: set[TopicPartition] = set()
         healed: set[TopicPartition] = set()
-        for broker_id, failed in (await self._loader.failures()).items():
+        for broker_id, failed in (await self._loader.failures(list(context.brokers))).items():
             before = context.failed_on(broker_id)
             context.put_failed(broker_id, failed)
             failed_now |= failed - before

@@ -23,20 +23,28 @@ async def pipelined(
 ) -> None:
     """Do ``work`` for each item, begun in their order; the first error ends all of it."""
     rest = iter(items)
+    workers: list[asyncio.Task[None]] = []
+    errors: list[Exception] = []
 
     async def keep_working() -> None:
-        for item in rest:
-            await work(item)
-            # An answer that was there already must not keep everybody else waiting.
-            await asyncio.sleep(0)
+        try:
+            for item in rest:
+                await work(item)
+                # An answer that was there already must not keep everybody else waiting.
+                await asyncio.sleep(0)
+        except Exception as error:  # noqa: BLE001  # raised below
+            errors.append(error)
+            for worker in workers:
+                if worker is not asyncio.current_task():
+                    worker.cancel()
 
-    try:
-        async with asyncio.TaskGroup() as workers:
-            for number in range(width):
-                workers.create_task(keep_working(), name=f"{name} {number}")
-    except BaseExceptionGroup as group:
-        # The others were cancelled because of it, or met the same.
-        raise group.exceptions[0] from None
+    # A group that meets an error forgets that it was cancelled itself meanwhile: it meets none.
+    async with asyncio.TaskGroup() as group:
+        workers += [
+            group.create_task(keep_working(), name=f"{name} {number}") for number in range(width)
+        ]
+    if errors:
+        raise errors[0]
 
 
 async def read_nodes(store: MetadataStore, paths: Sequence[str]) -> list[Found]:

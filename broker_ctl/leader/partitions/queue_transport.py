@@ -198,10 +198,12 @@ class QueueTransport:
 
     async def brokers_changed(self, changed: BrokersChanged) -> None:
         """See `Transport.brokers_changed`."""
-        for broker_id in changed.dead | changed.bounced:
+        # A new one was told of before where doing so was not carried through.
+        for broker_id in changed.dead | changed.bounced | changed.new:
             queue = self._queues.pop(broker_id, None)
             if queue is not None:
                 self._answer(queue, queue.waiting.values(), BROKER_GONE)
+        for broker_id in changed.dead | changed.bounced:
             # Nobody waits for that: there are leaders to be elected.
             self._tasks.start(self._wipe(broker_id, self._next), f"wiping queue {broker_id}")
         for broker_id in changed.new | changed.bounced:

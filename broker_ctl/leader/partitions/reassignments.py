@@ -23,6 +23,7 @@ from broker_ctl.core.partitions.reassigning import (
     Step,
     Told,
     begun,
+    is_undone,
     next_step,
 )
 from broker_ctl.core.partitions.values import (
@@ -47,6 +48,8 @@ log = logging.getLogger(__name__)
 _PAUSE_S: Final = 0.2
 
 Assignments = Mapping[TopicPartition, Assignment]
+# By topic.
+Wanted = Mapping[str, dict[TopicPartition, Assignment]]
 
 
 class Reassignments:
@@ -111,8 +114,10 @@ class Reassignments:
             request = self.requests.standing.get(partition)
             if before is not None and request is not None and request.target != before.target:
                 wanted[partition.topic][partition] = begun(before, request.target)
-        is_done = True
+        is_done = await self._announce_undone(wanted)
         for topic, assignments in wanted.items():
+            if not assignments:
+                continue
             # Another order of the same replicas is all that some may ask for: they end here.
             ended = [each for each, of in assignments.items() if not of.is_reassigning]
             if await self._write(topic, assignments, {}, ended):
@@ -123,17 +128,32 @@ class Reassignments:
                 is_done = False
         return is_done
 
+    async def _announce_undone(self, wanted: Wanted) -> bool:
+        """Tell all replicas of those where nothing is to be moved any more; the others wait."""
+        known = self._context.assignments
+        undone = [
+            partition
+            for assignments in wanted.values()
+            for partition, after in assignments.items()
+            if is_undone(known[partition], after) and partition in self._context.states
+        ]
+        if not undone:
+            return True
+        changes = await self._engine.change(undone, self._bump, "reassignment undone")
+        for partition in set(undone).difference(changes.changed):
+            del wanted[partition.topic][partition]  # next time
+        return len(changes.changed) == len(undone)
+
     async def _announce(self, partitions: Iterable[TopicPartition]) -> None:
         """Tell all replicas of all, under the next leader epoch (A1)."""
-
-        def bump(_: TopicPartition, __: Assignment, state: LeaderAndIsr) -> Election:
-            return elections.bumped(state, self._context.epoch)
-
         news = [each for each in partitions if isinstance(self._step(each), Announce)]
         if news:
-            changes = await self._engine.change(news, bump, "reassignment begun")
+            changes = await self._engine.change(news, self._bump, "reassignment begun")
             for partition in changes.changed:
                 self._told[partition] = Told(is_announced=True)
+
+    def _bump(self, _: TopicPartition, __: Assignment, state: LeaderAndIsr) -> Election:
+        return elections.bumped(state, self._context.epoch)
 
     def _step(self, partition: TopicPartition) -> Step | None:
         """What is to be done next; None: it is not reassigned, or nobody has ever led it."""
@@ -177,7 +197,10 @@ class Reassignments:
         """Settle and finish all of them; false: not all could be."""
         context = self._context
         before = {partition: context.assignments[partition] for partition in chunk}
-        await self._settle(topic, {each: of for each, of in before.items() if self._settles(each)})
+        await self._settle(
+            topic,
+            {each: of for each, of in before.items() if isinstance(self._step(each), Settle)},
+        )
         ended = {
             partition: Assignment(assignment.target)
             for partition, assignment in before.items()
@@ -188,13 +211,12 @@ class Reassignments:
         states = {each: context.states[each] for each in ended if each in context.states}
         if not await self._write(topic, ended, states, ended):
             return False
-        await self._stop(topic, {each: before[each].removing for each in ended}, states)
+        # After the leader was told (B5, KAFKA-1170).
+        topic_id = context.topics[topic].topic_id
+        await self._engine.stop(_stops(topic_id, {each: before[each] for each in ended}, states))
         await self._engine.initialise(ended.keys() - states.keys(), "replicas reassigned")
         log.info("topic %s: %d partitions have been moved", topic, len(ended))
         return len(ended) == len(chunk)
-
-    def _settles(self, partition: TopicPartition) -> bool:
-        return isinstance(self._step(partition), Settle)
 
     async def _settle(self, topic: str, moving: Assignments) -> None:
         """Have the target lead and be in sync alone, and tell its replicas so (B3, B4)."""
@@ -217,22 +239,6 @@ class Reassignments:
             context.put_topic(topic, written)
         for partition, state in changes.changed.items():
             self._told[partition] = Told(is_announced=True, settled_epoch=state.leader_epoch)
-
-    async def _stop(
-        self,
-        topic: str,
-        removed: Mapping[TopicPartition, Sequence[int]],
-        states: Mapping[TopicPartition, LeaderAndIsr],
-    ) -> None:
-        """End the replicas that are no more, after the leader was told (B5, KAFKA-1170)."""
-        topic_id = self._context.topics[topic].topic_id
-        stops: defaultdict[int, list[ReplicaStop]] = defaultdict(list)
-        for partition, brokers in removed.items():
-            leader_epoch = states[partition].leader_epoch if partition in states else 0
-            stop = ReplicaStop(partition, topic_id, leader_epoch, is_deleted=True)
-            for broker_id in brokers:
-                stops[broker_id].append(stop)
-        await self._engine.stop(stops)
 
     # Writing.
 
@@ -275,3 +281,16 @@ class Reassignments:
 def _with(topic: TopicAssignment, assignments: Assignments) -> TopicAssignment:
     partitions = {partition.partition: of for partition, of in assignments.items()}
     return replace(topic, partitions={**topic.partitions, **partitions})
+
+
+def _stops(
+    topic_id: str, moved: Assignments, states: Mapping[TopicPartition, LeaderAndIsr]
+) -> dict[int, list[ReplicaStop]]:
+    """The replicas that are no more, by broker."""
+    stops: defaultdict[int, list[ReplicaStop]] = defaultdict(list)
+    for partition, assignment in moved.items():
+        leader_epoch = states[partition].leader_epoch if partition in states else 0
+        stop = ReplicaStop(partition, topic_id, leader_epoch, is_deleted=True)
+        for broker_id in assignment.removing:
+            stops[broker_id].append(stop)
+    return stops

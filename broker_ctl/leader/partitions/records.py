@@ -9,7 +9,7 @@ from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.machines import PartitionStage
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
-from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr
 from broker_ctl.core.steps import batched
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.ports import TransitionJournal
@@ -39,7 +39,7 @@ class Record:
         self, partition: TopicPartition, before: LeaderAndIsr | None, after: LeaderAndIsr
     ) -> None:
         """One change that was written."""
-        if after.is_recovering and (before is None or before.leader != after.leader):
+        if before is not None and after.leader not in (NO_LEADER, *before.isr):
             log.warning("%s: unclean election of %d", partition, after.leader)
             self._instruments.unclean_elections.add()
         self._noted.append((partition, before, after))

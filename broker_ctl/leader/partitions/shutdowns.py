@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Final
 
-from broker_ctl.core.partitions.elections import Election
+from broker_ctl.core.partitions.elections import Election, Reason, Refused
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.stopping import next_state, shortfall
@@ -44,12 +44,16 @@ class Shutdowns:
         is_new = broker_id not in context.leaving
         context.leaving.add(broker_id)
         reason = "" if is_forced else self._refusal(broker_id, replicas)
+        if not reason:
+            await self._take_away(replicas, is_forced=is_forced)
+            # ISRs may have been smaller than was known.
+            reason = "" if is_forced else self._refusal(broker_id, replicas)
         if reason:
             if is_new:
                 context.leaving.discard(broker_id)
             log.warning("broker %d may not stop: %s", broker_id, reason)
             return self._reply(broker_id, is_done=False, reason=reason)
-        await self._take_away(broker_id, replicas)
+        await self._stop(broker_id, replicas)
         reply = self._reply(broker_id, is_done=True, reason="")
         log.info(
             "broker %d is about to stop: of %d replicas it still leads %d",
@@ -82,8 +86,10 @@ class Shutdowns:
     def _shortfall(self, partition: TopicPartition) -> tuple[int, ...] | None:
         context = self._context
         state = context.states.get(partition)
-        if state is None:
-            return None
+        return None if state is None else self._judge(partition, state)
+
+    def _judge(self, partition: TopicPartition, state: LeaderAndIsr) -> tuple[int, ...] | None:
+        context = self._context
         return shortfall(
             context.assignments[partition],
             state,
@@ -92,17 +98,22 @@ class Shutdowns:
             context.rules_of(partition.topic).min_isr,
         )
 
-    async def _take_away(self, broker_id: int, replicas: list[TopicPartition]) -> None:
+    async def _take_away(self, replicas: list[TopicPartition], *, is_forced: bool) -> None:
         context = self._context
 
         def leave(
             partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
         ) -> Election:
             live = context.live_for(partition)
+            if not is_forced and self._judge(partition, state) is not None:
+                return Refused(Reason.TOO_FEW_REMAIN)
             return next_state(assignment, state, live, context.leaving, context.epoch)
 
         await self._engine.change(replicas, leave, "controlled shutdown")
-        # A replica that fetched on would be in sync again at once.
+
+    async def _stop(self, broker_id: int, replicas: list[TopicPartition]) -> None:
+        """A replica that fetched on would be in sync again at once."""
+        context = self._context
         stops = [
             ReplicaStop(
                 partition,

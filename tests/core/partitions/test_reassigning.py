@@ -111,6 +111,15 @@ def test_a_cancelled_one_waits_for_an_origin_replica_in_sync() -> None:
     assert next_step(back, state_of(3, 3), LIVE, ME, ANNOUNCED) == Wait((1, 2))
 
 
+def test_one_that_is_undone_is_told_from_one_that_goes_back() -> None:
+    shrinking = reassigning.begun(Assignment((1, 2)), (1,))
+    undone = reassigning.begun(shrinking, (1, 2))
+    assert reassigning.is_undone(shrinking, undone)
+    assert not reassigning.is_undone(Assignment((1, 2)), Assignment((2, 1)))
+    moving = reassigning.begun(Assignment((1, 2)), (1, 3))
+    assert not reassigning.is_undone(moving, reassigning.begun(moving, (1, 2)))
+
+
 def test_another_order_of_the_same_is_no_move() -> None:
     assert reassigning.begun(Assignment((1, 2, 3)), (2, 1, 3)) == Assignment((2, 1, 3))
 
@@ -194,7 +203,13 @@ def controlled(world: World) -> Iterator[None]:
     while True:
         if world.request not in {None, world.assignment.target}:
             assert world.request is not None
-            world.assignment = reassigning.begun(world.assignment, world.request)
+            after = reassigning.begun(world.assignment, world.request)
+            if reassigning.is_undone(world.assignment, after):
+                world.write(elections.bumped(world.state, ME))
+                yield
+                world.tell(world.assignment.replicas)
+                yield
+            world.assignment = after
             yield
         if not world.assignment.is_reassigning:
             world.request = None

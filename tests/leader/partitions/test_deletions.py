@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from broker_ctl.core.partitions.instructions import FAILED, STORAGE_ERROR, ReplicaStop
+from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     Assignment,
@@ -77,6 +78,12 @@ async def create(
 
 async def held(cluster: PartitionCluster, *brokers: int) -> None:
     await eventually(lambda: holders(cluster, P0) == set(brokers), what=f"held by {brokers}")
+
+
+def named_since(cluster: PartitionCluster, heard: int) -> set[TopicPartition]:
+    """What broker 1 was told to keep, after so many instructions."""
+    told = cluster.receivers[1].instructions[heard:]
+    return {state.partition for instruction in told for state in instruction.partitions}
 
 
 async def nodes_left(cluster: PartitionCluster) -> list[str]:
@@ -224,8 +231,11 @@ async def test_a_partition_that_is_added_to_a_topic_being_deleted_is_taken_away_
     async with catching_up(1, 2) as (cluster, _):
         running = await cluster.lead(office())
         await create(running, (1, 2))
+        await held(cluster, 1, 2)
         cluster.receivers[2].is_deaf = True
         await desk_of(running).delete_topic("t", is_dry_run=False)
+        await held(cluster, 2)
+        heard = len(cluster.receivers[1].instructions)
         before = await topic_of(cluster, "t")
         assert before is not None
         grown = TopicAssignment(
@@ -239,9 +249,28 @@ async def test_a_partition_that_is_added_to_a_topic_being_deleted_is_taken_away_
             return found is not None and found.partitions == before.partitions
 
         await eventually(is_restored)
-        assert holders(cluster, P1) == set()
+        assert named_since(cluster, heard) == set()
         cluster.receivers[2].is_deaf = False
         await deleted(cluster)
+
+
+@in_virtual_time
+async def test_another_controller_tells_nobody_of_a_topic_being_deleted_but_to_stop() -> None:
+    """KAFKA-13342"""
+    async with catching_up(1, 2) as (cluster, _):
+        running = await cluster.lead(office())
+        await create(running, (1, 2), (2, 1))
+        await held(cluster, 1, 2)
+        cluster.receivers[2].is_deaf = True
+        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await held(cluster, 2)
+        heard = len(cluster.receivers[1].instructions)
+        await cluster.lead(office())
+        await eventually(lambda: cluster.receivers[1].newest_controller == 2)
+        cluster.receivers[2].is_deaf = False
+        await deleted(cluster)
+        await held(cluster)
+        assert named_since(cluster, heard) == set()
 
 
 @in_virtual_time

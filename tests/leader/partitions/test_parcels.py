@@ -10,7 +10,7 @@ from broker_ctl.core.partitions.values import (
     LiveBroker,
     TopicAssignment,
 )
-from broker_ctl.leader.partitions.mail import MAX_BODY_BYTES, Lot, Writer, entry
+from broker_ctl.leader.partitions.mail import MAX_BODY_BYTES, Entry, Lot, Writer, entry
 from broker_ctl.leader.partitions.parcels import Parcels
 
 BROKER = LiveBroker(7, 70, "h7", 6650)
@@ -40,42 +40,42 @@ def parsed(bodies: object) -> list[Instruction]:
 
 def test_of_a_partition_the_newest_letter_goes() -> None:
     parcels = Parcels()
-    parcels.put({P0: b"first", P1: b"other"})
-    parcels.put({P0: b"second"})
+    parcels.put({P0: Entry("id-t", b"first"), P1: Entry("id-t", b"other")})
+    parcels.put({P0: Entry("id-t", b"second")})
     parcel = parcels.take()
     assert parcel is not None
-    assert parcel.lot == {P0: b"second", P1: b"other"}
+    assert parcel.lot == {P0: Entry("id-t", b"second"), P1: Entry("id-t", b"other")}
     assert parcels.take() is None
 
 
 def test_an_end_goes_before_the_letter_that_revives_the_replica() -> None:
     parcels = Parcels()
     parcels.put({P0: stop_of(P0)})
-    parcels.put({P1: b"other"})
-    parcels.put({P0: b"new"})
+    parcels.put({P1: Entry("id-t", b"other")})
+    parcels.put({P0: Entry("id-t", b"new")})
     first, second = parcels.take(), parcels.take()
     assert first is not None
     assert second is not None
-    assert first.lot == {P0: stop_of(P0), P1: b"other"}
-    assert second.lot == {P0: b"new"}
+    assert first.lot == {P0: stop_of(P0), P1: Entry("id-t", b"other")}
+    assert second.lot == {P0: Entry("id-t", b"new")}
 
 
 def test_everything_takes_the_place_of_what_waits_but_for_the_ends() -> None:
     parcels = Parcels()
-    parcels.put({P0: b"old"})
+    parcels.put({P0: Entry("id-t", b"old")})
     parcels.put({P1: stop_of(P1)})
-    parcels.put_full({P0: b"new"})
+    parcels.put_full({P0: Entry("id-t", b"new")})
     first, second = parcels.take(), parcels.take()
     assert first is not None
     assert second is not None
-    assert (first.lot, first.is_full) == ({P0: b"new"}, True)
+    assert (first.lot, first.is_full) == ({P0: Entry("id-t", b"new")}, True)
     assert (second.lot, second.is_full) == ({P1: stop_of(P1)}, False)
 
 
 def test_letters_behind_everything_go_in_an_instruction_of_their_own() -> None:
     parcels = Parcels()
-    parcels.put_full({P0: b"all"})
-    parcels.put({P0: b"newer"})
+    parcels.put_full({P0: Entry("id-t", b"all")})
+    parcels.put({P0: Entry("id-t", b"newer")})
     first, second = parcels.take(), parcels.take()
     assert first is not None
     assert second is not None
@@ -125,3 +125,13 @@ def test_a_broker_without_replicas_is_told_so() -> None:
     assert told.is_full
     assert not told.partitions
     assert told.is_complete_for(P0)
+
+
+def test_a_letter_of_a_topic_is_not_sent_about_another_by_its_name() -> None:
+    lot: Lot = {P0: entry(state_of(P0, epoch=7)), P1: stop_of(P1)}
+    writer = writer_for()
+    writer._context.put_topic("t", TopicAssignment("id-of-another", {0: Assignment((7, 8))}))
+    for make in (writer.instructions, writer.full_instructions):
+        (told,) = parsed(make(BROKER, lot))
+        assert list(told.partitions) == []
+        assert [stop.partition for stop in told.stops] == [P1]

@@ -2,9 +2,12 @@
 
 import pytest
 
+from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import InvalidReplicas, TopicMissing
 from broker_ctl.leader.partitions import preferred
+from broker_ctl.leader.partitions.batches import Changes
+from broker_ctl.leader.partitions.engine import Decide
 from broker_ctl.leader.partitions.preferred import FIRST_CHECK_S
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
@@ -103,10 +106,22 @@ async def test_many_are_given_back_in_batches(monkeypatch: pytest.MonkeyPatch) -
     async with catching_up(1, 2) as (cluster, catching):
         running = await cluster.lead(office())
         await create(desk_of(running), *[(1, 2)] * 5)
+        calls: list[int] = []
+        change = running.leading.engine.change
+
+        async def counted(partitions: list[TopicPartition], decide: Decide, why: str) -> Changes:
+            if why == "preferred":
+                calls.append(len(partitions))
+            return await change(partitions, decide, why)
+
+        monkeypatch.setattr(running.leading.engine, "change", counted)
         await away_and_back(cluster, catching)
         catching.lagging = set()
         for number in range(5):
             await cluster.led(partition("t", number), 1)
+        rows = [row for _, row in running.journal.rows if row.reason == "preferred"]
+        assert len(rows) == 5
+        assert calls == [2, 2, 1]
 
 
 @in_virtual_time

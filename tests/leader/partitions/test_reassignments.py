@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicAssignment
-from broker_ctl.errors import InvalidReplicas, ReassignmentMissing, TopicMissing
+from broker_ctl.errors import InvalidReplicas, ReassignmentMissing, SessionExpired, TopicMissing
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import (
@@ -384,6 +384,35 @@ async def test_a_cancelled_one_waits_for_the_only_origin_replica_in_sync() -> No
         await cluster.start_broker(1)
         await moved(cluster, P0, 1)
         assert (await cluster.led(P0, 1)).isr == (1,)
+
+
+@in_virtual_time
+async def test_one_that_is_undone_when_its_leader_knows_the_target_alone_is_told_again() -> None:
+    async with catching_up(1, 2) as (cluster, _):
+        first, store = await led_through(cluster)
+        await create(first, (1, 2))
+        await eventually(lambda: holders(cluster, P0) == {1, 2})
+
+        async def die(operations: Sequence[Operation]) -> None:
+            if any(isinstance(each, Check) for each in operations[1:]):
+                await eventually(lambda: cluster.receivers[1].replicas[P0].replicas == (1,))
+                raise SessionExpired("the controller was killed here")
+
+        store.before = die
+        path = await put_request(cluster, 0, 1)
+        await eventually(first.task.done)
+        await cluster.operator.set(path, encode_request((1, 2)))
+        await cluster.lead(office())
+        await gone(cluster, path)
+
+        async def is_back() -> bool:
+            state = await cluster.state(P0)
+            return state is not None and state.isr == (1, 2)
+
+        await eventually(is_back)
+        told = cluster.receivers[1].replicas[P0]
+        assert (told.replicas, told.state.leader_epoch) == ((1, 2), 2), "an epoch is told once"
+        assert await is_on(cluster, P0, 1, 2)
 
 
 @in_virtual_time
