@@ -12,6 +12,7 @@ from broker_ctl.core.orders import Order
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import TopicRules
+from broker_ctl.core.plan_file import PlanFile
 
 # The answer to an order: plain JSON values.
 Reply = Mapping[str, Any]
@@ -67,20 +68,20 @@ class Operations(Protocol):
 
     async def plan(self, *, is_verbose: bool) -> Reply:
         """What the next cycle would do, and what that would reach; nothing is done."""
-        ...
+
+    async def plan_of_file(self, file: PlanFile) -> Reply:
+        """What of a placement plan can be done now; once it is approved it is in force."""
 
     async def approve(self, plan_id: str, who: str, why: str) -> Reply:
-        """Have a plan carried out that `plan` has told of.
+        """Have a plan carried out that `plan` or `plan_of_file` has told of.
 
         Raises:
             PlanMissing: it is not known (any more).
             OrderConflict: it has nothing to be done, is too large, or another one is under way.
         """
-        ...
 
     async def plans(self) -> list[dict[str, Any]]:
         """The plan that is carried out, or the last one that was."""
-        ...
 
     async def stop_plan(self, plan_id: str, who: str) -> Reply:
         """Begin nothing more of an approved plan.
@@ -89,11 +90,9 @@ class Operations(Protocol):
             PlanMissing: no such plan was approved.
             OrderConflict: it is over.
         """
-        ...
 
     def drains(self) -> list[dict[str, Any]]:
         """How far each drain has come."""
-        ...
 
     async def drain(self, broker_id: str, who: str, why: str, *, is_forced: bool) -> Reply:
         """Empty a broker, and let it receive nothing.
@@ -101,15 +100,12 @@ class Operations(Protocol):
         Raises:
             OrderConflict: nobody else could receive anything.
         """
-        ...
 
     async def undrain(self, broker_id: str) -> bool:
         """Let a broker receive again; false where it was not drained."""
-        ...
 
     def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
         """The newest decisions of this leader with what came of them, newest first."""
-        ...
 
 
 class LeaderDesk(Protocol):

@@ -1,6 +1,7 @@
 """``broker-ctl plan``: what the leader would do, and having it done."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -11,6 +12,8 @@ from broker_ctl.cli.plan_table import print_plan, print_plans
 from broker_ctl.cli.progress import Stage, followed
 from broker_ctl.cli.tables import echo_json
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.codec import decode
+from broker_ctl.errors import CorruptRecord
 
 _PLAN: Final = "/control/v1/plan"
 _PLANS: Final = "/control/v1/plans"
@@ -23,6 +26,8 @@ Examples:
   broker-ctl plan --verbose --output json
   broker-ctl plan --approve --wait
   broker-ctl plan --approve 0123456789ab --yes --reason "before the sale"
+  broker-ctl plan --from placement.json
+  broker-ctl plan --from placement.json --approve --wait
   broker-ctl plan --progress
   broker-ctl plan --stop
 """
@@ -36,6 +41,12 @@ Examples:
     flag_value=_ANY,
     metavar="[PLAN]",
     help="Have this plan carried out; without one, make a plan, show it and ask.",
+)
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A placement plan by the daily profile, as the pipeline writes it.",
 )
 @click.option("--progress", is_flag=True, help="Show how far the approved plan has come.")
 @click.option(
@@ -54,6 +65,7 @@ def command(
     *,
     verbose: bool,
     approve: str | None,
+    file: Path | None,
     progress: bool,
     stop: str | None,
     wait: bool,
@@ -64,19 +76,38 @@ def command(
     """Show what the next cycle would do, and what that would reach; nothing is done by asking.
 
     An approved plan is carried out at once, also during a pause and under dryRun, each decision
-    held against the cluster as it is then. It outlives leaders.
+    held against the cluster as it is then. It outlives leaders. One of a file is in force for 36
+    hours: balance leaves alone what it has taken care of.
     """
     if sum((approve is not None, progress, stop is not None)) > 1:
         raise click.UsageError("one of --approve, --progress and --stop")
+    if file is not None and (approve or progress or stop is not None):
+        raise click.UsageError("--from goes with --approve without a plan, or alone")
     if progress:
         _show_progress(target)
     elif stop is not None:
         _stop(target, stop, dry_run=dry_run, yes=yes)
     elif approve is not None:
-        _approve(target, approve, reason, wait=wait, dry_run=dry_run, yes=yes)
+        _approve(target, approve, file, reason, wait=wait, dry_run=dry_run, yes=yes)
     else:
-        query = {"verbose": "true"} if verbose else {}
-        _show(target, target.run(lambda client: client.get(_PLAN, query)))
+        _show(target, _planned(target, file, is_verbose=verbose))
+
+
+def _planned(target: Target, file: Path | None, *, is_verbose: bool = False) -> Mapping[str, Any]:
+    """What the leader would do; of a file, what of it can be done."""
+    query = {"verbose": "true"} if is_verbose else {}
+    if file is None:
+        found: Mapping[str, Any] = target.run(lambda client: client.get(_PLAN, query))
+        return found
+    try:
+        body = decode(file.read_bytes())
+    except (OSError, CorruptRecord) as error:
+        raise click.ClickException(f"{file}: {error}") from error
+    if not isinstance(body, dict):
+        raise click.ClickException(f"{file}: it holds no plan")
+    reply = target.run(lambda client: client.request("POST", _PLANS, json=body))
+    told: Mapping[str, Any] = reply.json()
+    return told
 
 
 def _show(target: Target, plan: Mapping[str, Any]) -> None:
@@ -97,10 +128,17 @@ def _show_progress(target: Target) -> None:
 
 
 def _approve(
-    target: Target, plan_id: str, reason: str, *, wait: bool, dry_run: bool, yes: bool
+    target: Target,
+    plan_id: str,
+    file: Path | None,
+    reason: str,
+    *,
+    wait: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     if plan_id == _ANY:
-        plan = target.run(lambda client: client.get(_PLAN))
+        plan = _planned(target, file)
         if not target.is_json:
             print_plan(plan)
         if not plan["decisions"]:

@@ -6,7 +6,7 @@ run: the leader takes its view from reports, the simulator from a scenario.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Decision, Reason
@@ -45,6 +45,13 @@ class DecidingRules:
     def is_reshaping(self) -> bool:
         """Whether rings are changed at all."""
         return self.splitting is not None or self.merging is not None
+
+    @property
+    def under_plan(self) -> Self:
+        """While a plan from the daily profile is in force (`core.balance.profile`)."""
+        shedding = self.shedding_rules
+        planned = replace(shedding, balance=shedding.balance.under_plan)
+        return replace(self, shedding_rules=planned)
 
 
 @dataclass(frozen=True, slots=True)

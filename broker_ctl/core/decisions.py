@@ -22,6 +22,7 @@ class Reason(StrEnum):
     UNOWNED = "unowned"
     DRAIN = "drain"
     ADMIN = "admin"
+    PROFILE = "profile"
     # why a broker receives it
     RESERVED = "reserved"
     LEAST_MSG_RATE = "least_msg_rate"

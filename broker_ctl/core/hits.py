@@ -6,8 +6,7 @@ that has just moved is not reported yet, and has not changed for that.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 K = TypeVar("K")
 
@@ -16,7 +15,7 @@ K = TypeVar("K")
 class Hits(Generic[K]):
     """Counts by subject; a plain value, as every policy's memory."""
 
-    counts: Mapping[K, int] = field(default_factory=lambda: MappingProxyType[Any, int]({}))
+    counts: Mapping[K, int] = field(default_factory=dict)
 
     def of(self, subject: K) -> int:
         """Rounds in a row until now, this one included."""

@@ -70,9 +70,10 @@ def is_worth_it(
     """Whether a move that is wanted for ``reason`` may be made.
 
     Next to a cold neighbour a bundle is in place, with as little load as it may have. On a drained
-    broker it must not stay: anywhere else is better.
+    broker it must not stay: anywhere else is better. A move by the daily profile is for all hours
+    together with the others of its plan; this moment and this pair say nothing of it.
     """
-    if reason.is_drain:
+    if reason.is_drain or reason is Reason.PROFILE:
         return True
     judge = is_harmless if reason is Reason.COLD else improves
     return judge(source, destination, moved)

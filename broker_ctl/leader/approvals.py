@@ -59,10 +59,34 @@ class Approvals:
         """When the next batch is due; infinity: nothing is left of any plan."""
         return self._due_s if self._plans is None or self._open() is not None else math.inf
 
+    def steered(self, rules: LeaderRules) -> LeaderRules:
+        """The rules of this moment: other ones while a plan from the daily profile is in force."""
+        now_ms = self._clock.wall_ms()
+        plans = (self._plans or {}).values()
+        return rules.under_plan if any(each.is_in_force(now_ms) for each in plans) else rules
+
+    async def recall(self) -> None:
+        """Read what earlier leaders have approved: the first cycle must know what is in force.
+
+        Raises:
+            StoreError: the nodes could not be read.
+        """
+        async with self._turn:
+            await self._loaded()
+
     # What operators do.
 
-    async def approve(self, plan_id: str, decisions: tuple[Action, ...], order: Order) -> Approved:
+    async def approve(
+        self,
+        plan_id: str,
+        decisions: tuple[Action, ...],
+        order: Order,
+        *,
+        in_force_until_ms: int = 0,
+    ) -> Approved:
         """Write a plan down, to be carried out at once; a second time changes nothing.
+
+        It takes the place of the one before, also of one that was in force.
 
         Raises:
             OrderConflict: another plan is being carried out, or this one is too large, or empty.
@@ -85,7 +109,8 @@ class Approvals:
                 del plans[over]
             state = step(State.PROPOSED, Event.APPROVE)
             progress = PlanProgress(state, (Fate.WAITING,) * len(decisions), order.at_ms)
-            record = PlanRecord(plan_id, self._leading.leadership.epoch, order, decisions)
+            epoch = self._leading.leadership.epoch
+            record = PlanRecord(plan_id, epoch, order, decisions, in_force_until_ms)
             approved = Approved(record, progress)
             await self._nodes.create(approved)
             plans[plan_id] = approved

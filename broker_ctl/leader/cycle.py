@@ -80,9 +80,11 @@ class Cycle:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
         await self._settle()
+        await self._tried(self.standing.approvals.recall())
         while True:
             await self._steadiness.wait_steady()
-            rules, now_s = self._parts.rules(), self._parts.clock.now_s()
+            rules = self.standing.approvals.steered(self._parts.rules())
+            now_s = self._parts.clock.now_s()
             shed_due_s, split_due_s = self._due_s(rules)
             is_shed_due, is_split_due = now_s >= shed_due_s, now_s >= split_due_s
             if is_shed_due or is_split_due:

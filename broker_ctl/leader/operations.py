@@ -1,13 +1,18 @@
 """What operators do to the balancing as a whole: plans, drains, and what was decided lately."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from math import fsum
 from typing import Any, Final, Protocol, TypeVar
 
+from broker_ctl.coordination.turns import in_turns
+from broker_ctl.core.deciding import planned_in_steps
 from broker_ctl.core.decisions import Transfer
 from broker_ctl.core.directives import Drain, Order
 from broker_ctl.core.plan import Plan
+from broker_ctl.core.plan_file import HOLDS_MS, PlanFile
 from broker_ctl.errors import OrderConflict
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.overview import decision_row, named
@@ -66,10 +71,43 @@ class Operations:
             StoreError: the view could not be taken.
             NoLeader: this broker does not lead (any more).
         """
-        rules = self._parts.rules()
+        rules = self._standing.approvals.steered(self._parts.rules())
         plan = await self._by_order(lambda _: self._previews.preview(rules), "plan")
-        plan_id = plan_id_of(plan)
-        self._shown.note(plan_id, plan, self._parts.clock.now_s())
+        return self._told(plan, rules, is_verbose=is_verbose)
+
+    async def plan_of_file(self, file: PlanFile) -> Reply:
+        """See `ports.Operations.plan_of_file`.
+
+        Raises:
+            StoreError: the view could not be taken.
+            NoLeader: this broker does not lead (any more).
+        """
+        rules = self._parts.rules()
+        # How many go at a time is for later: here it only counts whether they may go at all.
+        budgets = replace(
+            rules.budgets,
+            max_moves=sys.maxsize,
+            max_moves_per_broker=sys.maxsize,
+            namespace_ratio=1.0,
+        )
+
+        async def valid(leading: Leading) -> Plan:
+            await leading.leadership.wait_deciding()
+            view = await leading.survey.take()
+            unhurried = replace(rules, budgets=budgets)
+            return await in_turns(planned_in_steps(view, file.proposals, unhurried))
+
+        plan = await self._by_order(valid, "plan of a file")
+        until_ms = self._parts.clock.wall_ms() + HOLDS_MS
+        told = self._told(plan, rules, is_verbose=True, in_force_until_ms=until_ms)
+        return {**told, "hash": file.hash, "before": file.before, "after": file.after}
+
+    def _told(
+        self, plan: Plan, rules: LeaderRules, *, is_verbose: bool, in_force_until_ms: int = 0
+    ) -> dict[str, Any]:
+        """A plan that may be approved from now on."""
+        plan_id, now_s = plan_id_of(plan), self._parts.clock.now_s()
+        self._shown.note(plan_id, plan, now_s, in_force_until_ms=in_force_until_ms)
         is_paused = self._parts.directives.pause is not None
         row = plan.to_row()
         skipped = row.pop("skipped")
@@ -106,8 +144,13 @@ class Operations:
         async def approve(_: Leading) -> Reply:
             if (known := await approvals.find(plan_id)) is not None and known.is_open:
                 return known.to_row()
-            decisions = self._shown.decisions_of(plan_id, self._parts.clock.now_s())
-            return (await approvals.approve(plan_id, decisions, order)).to_row()
+            now_s = self._parts.clock.now_s()
+            decisions = self._shown.decisions_of(plan_id, now_s)
+            until_ms = self._shown.in_force_until_ms(plan_id, now_s)
+            approved = await approvals.approve(
+                plan_id, decisions, order, in_force_until_ms=until_ms
+            )
+            return approved.to_row()
 
         row = await self._by_order(approve, f"approve plan {plan_id}")
         self._standing.wake()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.core.approval import OPEN, Fate
+from broker_ctl.core.approval import OPEN, Fate, State
 from broker_ctl.errors import (
     CorruptRecord,
     Fenced,
@@ -34,6 +34,11 @@ class Approved:
         """Whether there may be something left to do."""
         return self.progress.state in OPEN
 
+    def is_in_force(self, now_ms: int) -> bool:
+        """Whether balance leaves alone what it has taken care of, as long as nobody stopped it."""
+        until_ms = self.record.in_force_until_ms
+        return now_ms < until_ms and self.progress.state is not State.STOPPED
+
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
         fates = self.progress.fates
@@ -45,6 +50,7 @@ class Approved:
             **{fate.name.lower(): fates.count(fate) for fate in Fate},
             "changed_ms": self.progress.changed_ms,
             "note": self.progress.note,
+            "in_force_until_ms": self.record.in_force_until_ms,
         }
 
 

@@ -75,6 +75,7 @@ class Course:
     Attributes:
         cluster: as it is after the last minute.
         record: of the minutes so far.
+        rules: of the leader.
 
     Args:
         watch: is shown every cycle before its plan is carried out; it changes nothing.
@@ -85,7 +86,7 @@ class Course:
     ) -> None:
         self.cluster = Cluster(scenario)
         self.record = Record()
-        self._rules = rules
+        self.rules = rules
         self._pace = pace
         self._watch = watch
         self._board = Board(self.cluster)
@@ -119,7 +120,7 @@ class Course:
         What the shedding strategy remembers is kept where it is the same one.
         """
         other = deepcopy(self, {id(rules.shedding): rules.shedding})
-        other._rules = rules
+        other.rules = rules
         return other
 
     def relocate(self, receivers: Mapping[Bundle, str], minute: int) -> None:
@@ -148,7 +149,7 @@ class Course:
         bundles = ripe(self._orphans, minute)
         if not bundles:
             return
-        for assign in placed(self._board.view(minute), bundles, self._rules):
+        for assign in placed(self._board.view(minute), bundles, self.rules):
             orphan = self._orphans.pop(assign.bundle)
             self._orders.assign(assign, orphan.former, orphan.cause, minute)
 
@@ -158,7 +159,7 @@ class Course:
             at_s = number * self._pace.move_s
             view = self._board.view(minute, at_s)
             self._remembered, plan = decided(
-                self._remembered, view, self._rules, is_split_due=number == 0
+                self._remembered, view, self.rules, is_split_due=number == 0
             )
             if self._watch is not None:
                 self._watch(Cycle(view, plan, self._remembered.memory))
@@ -169,9 +170,9 @@ class Course:
 
     def _spread(self, parts: list[Bundle], minute: int, at_s: float) -> None:
         """What a split has made may go to other brokers at once."""
-        splitting = self._rules.splitting
+        splitting = self.rules.splitting
         if not parts or splitting is None or not splitting.is_unloading:
             return
         view = self._board.view(minute, at_s)
-        plan = finished(planned_in_steps(view, to_spread(view, parts), self._rules))
+        plan = finished(planned_in_steps(view, to_spread(view, parts), self.rules))
         self._orders.perform(plan.decisions, minute, at_s)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.core.directives import MOST_REASON, MOST_WHO, Order
+from broker_ctl.core.plan_file import PlanFile
 from broker_ctl.ports import HistoryFilter, Operations
 from broker_ctl.surface import answers
 from broker_ctl.surface.access import role_of
@@ -31,8 +32,9 @@ _ENTRIES: Final = 100
 class BalancingRoutes:
     """What operators order for the cluster as a whole."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, cluster: str) -> None:
         self._parts = parts
+        self._cluster = cluster
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
@@ -45,6 +47,7 @@ class BalancingRoutes:
             web.delete(f"{_DRAINS}/{{broker}}", self.undrain),
             web.get(_PLAN, self.plan),
             web.get(_PLANS, self.plans),
+            web.post(_PLANS, self.plan_of_file),
             web.put(f"{_PLANS}/{{plan}}", self.approve),
             web.delete(f"{_PLANS}/{{plan}}", self.stop_plan),
             web.get(_HISTORY, self.history),
@@ -106,6 +109,15 @@ class BalancingRoutes:
         if operations is None:
             return self._to_leader(request)
         return answers.json(dict(await operations.plan(is_verbose=is_verbose)))
+
+    async def plan_of_file(self, request: web.Request) -> web.Response:
+        """What of a placement plan can be done; 409: it is changed, too old, or for others."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        file = PlanFile.of_row(await object_in(request))
+        file.check(self._cluster, self._parts.clock.wall_ms())
+        return answers.json(dict(await operations.plan_of_file(file)))
 
     async def plans(self, request: web.Request) -> web.Response:
         """The plan that is carried out, or the last one that was."""

@@ -182,7 +182,7 @@ class Surface:
             ConfigurationRoutes(parts.configuration),
             HealthRoutes(parts.readiness),
             BrokerRoutes(parts, rules.cluster),
-            BalancingRoutes(parts),
+            BalancingRoutes(parts, rules.cluster),
             PartitionLeaderRoutes(parts, self._lookups),
             # Before the leader's orders, whose verb could be any word.
             PartitionRoutes(parts),

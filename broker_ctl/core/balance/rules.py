@@ -111,6 +111,9 @@ class BalanceRules:
             is told to be too small (loadBalancerHeadroomLimitPercentage, there in percent).
         weights: of the resources in a broker's usage
             (loadBalancerCPUResourceWeight and its like).
+        planned_band: likewise while a plan from the daily profile is in force: the day's rise and
+            fall is taken care of, and what is left is answered only where it lasts and is large.
+        planned_severe_ratio: likewise.
     """
 
     band: Band = field(default_factory=Band)
@@ -125,6 +128,13 @@ class BalanceRules:
     slow: SlowRules = field(default_factory=SlowRules)
     headroom_ratio: float = 0.85
     weights: UsageWeights = field(default_factory=UsageWeights)
+    planned_band: Band = field(default_factory=lambda: Band(high=1.12, low=1.06))
+    planned_severe_ratio: float = 1.18
+
+    @property
+    def under_plan(self) -> "BalanceRules":
+        """While a plan from the daily profile is in force."""
+        return replace(self, band=self.planned_band, severe_ratio=self.planned_severe_ratio)
 
     @property
     def trouble(self) -> Band:

@@ -85,6 +85,15 @@ class Cluster:
             for position, share in zip(piece.topics.positions, piece.topics.shares, strict=True):
                 yield position, messages * share, octets * share
 
+    def carried_bytes(self, start: int, stop: int) -> Floats:
+        """Bytes a second of each bundle of now, in and out, from one minute to another.
+
+        As if they had been bundles all the time; shape (minutes, parcels).
+        """
+        octets = self._series[start:stop, 2] + self._series[start:stop, 3]
+        pieces = octets[:, self._piece_origins] * self._piece_weights
+        return np.array([np.bincount(self._piece_places, row) for row in pieces])
+
     # Time.
 
     def begin(self, minute: int) -> None:

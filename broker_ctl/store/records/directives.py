@@ -78,12 +78,15 @@ class PlanRecord:
     Attributes:
         epoch: of the leader that made it.
         decisions: in the order of the plan; loads are those of when they are carried out.
+        in_force_until_ms: until then balance leaves alone what the plan has taken care of, in ms
+            since 1970; 0: it is for the moment only.
     """
 
     plan_id: str
     epoch: int
     order: Order
     decisions: tuple[Action, ...]
+    in_force_until_ms: int = 0
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
@@ -94,7 +97,13 @@ class PlanRecord:
         """
         fields = Fields.of_ours(path, data)
         decisions = tuple(map(decode_decision, fields.items("decisions")))
-        return cls(fields.text("id"), fields.integer("epoch"), _order(fields), decisions)
+        return cls(
+            fields.text("id"),
+            fields.integer("epoch"),
+            _order(fields),
+            decisions,
+            fields.integer("inForceUntilMs", 0),
+        )
 
     def encode(self) -> bytes:
         """The payload."""
@@ -105,6 +114,7 @@ class PlanRecord:
                     "epoch": self.epoch,
                     **_order_row(self.order),
                     "decisions": [decision_fields(decision) for decision in self.decisions],
+                    "inForceUntilMs": self.in_force_until_ms,
                 }
             )
         )

@@ -1,0 +1,113 @@
+"""A plan from day one's profile, applied to day two, against reactive balance alone.
+
+Replays scenarios of 48 hours under the rules of a daemon that is told nothing; day one once, day
+two both ways. Starts no server. Printed is:
+
+scenarios   by name: p99_reactive, p99_plan, load_moved_reactive, load_moved_plan (percent of all
+            load an hour; what drains, deaths and refills move is not counted, nor what the plan
+            moves at the start of the day), load_moved_ratio (null: nothing was moved without),
+            moves_reactive, moves_plan, forced_reactive, forced_plan (percent an hour),
+            relocated_ratio (what the plan moves at the start, over all load),
+            predicted_before, predicted_after (largest over mean usage of the worst hour of the
+            profile, and likewise under the plan)
+met         where the p99 is no worse, and at most a fifth of the load is moved
+missed      all others
+peak_rss_mb of the process
+
+``scale-out`` is none of the scenarios whose days are alike, but its second day is one: the brokers
+that come on the first day are there.
+"""
+
+import argparse
+import gc
+import resource
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+_NAMES: Final = (
+    *("steady-skew", "diurnal", "mixed-hardware", "giant-bundle"),
+    *("giant-topic", "flash-crowd", "flapping-consumers", "scale-out"),
+)
+_HOURS: Final = 48
+_MOST_RATIO: Final = 0.2
+# A replay makes millions of small values and hardly ever a cycle.
+_GARBAGE_AT: Final = 200_000
+
+
+def main() -> None:
+    """Measure and print."""
+    # Run by its path, the script does not find the package that it belongs to.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from broker_ctl.cli.tables import print_facts, print_table
+    from broker_ctl.codec import encode
+    from broker_ctl.errors import SettingsError
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--scenario", action="append", help="only this one; repeatable")
+    arguments = parser.parse_args()
+    gc.set_threshold(_GARBAGE_AT)
+    try:
+        found = run(tuple(arguments.scenario or _NAMES))
+    except SettingsError as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    if arguments.json:
+        sys.stdout.write(encode(found).decode() + "\n")
+        return
+    for name, row in found["scenarios"].items():
+        print_table(name, ("figure", "value"), list(row.items()))
+    print_facts("benchmark", {key: found[key] for key in ("met", "missed", "peak_rss_mb")})
+
+
+def run(names: tuple[str, ...]) -> dict[str, Any]:
+    """The object; a line of progress on stderr for each scenario."""
+    rows: dict[str, dict[str, Any]] = {}
+    for name in names:
+        rows[name] = _row(name)
+        sys.stderr.write(f"{name}: {rows[name]}\n")
+        sys.stderr.flush()
+    met = [name for name, row in rows.items() if _is_met(row)]
+    return {
+        "scenarios": rows,
+        "met": met,
+        "missed": [name for name in rows if name not in met],
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def _row(name: str) -> dict[str, Any]:
+    from broker_ctl.simulation.next_day import next_day
+    from broker_ctl.simulation.rivals import POLICIES
+    from broker_ctl.simulation.scenarios.catalogue import scenario
+
+    ours = POLICIES["balance"]()
+    day = next_day(scenario(name, hours=_HOURS), ours.rules, ours.pace)
+    alone, planned = day.reactive, day.planned
+    return {
+        "p99_reactive": alone.p99,
+        "p99_plan": planned.p99,
+        "load_moved_reactive": alone.load_moved_pct_per_h,
+        "load_moved_plan": planned.load_moved_pct_per_h,
+        "load_moved_ratio": day.moved_ratio,
+        "moves_reactive": alone.moves,
+        "moves_plan": planned.moves,
+        "forced_reactive": alone.forced_pct_per_h,
+        "forced_plan": planned.forced_pct_per_h,
+        "relocated_ratio": day.placement.moved_ratio,
+        "predicted_before": float(day.placement.before.max()),
+        "predicted_after": float(day.placement.after.max()),
+    }
+
+
+def _is_met(row: dict[str, Any]) -> bool:
+    is_even = row["p99_plan"] <= row["p99_reactive"]
+    return bool(is_even and row["load_moved_plan"] <= _MOST_RATIO * row["load_moved_reactive"])
+
+
+if __name__ == "__main__":
+    main()
