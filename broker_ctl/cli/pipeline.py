@@ -1,0 +1,35 @@
+"""``broker-ctl pipeline``: what the history of a cluster says, worked out on Spark."""
+
+import importlib
+from typing import Final
+
+import click
+
+# Verb -> where its command is; imported when it is asked for.
+_VERBS: Final = {
+    "ingest": "broker_ctl.cli.pipeline_ingest:command",
+    "profile": "broker_ctl.cli.pipeline_profile:command",
+    "synth": "broker_ctl.cli.pipeline_synth:command",
+}
+
+
+class _Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_VERBS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = _VERBS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+@click.group(name="pipeline", cls=_Verbs)
+def command() -> None:
+    """Make tables and profiles of the history that daemons write.
+
+    History comes from loadHistoryDirectory of the daemons. Spark does the work, on this machine or
+    on a cluster: --master says where. It needs Java 17 or newer and: pip install
+    'broker-ctl[pipeline]'
+    """

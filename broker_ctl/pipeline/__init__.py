@@ -1,0 +1,1 @@
+"""The pipeline: a cluster's history becomes tables, profiles and advice, on Spark."""

@@ -1,0 +1,37 @@
+"""What Spark says of an error, in one sentence."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from broker_ctl.errors import PipelineError
+
+# What a worker of Python raised on purpose, at the end of its traceback.
+_OURS: Final = re.compile(r"^broker_ctl\.errors\.\w+: (.*)$", re.MULTILINE)
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Errors of Spark within the block become one of ours.
+
+    Raises:
+        PipelineError: ``what`` failed, and why.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"{what}: {sentence_of(error)}") from error
+
+
+def sentence_of(error: Exception) -> str:
+    """The first line of it, or what a worker said."""
+    text = str(error)
+    ours = _OURS.search(text)
+    if ours is not None:
+        return ours[1]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

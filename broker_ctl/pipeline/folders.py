@@ -1,0 +1,45 @@
+"""Directories on whatever file system Spark reaches, through its own client."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+_GLOB: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\[]{}*?"})
+
+
+def located(text: str) -> str:
+    """A path as Spark wants it: with its scheme, or absolute on this machine."""
+    return text.rstrip("/") if "://" in text else str(Path(text).absolute())
+
+
+def literal(path: str) -> str:
+    """A path for a reader that would take some of its letters for a pattern."""
+    return path.translate(_GLOB)
+
+
+def is_there(spark: SparkSession, path: str) -> bool:
+    """Whether there is a file or a directory."""
+    files, wanted = _opened(spark, path)
+    return bool(files.exists(wanted))
+
+
+def matching(spark: SparkSession, root: str, pattern: str) -> Iterator[str]:
+    """What lies below a directory and matches a pattern such as ``dt=*/batch=*``."""
+    files, wanted = _opened(spark, f"{literal(root)}/{pattern}")
+    for status in files.globStatus(wanted) or ():
+        yield str(status.getPath().toString())
+
+
+def delete(spark: SparkSession, path: str) -> None:
+    """A file or a directory with all that is in it."""
+    files, wanted = _opened(spark, path)
+    files.delete(wanted, True)  # noqa: FBT003  Hadoop's "recursive"
+
+
+def _opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's client
+    wanted = jvm.org.apache.hadoop.fs.Path(path)
+    jsc: Any = spark.sparkContext._jsc  # noqa: SLF001
+    return wanted.getFileSystem(jsc.hadoopConfiguration()), wanted

@@ -1,0 +1,24 @@
+"""Rows that are computed once and used often."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+
+@contextmanager
+def held(frame: DataFrame) -> Iterator[DataFrame]:
+    """The same rows, in memory or on the disks of the workers as long as the block goes on.
+
+    Unlike those of `DataFrame.persist`, what is made of them does not carry the plan that they come
+    from: Spark would go through it again for every use.
+    """
+    jsc: Any = frame.sparkSession.sparkContext._jsc  # noqa: SLF001  Python does not list them
+    before = set(jsc.getPersistentRDDs())
+    try:
+        yield frame.localCheckpoint()
+    finally:
+        for number, rows in jsc.getPersistentRDDs().items():
+            if number not in before:
+                rows.unpersist()

@@ -1,0 +1,213 @@
+"""The job that makes profiles of a warehouse: every table of `RESULTS`, one after the other."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline import tables
+from broker_ctl.pipeline.checks import check
+from broker_ctl.pipeline.failures import told
+from broker_ctl.pipeline.folders import located
+from broker_ctl.pipeline.tables import HISTORY, Table
+from broker_ctl.pipeline.transforms import (
+    capacity,
+    churn,
+    forecasts,
+    heat,
+    hours,
+    sessions,
+    shapes,
+    skew,
+    unloads,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRules:
+    """What the profiles are of.
+
+    Attributes:
+        days: newest ones of each cluster that make a usual day or week.
+        hot: how many hot bundles are named of each cluster.
+        window_min: before and after an unload that are compared.
+        split_ratio, merge_ratio: of a mean broker; see `shapes.shape_advice`.
+    """
+
+    days: int
+    hot: int
+    window_min: int
+    split_ratio: float
+    merge_ratio: float
+
+
+class Material:
+    """What a result is made of: tables of the history, and results that were made before it.
+
+    Args:
+        spark: the session.
+        source, target: roots of the tables of the history, and of the results.
+        rules: for those results that want some.
+    """
+
+    def __init__(self, spark: SparkSession, source: str, target: str, rules: ProfileRules) -> None:
+        self.rules = rules
+        self._spark = spark
+        self._source = source
+        self._target = target
+
+    def history(self, name: str) -> DataFrame:
+        """A table of the history."""
+        return tables.read(self._spark, self._source, HISTORY[name])
+
+    def made(self, table: Table) -> DataFrame:
+        """A result."""
+        return tables.whole(self._spark, self._target, table)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A table that is made of others.
+
+    Attributes:
+        needs: names of the results that it is made of.
+    """
+
+    table: Table
+    make: Callable[[Material], DataFrame]
+    needs: tuple[str, ...] = ()
+
+
+class Made(NamedTuple):
+    """A result that was written."""
+
+    name: str
+    rows: int
+
+
+def _results(*results: Result) -> Mapping[str, Result]:
+    return {each.table.name: each for each in results}
+
+
+_SKEW: Final = skew.LOAD_SKEW.name
+_HOURS: Final = hours.BUNDLE_HOURS.name
+# What others are made of comes before them.
+RESULTS: Final = _results(
+    Result(skew.LOAD_SKEW, lambda of: skew.load_skew(of.history("broker_loads"))),
+    Result(hours.BUNDLE_HOURS, lambda of: hours.bundle_hours(of.history("bundle_loads"))),
+    Result(
+        hours.HOUR_PROFILES,
+        lambda of: hours.hour_profiles(of.made(hours.BUNDLE_HOURS), of.rules.days),
+        (_HOURS,),
+    ),
+    Result(
+        hours.WEEKDAY_PROFILES,
+        lambda of: hours.weekday_profiles(of.made(hours.BUNDLE_HOURS), of.rules.days),
+        (_HOURS,),
+    ),
+    Result(
+        heat.HOT_BUNDLES,
+        lambda of: heat.hot_bundles(of.made(hours.BUNDLE_HOURS), of.rules.hot),
+        (_HOURS,),
+    ),
+    Result(
+        heat.HOT_TOPICS,
+        lambda of: heat.hot_topics(
+            of.made(hours.BUNDLE_HOURS), of.history("decisions"), of.rules.hot
+        ),
+        (_HOURS,),
+    ),
+    Result(
+        churn.OWNERSHIP_CHURN, lambda of: churn.ownership_churn(of.history("ownership_changes"))
+    ),
+    Result(
+        churn.MOVED_LOAD,
+        lambda of: churn.moved_load(of.history("decisions"), of.made(skew.LOAD_SKEW)),
+        (_SKEW,),
+    ),
+    Result(
+        unloads.UNLOAD_EFFECTS,
+        lambda of: unloads.unload_effects(
+            of.history("decisions"),
+            of.history("broker_loads"),
+            of.made(skew.LOAD_SKEW),
+            of.rules.window_min,
+        ),
+        (_SKEW,),
+    ),
+    Result(
+        sessions.SESSION_COUNTS, lambda of: sessions.session_counts(of.history("session_events"))
+    ),
+    Result(
+        sessions.LEADINGS,
+        lambda of: sessions.leadings(of.history("leader_epochs"), of.made(skew.LOAD_SKEW)),
+        (_SKEW,),
+    ),
+    Result(sessions.HANDOVERS, lambda of: sessions.handovers(of.history("ownership_changes"))),
+    Result(
+        capacity.CAPACITY_FIT,
+        lambda of: capacity.capacity_fit(of.history("broker_loads"), of.history("capacities")),
+    ),
+    Result(
+        shapes.SHAPE_ADVICE,
+        lambda of: shapes.shape_advice(
+            of.made(hours.HOUR_PROFILES),
+            of.made(hours.BUNDLE_HOURS),
+            of.rules.split_ratio,
+            of.rules.merge_ratio,
+        ),
+        (_HOURS, hours.HOUR_PROFILES.name),
+    ),
+    Result(
+        forecasts.FORECAST_ERRORS,
+        lambda of: forecasts.forecast_errors(of.made(hours.BUNDLE_HOURS), of.rules.days),
+        (_HOURS,),
+    ),
+)
+
+
+def wanted(names: Sequence[str]) -> list[Result]:
+    """These results, and what they are made of, in the order in which they are made.
+
+    Raises:
+        PipelineError: there is no such result.
+    """
+    asked = set(names)
+    for name in names:
+        if name not in RESULTS:
+            raise PipelineError(f"{name!r} is no result: one of {', '.join(RESULTS)}")
+        asked.update(RESULTS[name].needs)
+    return [result for name, result in RESULTS.items() if name in asked]
+
+
+def profile(
+    spark: SparkSession,
+    source: str,
+    target: str,
+    results: Sequence[Result],
+    rules: ProfileRules,
+) -> Iterator[Made]:
+    """Make results anew, one after the other, each held against what its table promises.
+
+    Args:
+        spark: the session.
+        source: root of the tables that `ingest` writes.
+        target: root of the results.
+        results: see `wanted`.
+        rules: what they are of.
+
+    Raises:
+        PipelineError: nothing was taken in, or something cannot be read or written.
+    """
+    material = Material(spark, located(source), located(target), rules)
+    with told(source):
+        if not tables.committed(spark, located(source)):
+            raise PipelineError(
+                f"{source}: no history was taken in: broker-ctl pipeline ingest does it"
+            )
+        for result in results:
+            tables.replace(result.make(material), located(target), result.table)
+            rows = check(material.made(result.table), result.table)
+            yield Made(result.table.name, rows)

@@ -1,0 +1,133 @@
+"""The Spark session: on this machine as it comes, or on a cluster (reference: D.1).
+
+Spark talks on stderr a great deal. What it says goes to a file while it is started here: nobody
+reads it unless it fails, and then its last words stand in the error.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from broker_ctl.errors import PipelineError
+from broker_ctl.java import first_new_enough, installed
+
+_NAME: Final = "broker-ctl"
+# What every job relies on, wherever it runs.
+_ALWAYS: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+    # Where in our code a column was made says nothing to a user, and takes most of the time of it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+# For one machine: nothing listens but on loopback, and a job of a few gigabytes fits.
+_LOCAL: Final[Mapping[str, str]] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+}
+_LAST_WORDS_BYTES: Final = 4_096
+_LAST_WORDS_LINES: Final = 6
+
+
+@contextmanager
+def session(
+    master: str,
+    conf: Mapping[str, str],
+    environ: MutableMapping[str, str],
+    log: Path | None = None,
+) -> Iterator[SparkSession]:
+    """As `open_session`; it ends with the block, unless this process had one before."""
+    active = SparkSession.getActiveSession()
+    spark = active or open_session(master, conf, environ, log)
+    try:
+        yield spark
+    finally:
+        if active is None:
+            spark.stop()
+
+
+def open_session(
+    master: str,
+    conf: Mapping[str, str],
+    environ: MutableMapping[str, str],
+    log: Path | None = None,
+) -> SparkSession:
+    """A session; this process must have none yet.
+
+    Args:
+        master: as Spark has it: ``local[*]``, ``spark://HOST:PORT``, ``yarn``.
+        conf: Spark's own settings, which win over ours.
+        environ: of this process; Spark's launcher reads JAVA_HOME and PYSPARK_PYTHON in it.
+        log: where Spark's own words go; None: nowhere.
+
+    Raises:
+        PipelineError: no Java that is new enough, or Spark does not start.
+    """
+    # What it would log is raised, too.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    is_local = master.startswith("local")
+    _find_java(environ)
+    if is_local:
+        # The workers of a cluster have a Python of their own.
+        environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(_NAME)
+    for key, value in {**_ALWAYS, **(_LOCAL if is_local else {}), **conf}.items():
+        builder = builder.config(key, value)
+    with _said(log) as said:
+        try:
+            return builder.getOrCreate()
+        except (PySparkException, OSError) as error:
+            raise PipelineError(
+                f"Spark does not start with master {master}: {_words(said) or error}"
+            ) from error
+
+
+def _find_java(environ: MutableMapping[str, str]) -> None:
+    """Make sure that Spark takes a Java that is new enough, whatever comes first in PATH."""
+    search = asyncio.run(first_new_enough(installed(environ)))
+    if search.java is None:
+        raise PipelineError(
+            f"{search.complaint}: Spark needs one; install it (on Debian: apt install"
+            " openjdk-17-jre-headless) or let JAVA_HOME say where it is"
+        )
+    environ["JAVA_HOME"] = str(search.java.resolve().parents[1])
+
+
+@contextmanager
+def _said(log: Path | None) -> Iterator[IO[bytes]]:
+    """Where everything goes that a process that is started meanwhile says on stderr."""
+    try:
+        # Not to be removed with the block: the process goes on to write to it.
+        said = tempfile.TemporaryFile() if log is None else log.open("w+b")  # noqa: SIM115
+    except OSError as error:
+        raise PipelineError(f"{log}: {error.strerror}") from error
+    ours = os.dup(2)
+    os.dup2(said.fileno(), 2)
+    try:
+        yield said
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        said.close()
+
+
+def _words(said: IO[bytes]) -> str:
+    size = said.seek(0, os.SEEK_END)
+    said.seek(max(0, size - _LAST_WORDS_BYTES))
+    lines = said.read().decode(errors="replace").splitlines()
+    return "\n  ".join(["", *lines[-_LAST_WORDS_LINES:]]) if lines else ""

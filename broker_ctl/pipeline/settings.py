@@ -1,0 +1,156 @@
+"""Settings of the pipeline, and the text of its file: `config/pipeline.conf`.
+
+``python -m broker_ctl.pipeline.settings`` writes the file with the defaults. Keys that begin with
+``spark.`` are Spark's own, and go to it as they are.
+"""
+
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from broker_ctl.errors import SettingsError
+from broker_ctl.settings.declarations import Declaration, declared
+from broker_ctl.settings.model import Entry, Problem, Setting
+from broker_ctl.settings.properties import line_of, parse
+from broker_ctl.settings.values import write
+
+SPARK: Final = "spark."
+_WIDTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """What the jobs are told unless an option says something else."""
+
+    master: Annotated[
+        str, Setting("sparkMaster", "Where Spark runs: local[*], spark://HOST:PORT, yarn.")
+    ] = "local[*]"
+    batch_bytes: Annotated[
+        int,
+        Setting(
+            "ingestBatchBytes",
+            "Segments that are taken in at once, as they are on disk. A batch needs several times "
+            "as much of memory or disk while it is worked on.",
+            at_least=1,
+        ),
+    ] = 64 * 1024 * 1024
+    days: Annotated[
+        int, Setting("profileDays", "Days that a usual day or week is made of.", at_least=1)
+    ] = 7
+    hot_bundles: Annotated[
+        int, Setting("profileHotBundles", "Hot bundles that are named of a cluster.", at_least=1)
+    ] = 20
+    unload_window_minutes: Annotated[
+        int,
+        Setting(
+            "profileUnloadWindowMinutes",
+            "Before and after an unload, what is compared to see its effect.",
+            at_least=1,
+        ),
+    ] = 10
+    split_percent: Annotated[
+        float,
+        Setting(
+            "profileSplitPercentage",
+            "Of a mean broker: bundles that take more of it in any hour of a usual day should be "
+            "split.",
+            above=0,
+        ),
+    ] = 10.0
+    merge_percent: Annotated[
+        float,
+        Setting(
+            "profileMergePercentage",
+            "Of a mean broker: neighbours that take less of it in every hour of a usual day, both "
+            "together, should be merged.",
+        ),
+    ] = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings of a file.
+
+    Attributes:
+        spark: Spark's own, by key.
+    """
+
+    settings: PipelineSettings = field(default_factory=PipelineSettings)
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+
+DECLARATIONS: Final[Mapping[str, Declaration]] = {
+    each.key: each for each in declared({"pipeline": PipelineSettings})
+}
+
+
+def load(path: Path) -> Loaded:
+    """The settings of a file.
+
+    Raises:
+        SettingsError: it cannot be read, or lines of it are wrong; all of them are told.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    entries, problems = parse(text, str(path))
+    values: dict[str, Any] = {}
+    for entry in entries:
+        if entry.key.startswith(SPARK):
+            continue
+        known = DECLARATIONS.get(entry.key)
+        if known is None:
+            problems.append(_unknown(entry))
+            continue
+        try:
+            values[known.name] = known.parse(entry.value)
+        except ValueError as error:
+            problems.append(Problem.of(entry, str(error)))
+    if problems:
+        raise SettingsError("\n".join(map(str, problems)))
+    spark = {entry.key: entry.value for entry in entries if entry.key.startswith(SPARK)}
+    return Loaded(replace(PipelineSettings(), **values), spark)
+
+
+def _unknown(entry: Entry) -> Problem:
+    close = get_close_matches(entry.key, DECLARATIONS, n=1)
+    meant = f"; is {close[0]} meant?" if close else f"; ours are {', '.join(DECLARATIONS)}"
+    return Problem(entry.origin, entry.key, "", f"unknown key{meant}")
+
+
+def render() -> str:
+    """Every key with its default, its sentence, unit and range."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield from _comment(
+        "Settings of broker-ctl pipeline, each with its default; --config names the file. Keys "
+        "that begin with spark. are Spark's own, such as spark.driver.memory=4g."
+    )
+    for each in DECLARATIONS.values():
+        yield ""
+        yield from _comment(each.setting.sentence)
+        terms = (f"in {each.unit}" if each.unit else "", each.kind.allowed)
+        yield from _comment("; ".join(term for term in terms if term))
+        yield line_of(each.key, write(each.default))
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width=_WIDTH,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

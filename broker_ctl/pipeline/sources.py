@@ -1,0 +1,60 @@
+"""What comes in: the segments of a history, as a stream of files, and their lines.
+
+The stream is of files, not of lines: Spark's checkpoint remembers which files belong to which
+batch, and a batch is read as a whole. So each file is told apart from the others in it, one that
+cannot be read is known by its name, and each line by its number.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from broker_ctl.pipeline.folders import literal
+
+# As the daemon writes them; one that somebody has unpacked is read, too.
+_PATTERN: Final = "*.{ndjson,ndjson.gz}"
+_LISTED: Final = "path string, modificationTime timestamp, length long, content binary"
+# Spark leaves out what is a week older than the newest file: a broker may have been away longer.
+_MAX_AGE: Final = "36500d"
+
+
+def segments(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame:
+    """The stream of complete segments below a directory: path, length, and file, its URI.
+
+    Args:
+        spark: the session.
+        directory: daemons may share it, or have one each in it.
+        batch_bytes: of files in a batch, as they are; the last file may go beyond.
+    """
+    return (
+        spark.readStream.format("binaryFile")
+        .schema(_LISTED)
+        .option("pathGlobFilter", _PATTERN)
+        .option("recursiveFileLookup", "true")
+        .option("maxBytesPerTrigger", batch_bytes)
+        .option("maxFileAge", _MAX_AGE)
+        # Of files that go meanwhile, because the daemon needs their room.
+        .option("ignoreMissingFiles", "true")
+        .load(directory)
+        .select("path", "length", F.col("_metadata.file_path").alias("file"))
+    )
+
+
+def lines(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    """The lines of some segments: file, its URI; line, from 1; text.
+
+    Nothing comes of a file that cannot be read to its end. Of every other there is a row at least.
+    """
+    reader = spark.read.option("ignoreCorruptFiles", "true").option("ignoreMissingFiles", "true")
+    whole = reader.text([literal(path) for path in paths], wholetext=True)
+    numbered = whole.select(
+        F.col("_metadata.file_path").alias("file"),
+        F.posexplode(F.split("value", "\n")).alias("place", "text"),
+    )
+    # Behind the last line there is nothing.
+    is_line = (F.col("text") != "") | (F.col("place") == 0)
+    return numbered.where(is_line).select(
+        "file", (F.col("place") + 1).cast("long").alias("line"), "text"
+    )

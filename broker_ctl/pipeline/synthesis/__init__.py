@@ -1,0 +1,1 @@
+"""Histories that never were: the scenarios, written down as daemons write theirs."""

@@ -1,0 +1,23 @@
+"""The job that writes a synthesised history, a cluster a task."""
+
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import SparkSession
+
+from broker_ctl.pipeline.failures import told
+from broker_ctl.pipeline.synthesis.shards import Shard, Written, write_shard
+
+
+def synthesise(spark: SparkSession, shards: Sequence[Shard]) -> Iterator[Written]:
+    """Write them all, as many at a time as there are cores; what is done is told a round at a time.
+
+    Raises:
+        PipelineError: one cannot be written, or is too large.
+    """
+    cores = spark.sparkContext.defaultParallelism
+    # Some rounds are told of, and none of them waits long for its last task.
+    size = max(cores * 4, -(-len(shards) // 10))
+    for first in range(0, len(shards), size):
+        some = shards[first : first + size]
+        with told("synth"):
+            yield from spark.sparkContext.parallelize(some, len(some)).map(write_shard).collect()

@@ -1,0 +1,151 @@
+"""A synthesised history in parts: one cluster each, which is replayed and written by itself."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker_ctl.codec import encode
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.history.catalog import BUNDLE_LOADS
+from broker_ctl.core.history.leadings import PolicyVersionRow
+from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline.synthesis.chronicle import Chronicle
+from broker_ctl.pipeline.synthesis.segments import SegmentFiles
+from broker_ctl.simulation.replay import Course
+from broker_ctl.simulation.replaying.cluster import Cluster
+from broker_ctl.simulation.replaying.fleet import by_minute
+from broker_ctl.simulation.rivals import POLICIES
+from broker_ctl.simulation.scenarios.catalogue import BROKERS, scenario
+from broker_ctl.simulation.scenarios.draft import BUNDLES_PER_BROKER
+
+POLICY: Final = "balance"
+_RELEASE: Final = "synthesised"
+# Seeds of the same scenario in other clusters.
+_STRIDE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One cluster of a synthesised history.
+
+    Attributes:
+        cluster: its name.
+        name: of the scenario.
+        seed: of the scenario; None: its own.
+        start_ms: wall clock when it begins.
+        directory: of the segments.
+    """
+
+    cluster: str
+    name: str
+    hours: int
+    brokers: int
+    seed: int | None
+    start_ms: int
+    directory: str
+
+
+class Written(NamedTuple):
+    """What one shard has come to.
+
+    Attributes:
+        bundle_rows: of ``bundle_loads``.
+    """
+
+    cluster: str
+    files: int
+    lines: int
+    rows: int
+    bundle_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large a synthesised history is.
+
+    Attributes:
+        names: scenarios that are taken in turns.
+        rows: of ``bundle_loads`` at least; None: each scenario once.
+        hours: of each cluster.
+        brokers: of each cluster.
+        seed: 0: the scenarios' own, in their first turn.
+    """
+
+    names: Sequence[str]
+    rows: int | None = None
+    hours: int = 24
+    brokers: int = BROKERS
+    seed: int = 0
+
+
+def shards_of(extent: Extent, start_ms: int, directory: Path) -> list[Shard]:
+    """The clusters of a history; equal arguments give equal histories."""
+    # A split makes more of them.
+    each = extent.hours * 60 * extent.brokers * BUNDLES_PER_BROKER
+    clusters = len(extent.names) if extent.rows is None else -(-extent.rows // each)
+    turns = (
+        Shard(
+            cluster=f"{name}-{turn}",
+            name=name,
+            hours=extent.hours,
+            brokers=extent.brokers,
+            seed=extent.seed + turn * _STRIDE if extent.seed or turn else None,
+            start_ms=start_ms,
+            directory=str(directory),
+        )
+        for turn in count()
+        for name in extent.names
+    )
+    return list(islice(turns, clusters))
+
+
+def write_shard(shard: Shard) -> Written:
+    """Replay one cluster, and write what its daemons would have written.
+
+    Raises:
+        PipelineError: it cannot be written.
+        SettingsError: a scenario that is too small or too large.
+    """
+    plot = scenario(shard.name, brokers=shard.brokers, hours=shard.hours, seed=shard.seed)
+    contestant = POLICIES[POLICY]()
+    present = [broker for broker in plot.brokers if broker not in plot.absent]
+    events = by_minute(plot.events)
+    try:
+        with SegmentFiles(Path(shard.directory), shard.cluster, shard.seed or 0) as files:
+            chronicle = Chronicle(
+                files, shard.start_ms, present, _policy_row(), contestant.pace.move_s
+            )
+            course = Course(plot, contestant.rules, contestant.pace, chronicle.see)
+            chronicle.begin(zip(plot.traffic.bundles, plot.owners, strict=True))
+            for minute in range(plot.traffic.minutes):
+                for event in events.get(minute, ()):
+                    chronicle.befall(event)
+                course.go_through(minute)
+                chronicle.tell(course.record, partial(_owner_in, course.cluster))
+    except OSError as error:
+        raise PipelineError(f"{shard.directory}: {error.strerror or error}") from error
+    rows = files.rows
+    return Written(
+        shard.cluster, files.files, files.lines, sum(rows.values()), rows[BUNDLE_LOADS.name]
+    )
+
+
+def _owner_in(cluster: Cluster, bundle: Bundle) -> str | None:
+    place = cluster.place_of(bundle)
+    return None if place is None else cluster.owner_ids[place]
+
+
+def _policy_row() -> PolicyVersionRow:
+    settings = encode({"policy": POLICY})
+    return PolicyVersionRow(
+        policy_hash=hashlib.sha256(settings).hexdigest(),
+        load_manager=POLICY,
+        shedding=POLICY,
+        placement=POLICY,
+        settings=settings.decode(),
+        release=_RELEASE,
+    )

@@ -1,0 +1,225 @@
+"""The tables of a warehouse: schema, grain and key of each, and where its rows stand on disk.
+
+What comes from the history is declared in `core/history`; the pipeline's own rows are declared
+with the same words. A table is a directory of Parquet files::
+
+    ROOT/bundle_loads/dt=2026-11-22/cluster=east/batch=5c0f.../part-*.parquet
+
+A batch counts when its row stands in `BATCHES`, which is written last: readers see whole batches
+only, whenever whoever writes them dies.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from broker_ctl.core.history.catalog import KINDS
+from broker_ctl.core.history.columns import Column, ColumnType, Kind, Tells, kind
+from broker_ctl.core.history.lines import STAMP
+from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline.folders import is_there
+
+DAY: Final = "dt"
+CLUSTER: Final = "cluster"
+BATCH: Final = "batch"
+
+TYPES: Final[Mapping[ColumnType, DataType]] = {
+    ColumnType.TEXT: StringType(),
+    ColumnType.INTEGER: LongType(),
+    ColumnType.NUMBER: DoubleType(),
+    ColumnType.FLAG: BooleanType(),
+    ColumnType.TEXTS: ArrayType(StringType()),
+    ColumnType.INTEGERS: ArrayType(LongType()),
+}
+# Of the stamp of a line, what its rows keep; the cluster is a directory.
+STAMPED: Final = tuple(
+    column for column in STAMP.columns if column.name not in {"kind", "format", CLUSTER}
+)
+_PARTITIONS: Final = StructType(
+    [
+        StructField(DAY, DateType(), nullable=False, metadata={"comment": "day of at_ms, UTC"}),
+        StructField(CLUSTER, StringType(), nullable=False, metadata={"comment": "its name"}),
+        StructField(BATCH, StringType(), nullable=False, metadata={"comment": "that brought it"}),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table.
+
+    Attributes:
+        grain: what there is exactly one row of, in words.
+        key: the columns that say which.
+        schema: of its rows, those columns that are directories last.
+        partitions: columns that are directories, the outermost first.
+        defaults: what a column means that older files have not got.
+    """
+
+    name: str
+    grain: str
+    key: tuple[str, ...]
+    schema: StructType
+    partitions: tuple[str, ...]
+    defaults: Mapping[str, Any]
+
+
+class LineRow(NamedTuple):
+    """A line of a segment whose rows are in the tables."""
+
+    id: Annotated[str, Tells("of the line, see core.history.lines.Stamp")]
+    kind: Annotated[str, Tells("name of the table that its rows are in")]
+    file: Annotated[str, Tells("URI of the segment")]
+    line: Annotated[int, Tells("in the segment, from 1")]
+    rows: Annotated[int, Tells("that it holds")]
+
+
+class QuarantineRow(NamedTuple):
+    """A line, or a whole segment, that nothing was made of."""
+
+    file: Annotated[str, Tells("URI of the segment")]
+    line: Annotated[int, Tells("in the segment, from 1; 0: the segment as a whole")]
+    fault: Annotated[str, Tells("what is wrong with it")]
+    text: Annotated[str | None, Tells("the line as it is; null of a segment")]
+
+
+class BatchRow(NamedTuple):
+    """A batch of segments that was taken in as a whole. The counts of lines add up."""
+
+    batch: Annotated[str, Tells("hash of the names and sizes of its segments")]
+    segments: Annotated[int, Tells("files")]
+    unreadable: Annotated[int, Tells("segments that could not be read")]
+    lines: Annotated[int, Tells("in the others")]
+    faulty_lines: Annotated[int, Tells("that are in quarantine")]
+    repeated_lines: Annotated[int, Tells("that had been taken in before, or twice in the batch")]
+    taken_lines: Annotated[int, Tells("that are in lines")]
+    rows: Annotated[int, Tells("that these hold")]
+
+
+def schema_of(columns: tuple[Column, ...]) -> StructType:
+    """The columns of declared rows."""
+    return StructType(
+        [
+            StructField(
+                column.name,
+                TYPES[column.type],
+                nullable=column.is_optional,
+                metadata={"comment": f"{column.says}; {column.unit}".rstrip("; ")},
+            )
+            for column in columns
+        ]
+    )
+
+
+def plain(kind: Kind[Any], partitions: StructType | None = None) -> Table:
+    """The table of declared rows; ``partitions`` are columns besides theirs."""
+    beside = partitions or StructType([])
+    schema = StructType([*schema_of(kind.columns).fields, *beside.fields])
+    return Table(kind.name, kind.grain, kind.key, schema, tuple(beside.names), _defaults(kind))
+
+
+def _stamped(kind: Kind[Any]) -> Table:
+    """The table of a kind of the history."""
+    own = [*schema_of(STAMPED).fields, *schema_of(kind.columns).fields]
+    schema = StructType([*own, *_PARTITIONS.fields])
+    return Table(kind.name, kind.grain, kind.key, schema, tuple(_PARTITIONS.names), _defaults(kind))
+
+
+def _defaults(kind: Kind[Any]) -> Mapping[str, Any]:
+    return {column.name: column.default for column in kind.columns if column.default is not None}
+
+
+HISTORY: Final[Mapping[str, Table]] = {name: _stamped(each) for name, each in KINDS.items()}
+LINES: Final = plain(
+    kind("lines", LineRow, "one row per line that was taken in", "id"), _PARTITIONS
+)
+QUARANTINE: Final = plain(
+    kind(
+        "quarantine",
+        QuarantineRow,
+        "one row per line or segment that could not be read",
+        *("batch", "file", "line"),
+    ),
+    StructType([_PARTITIONS[BATCH]]),
+)
+BATCHES: Final = plain(
+    kind("batches", BatchRow, "one row per batch that was taken in as a whole", "batch")
+)
+# All that hold batches.
+BATCHED: Final = (*HISTORY.values(), LINES, QUARANTINE)
+
+
+def path_of(root: str, table: Table) -> str:
+    """The directory of a table."""
+    return f"{root}/{table.name}"
+
+
+def append(frame: DataFrame, root: str, table: Table) -> None:
+    """Add rows, which must have the table's columns.
+
+    Raises:
+        PipelineError: a column is missing.
+    """
+    writer = fitted(frame, table).write.mode("append").partitionBy(*table.partitions)
+    writer.parquet(path_of(root, table))
+
+
+def replace(frame: DataFrame, root: str, table: Table) -> None:
+    """Write a table anew, in as few files as there is work for.
+
+    Raises:
+        PipelineError: a column is missing.
+    """
+    fitted(frame, table).write.mode("overwrite").parquet(path_of(root, table))
+
+
+def fitted(frame: DataFrame, table: Table) -> DataFrame:
+    """Exactly the table's columns, in its order and of its types.
+
+    Raises:
+        PipelineError: a column is missing.
+    """
+    missing = [name for name in table.schema.names if name not in frame.columns]
+    if missing:
+        raise PipelineError(
+            f"table {table.name}: no column {', '.join(missing)}; there are:"
+            f" {', '.join(frame.columns)}"
+        )
+    return frame.select(*(F.col(each.name).cast(each.dataType) for each in table.schema.fields))
+
+
+def committed(spark: SparkSession, root: str) -> frozenset[str]:
+    """The batches that count."""
+    rows = whole(spark, root, BATCHES).select(BATCH).collect()
+    return frozenset(row[BATCH] for row in rows)
+
+
+def read(spark: SparkSession, root: str, table: Table) -> DataFrame:
+    """The rows of a table of batches, as far as they count; none where there is no such table."""
+    names = sorted(committed(spark, root))
+    return whole(spark, root, table).where(F.col(BATCH).isin(names))
+
+
+def whole(spark: SparkSession, root: str, table: Table) -> DataFrame:
+    """Whatever stands in the directory of a table; no rows where there is none."""
+    path = path_of(root, table)
+    if not is_there(spark, path):
+        return spark.createDataFrame([], table.schema)
+    frame = spark.read.schema(table.schema).parquet(path)
+    for name, value in table.defaults.items():
+        frame = frame.withColumn(name, F.coalesce(name, F.lit(value)))
+    return frame

@@ -1,0 +1,1 @@
+"""What is made of the tables; each is a function from frames to a frame."""

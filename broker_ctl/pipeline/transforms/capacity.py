@@ -1,0 +1,56 @@
+"""What brokers can really take, against what they say of themselves."""
+
+from typing import Annotated, Final, NamedTuple
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.pipeline.tables import plain
+
+
+class CapacityFitRow(NamedTuple):
+    """How the usage of a broker follows its throughput: usage = idle + throughput / capacity."""
+
+    cluster: Annotated[str, Tells("its name")]
+    broker: Annotated[str, Tells("broker id")]
+    samples: Annotated[int, Tells("cycles in which it had reported")]
+    fitted_bytes_s: Annotated[
+        float | None, Tells("throughput that fills it; null: usage does not grow with it")
+    ]
+    idle_usage_ratio: Annotated[float | None, Tells("usage without any throughput, fitted")]
+    r2: Annotated[float | None, Tells("part of the variance that is explained, 1.0 is all")]
+    fitted_size_ratio: Annotated[
+        float | None, Tells("its fitted capacity over the mean one of the cluster")
+    ]
+    told_size_ratio: Annotated[float | None, Tells("the newest that it told; null: it told none")]
+    fit_over_told: Annotated[
+        float | None, Tells("of the two sizes; below 1.0 it can take less than it says")
+    ]
+
+
+CAPACITY_FIT: Final = plain(
+    kind("capacity_fit", CapacityFitRow, "one row per broker", *("cluster", "broker"))
+)
+
+
+def capacity_fit(broker_loads: DataFrame, capacities: DataFrame) -> DataFrame:
+    """Of the history's broker loads and capacities, `CAPACITY_FIT`, by least squares."""
+    throughput = F.col("bytes_in") + F.col("bytes_out")
+    usage = F.col("usage_ratio")
+    by_broker = broker_loads.groupBy("cluster", "broker").agg(
+        F.count("*").alias("samples"),
+        F.regr_slope(usage, throughput).alias("slope"),
+        F.regr_intercept(usage, throughput).alias("idle_usage_ratio"),
+        F.regr_r2(usage, throughput).alias("r2"),
+    )
+    fitted = F.when(F.col("slope") > 0, 1 / F.col("slope"))
+    mean = F.avg("fitted_bytes_s").over(Window.partitionBy("cluster"))
+    sized = by_broker.withColumn("fitted_bytes_s", fitted).withColumn(
+        "fitted_size_ratio", F.try_divide("fitted_bytes_s", mean)
+    )
+    told = capacities.groupBy("cluster", "broker").agg(
+        F.max_by("size_ratio", F.struct("epoch", "cycle")).alias("told_size_ratio")
+    )
+    joined = sized.join(told, ["cluster", "broker"], "left")
+    return joined.withColumn("fit_over_told", F.try_divide("fitted_size_ratio", "told_size_ratio"))

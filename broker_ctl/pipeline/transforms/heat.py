@@ -1,0 +1,87 @@
+"""Hot bundles, and the topics that make them so.
+
+The history has the load of bundles, and of their topics only the number: a topic is known to be hot
+where a bundle has no other, or where the leader said so when it could not cut the bundle.
+"""
+
+from typing import Annotated, Final, NamedTuple
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from broker_ctl.core.decisions import Reason
+from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.pipeline.tables import plain
+
+# Why a bundle that is too large stays in one piece: one topic of it is.
+_UNCUT: Final = (Reason.HOT_TOPIC.value, Reason.TOO_FEW_TOPICS.value, Reason.INDIVISIBLE.value)
+
+
+class HotBundleRow(NamedTuple):
+    """One of the bundles of a cluster that carry most."""
+
+    cluster: Annotated[str, Tells("its name")]
+    rank: Annotated[int, Tells("1 carries most")]
+    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
+    bytes_s: Annotated[float, Tells("mean of its hours, in and out", "bytes/s")]
+    share_ratio: Annotated[float, Tells("of what all bundles of the cluster carry")]
+    peak_bytes_s: Annotated[float, Tells("of its busiest hour", "bytes/s")]
+    peak_usage_ratio: Annotated[float, Tells("of its fullest hour, 1.0 is all of a mean broker")]
+    topics: Annotated[int, Tells("most that it had")]
+
+
+class HotTopicRow(NamedTuple):
+    """One of the bundles of a cluster whose topics carry most each."""
+
+    cluster: Annotated[str, Tells("its name")]
+    rank: Annotated[int, Tells("1 carries most for each topic")]
+    bundle: Annotated[str, Tells("that the topic is in")]
+    topics: Annotated[int, Tells("most that it had; 1: the topic is known to be the hot one")]
+    topic_bytes_s: Annotated[float, Tells("of its busiest hour, for each topic", "bytes/s")]
+    refusals: Annotated[int, Tells("cycles in which it was too large, and could not be cut")]
+
+
+HOT_BUNDLES: Final = plain(
+    kind("hot_bundles", HotBundleRow, "one row per cluster and rank", *("cluster", "rank"))
+)
+HOT_TOPICS: Final = plain(
+    kind("hot_topics", HotTopicRow, "one row per cluster and rank", *("cluster", "rank"))
+)
+
+
+def hot_bundles(hours: DataFrame, most: int) -> DataFrame:
+    """Of `BUNDLE_HOURS`, the first so many of each cluster, `HOT_BUNDLES`."""
+    whole = Window.partitionBy("cluster")
+    # Bundles come and go: what counts is what was carried, not how long the bundle was there.
+    carried = F.sum("bytes_s")
+    by_bundle = hours.groupBy("cluster", "bundle").agg(
+        carried.alias("carried"),
+        F.avg("bytes_s").alias("bytes_s"),
+        F.max("bytes_s").alias("peak_bytes_s"),
+        F.max("usage_ratio").alias("peak_usage_ratio"),
+        F.max("topics").alias("topics"),
+    )
+    share = F.coalesce(F.try_divide("carried", F.sum("carried").over(whole)), F.lit(0.0))
+    order = whole.orderBy(F.desc("carried"), "bundle")
+    ranked = by_bundle.withColumn("share_ratio", share).withColumn(
+        "rank", F.row_number().over(order)
+    )
+    return ranked.where(F.col("rank") <= most)
+
+
+def hot_topics(hours: DataFrame, decisions: DataFrame, most: int) -> DataFrame:
+    """Of `BUNDLE_HOURS` and the history's decisions, the first of each cluster, `HOT_TOPICS`."""
+    by_bundle = hours.groupBy("cluster", "bundle").agg(
+        F.max("bytes_s").alias("peak_bytes_s"), F.max("topics").alias("topics")
+    )
+    told = decisions.where((F.col("decision") == "skip") & F.col("reason").isin(*_UNCUT))
+    refusals = told.groupBy("cluster", F.col("subject").alias("bundle")).agg(
+        F.count("*").alias("refusals")
+    )
+    each = by_bundle.where(F.col("topics") > 0).withColumn(
+        "topic_bytes_s", F.col("peak_bytes_s") / F.col("topics")
+    )
+    order = Window.partitionBy("cluster").orderBy(F.desc("topic_bytes_s"), "bundle")
+    ranked = each.withColumn("rank", F.row_number().over(order)).where(F.col("rank") <= most)
+    joined = ranked.join(refusals, ["cluster", "bundle"], "left")
+    return joined.withColumn("refusals", F.coalesce("refusals", F.lit(0)))

@@ -1,0 +1,120 @@
+"""The load of each bundle by the hour, and what a usual day and a usual week of it are.
+
+A profile is the median over days of an hour's mean: one strange day does not move it (reference:
+D.1, daily job). Hours and days are UTC.
+"""
+
+from typing import Annotated, Final, NamedTuple
+
+from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.pipeline.tables import plain
+
+_HOUR_MS: Final = 3_600_000
+# What is summed up of a bundle; all of them are averages over time.
+MEASURES: Final = ("msg_rate", "bytes_s", "usage_ratio")
+
+
+class BundleHourRow(NamedTuple):
+    """A bundle in one hour of one day."""
+
+    cluster: Annotated[str, Tells("its name")]
+    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
+    hour_ms: Annotated[int, Tells("its first moment", "ms since 1970")]
+    cycles: Annotated[int, Tells("of the leader, in which its owner had reported it")]
+    msg_rate: Annotated[float, Tells("mean, in and out", "msg/s")]
+    bytes_s: Annotated[float, Tells("mean, in and out", "bytes/s")]
+    usage_ratio: Annotated[float, Tells("mean, 1.0 is all of a mean broker")]
+    topics: Annotated[int, Tells("most that it had")]
+
+
+class HourProfileRow(NamedTuple):
+    """A bundle at one hour of a usual day."""
+
+    cluster: Annotated[str, Tells("its name")]
+    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
+    hour: Annotated[int, Tells("0 to 23, UTC")]
+    days: Annotated[int, Tells("that had such an hour")]
+    msg_rate: Annotated[float, Tells("median, in and out", "msg/s")]
+    bytes_s: Annotated[float, Tells("median, in and out", "bytes/s")]
+    usage_ratio: Annotated[float, Tells("median, 1.0 is all of a mean broker")]
+
+
+class WeekdayProfileRow(NamedTuple):
+    """A bundle on one day of a usual week."""
+
+    cluster: Annotated[str, Tells("its name")]
+    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
+    weekday: Annotated[int, Tells("1 is Monday, 7 Sunday, UTC")]
+    days: Annotated[int, Tells("such days")]
+    msg_rate: Annotated[float, Tells("median of the days' means, in and out", "msg/s")]
+    bytes_s: Annotated[float, Tells("median of the days' means, in and out", "bytes/s")]
+    usage_ratio: Annotated[float, Tells("median of the days' means")]
+
+
+BUNDLE_HOURS: Final = plain(
+    kind(
+        "bundle_hours",
+        BundleHourRow,
+        "one row per bundle and hour in which it was reported",
+        *("cluster", "bundle", "hour_ms"),
+    )
+)
+HOUR_PROFILES: Final = plain(
+    kind(
+        "hour_profiles",
+        HourProfileRow,
+        "one row per bundle and hour of the day",
+        *("cluster", "bundle", "hour"),
+    )
+)
+WEEKDAY_PROFILES: Final = plain(
+    kind(
+        "weekday_profiles",
+        WeekdayProfileRow,
+        "one row per bundle and day of the week",
+        *("cluster", "bundle", "weekday"),
+    )
+)
+
+
+def bundle_hours(bundle_loads: DataFrame) -> DataFrame:
+    """Of the history's bundle loads, `BUNDLE_HOURS`; what nobody has reported counts nowhere."""
+    reported = bundle_loads.where(F.col("bytes_in").isNotNull())
+    hour_ms = F.col("at_ms") - F.col("at_ms") % _HOUR_MS
+    return reported.groupBy("cluster", "bundle", hour_ms.alias("hour_ms")).agg(
+        F.count("*").alias("cycles"),
+        F.avg(F.col("msg_rate_in") + F.col("msg_rate_out")).alias("msg_rate"),
+        F.avg(F.col("bytes_in") + F.col("bytes_out")).alias("bytes_s"),
+        F.avg("usage_ratio").alias("usage_ratio"),
+        F.max("topics").alias("topics"),
+    )
+
+
+def newest_days(hours: DataFrame, days: int) -> DataFrame:
+    """Those of `BUNDLE_HOURS` that are of the newest so many days of their cluster."""
+    dated = hours.withColumn("day", F.to_date(F.timestamp_millis("hour_ms")))
+    newest = dated.groupBy("cluster").agg(F.max("day").alias("newest"))
+    is_new = F.col("day") > F.date_sub("newest", days)
+    return dated.join(F.broadcast(newest), "cluster").where(is_new).drop("newest")
+
+
+def hour_profiles(hours: DataFrame, days: int) -> DataFrame:
+    """Of `BUNDLE_HOURS`, `HOUR_PROFILES` over the newest so many days of each cluster."""
+    hour = F.hour(F.timestamp_millis("hour_ms")).alias("hour")
+    return _medians(newest_days(hours, days).groupBy("cluster", "bundle", hour))
+
+
+def weekday_profiles(hours: DataFrame, days: int) -> DataFrame:
+    """Of `BUNDLE_HOURS`, `WEEKDAY_PROFILES` over the newest so many days of each cluster."""
+    means = (F.avg(name).alias(name) for name in MEASURES)
+    by_day = newest_days(hours, days).groupBy("cluster", "bundle", "day").agg(*means)
+    weekday = (F.weekday("day") + 1).alias("weekday")
+    return _medians(by_day.groupBy("cluster", "bundle", weekday))
+
+
+def _medians(groups: GroupedData) -> DataFrame:
+    medians = (F.median(name).alias(name) for name in MEASURES)
+    return groups.agg(F.count("*").alias("days"), *medians)

@@ -1,0 +1,114 @@
+"""Sessions, leaders, and how long bundles were nobody's."""
+
+from typing import Annotated, Final, NamedTuple
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.pipeline.tables import plain
+
+
+class SessionCountRow(NamedTuple):
+    """What befell the sessions of one broker on one day."""
+
+    cluster: Annotated[str, Tells("its name")]
+    broker: Annotated[str, Tells("broker id")]
+    day_ms: Annotated[int, Tells("first moment of the day, UTC", "ms since 1970")]
+    event: Annotated[str, Tells("one of core.session.Action")]
+    events: Annotated[int, Tells("how often")]
+
+
+class LeadingRow(NamedTuple):
+    """One broker led, from then to then."""
+
+    cluster: Annotated[str, Tells("its name")]
+    seat: Annotated[str, Tells("loadbalance or controller")]
+    epoch: Annotated[int, Tells("lead epoch")]
+    broker: Annotated[str, Tells("broker id")]
+    began_ms: Annotated[int, Tells("when it began", "ms since 1970")]
+    ended_ms: Annotated[int | None, Tells("when it said that it ended; null: it did not")]
+    detail: Annotated[str, Tells("why it ended, in words; may be empty")]
+    vacant_s: Annotated[
+        float | None,
+        Tells("from the last sign of the one before to its begin; null of the first", "s"),
+    ]
+
+
+class HandoverRow(NamedTuple):
+    """A bundle that came to a broker after another one, or the same, had given it up."""
+
+    cluster: Annotated[str, Tells("its name")]
+    id: Annotated[str, Tells("of the change by which it came")]
+    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
+    source: Annotated[str, Tells("who gave it up")]
+    destination: Annotated[str, Tells("to whom it came")]
+    gone_cause: Annotated[str, Tells("why it was given up")]
+    come_cause: Annotated[str, Tells("why it came")]
+    gone_ms: Annotated[int, Tells("on the clock of the source", "ms since 1970")]
+    unserved_s: Annotated[float, Tells("until it came; below 0 where clocks differ", "s")]
+
+
+SESSION_COUNTS: Final = plain(
+    kind(
+        "session_counts",
+        SessionCountRow,
+        "one row per broker, day and kind of event",
+        *("cluster", "broker", "day_ms", "event"),
+    )
+)
+LEADINGS: Final = plain(
+    kind("leadings", LeadingRow, "one row per seat and epoch", *("cluster", "seat", "epoch"))
+)
+HANDOVERS: Final = plain(
+    kind("handovers", HandoverRow, "one row per bundle that came after it had gone", "id")
+)
+_DAY_MS: Final = 86_400_000
+
+
+def session_counts(session_events: DataFrame) -> DataFrame:
+    """Of the history's session events, `SESSION_COUNTS`."""
+    day_ms = (F.col("at_ms") - F.col("at_ms") % _DAY_MS).alias("day_ms")
+    broker = F.col("writer").alias("broker")
+    return session_events.groupBy("cluster", broker, day_ms, "event").agg(
+        F.count("*").alias("events")
+    )
+
+
+def leadings(leader_epochs: DataFrame, load_skew: DataFrame) -> DataFrame:
+    """Of the history's leader epochs, `LEADINGS`.
+
+    A leader that dies says nothing of it: its last sign is then its last cycle in `LOAD_SKEW`.
+    """
+    is_begin = F.col("is_begin")
+    begun = leader_epochs.groupBy("cluster", "seat", "epoch").agg(
+        F.min(F.when(is_begin, F.col("at_ms"))).alias("began_ms"),
+        F.max(F.when(~is_begin, F.col("at_ms"))).alias("ended_ms"),
+        F.max("writer").alias("broker"),
+        F.max("detail").alias("detail"),
+    )
+    seen = load_skew.groupBy("cluster", "epoch").agg(F.max("at_ms").alias("seen_ms"))
+    seen = seen.withColumn("seat", F.lit("loadbalance"))
+    known = begun.where(F.col("began_ms").isNotNull())
+    known = known.join(seen, ["cluster", "seat", "epoch"], "left")
+    last_ms = F.coalesce("ended_ms", "seen_ms", "began_ms")
+    before = F.lag(last_ms).over(Window.partitionBy("cluster", "seat").orderBy("epoch"))
+    return known.withColumn("vacant_s", (F.col("began_ms") - before) / 1000)
+
+
+def handovers(ownership_changes: DataFrame) -> DataFrame:
+    """Of the history's changes of owners, `HANDOVERS`."""
+    order = Window.partitionBy("cluster", "bundle").orderBy("at_ms", "is_acquired", "id")
+    changed = ownership_changes.select(
+        *("cluster", "id", "bundle", "is_acquired"),
+        F.col("writer").alias("destination"),
+        F.col("cause").alias("come_cause"),
+        F.col("at_ms").alias("come_ms"),
+        F.lag("is_acquired").over(order).alias("was_acquired"),
+        F.lag("writer").over(order).alias("source"),
+        F.lag("cause").over(order).alias("gone_cause"),
+        F.lag("at_ms").over(order).alias("gone_ms"),
+    )
+    # Before it there must be a loss: a first owner comes after nobody, a dead one has not said so.
+    come = changed.where(F.col("is_acquired") & ~F.col("was_acquired"))
+    return come.withColumn("unserved_s", (F.col("come_ms") - F.col("gone_ms")) / 1000)

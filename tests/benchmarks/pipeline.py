@@ -1,0 +1,195 @@
+"""The pipeline: how fast a history becomes tables and profiles, on this machine.
+
+A history is synthesised from the daily scenarios, then taken in and profiled by Spark; DuckDB makes
+the same profile of the same tables. Printed is:
+
+rows                    of bundle loads, at 4x; all others of the history come on top
+ingest_rows_s           rows of all kinds a second, from segments to tables
+profile_rows_s          rows of bundle loads a second, from tables to the profile of a usual day
+profile_duckdb_rows_s   the same by DuckDB
+scaling_1x_4x           time of ingest and profile at 4x over that at 1x, by rows: 4.0 is even
+peak_rss_mb             of all processes together, at 4x, by turns largest
+peak_rss_1x_mb          likewise at 1x
+synth_rows_s            rows of bundle loads that are synthesised a second
+
+A first run on one segment, which is not counted, lets Java get warm.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+_ROWS: Final = 10_000_000
+_SAMPLE_S: Final = 0.2
+_MIB: Final = 1024 * 1024
+_DUCKDB: Final = """
+COPY (
+    WITH hours AS (
+        SELECT cluster, bundle, at_ms // 3600000 AS hour, avg(bytes_in + bytes_out) AS bytes_s,
+               avg(msg_rate_in + msg_rate_out) AS msg_rate, avg(usage_ratio) AS usage_ratio
+        FROM read_parquet('{tables}/bundle_loads/**/*.parquet', hive_partitioning = true)
+        WHERE bytes_in IS NOT NULL GROUP BY ALL
+    ), newest AS (SELECT cluster, max(hour // 24) AS day FROM hours GROUP BY ALL)
+    SELECT cluster, bundle, hour % 24 AS hour, count(*) AS days, median(msg_rate) AS msg_rate,
+           median(bytes_s) AS bytes_s, median(usage_ratio) AS usage_ratio
+    FROM hours JOIN newest USING (cluster) WHERE hour // 24 > day - 7 GROUP BY ALL
+) TO '{out}' (FORMAT parquet)
+"""
+
+
+class _Turn(NamedTuple):
+    rows: int
+    bundle_rows: int
+    ingest_s: float
+    profile_s: float
+    peak_rss_mb: float
+
+
+class _Peak:
+    """The most memory that this process and all below it had at once."""
+
+    def __init__(self) -> None:
+        import psutil
+
+        self._me = psutil.Process()
+        self._is_over = threading.Event()
+        self.bytes = 0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._watch, name="memory", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._is_over.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        import psutil
+
+        while not self._is_over.wait(_SAMPLE_S):
+            total = 0
+            for process in (self._me, *self._me.children(recursive=True)):
+                try:
+                    total += process.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+            self.bytes = max(self.bytes, total)
+
+
+def measure(spark: Any, directory: Path, rows: int, hours: int) -> dict[str, Any]:
+    """Synthesise, take in, profile; see the module."""
+    history = directory / "history"
+    history.mkdir()
+    began_s = time.perf_counter()
+    written = _synthesised(spark, history, rows, hours)
+    synth_s = time.perf_counter() - began_s
+    segments = sorted(history.iterdir())
+    _turn(spark, directory / "warm", segments[:1])
+    once = _turn(spark, directory / "once", segments[: max(1, len(segments) // 4)])
+    whole = _turn(spark, directory / "whole", segments)
+    duckdb_s = _duckdb_s(directory / "whole" / "tables", directory / "profile.parquet")
+    by_row = [(turn.ingest_s + turn.profile_s) / turn.rows for turn in (once, whole)]
+    return {
+        "rows": whole.bundle_rows,
+        "ingest_rows_s": round(whole.rows / whole.ingest_s),
+        "profile_rows_s": round(whole.bundle_rows / whole.profile_s),
+        "profile_duckdb_rows_s": round(whole.bundle_rows / duckdb_s),
+        "scaling_1x_4x": round(4 * by_row[1] / by_row[0], 2),
+        "peak_rss_mb": round(whole.peak_rss_mb),
+        "peak_rss_1x_mb": round(once.peak_rss_mb),
+        "synth_rows_s": round(written / synth_s),
+    }
+
+
+def _synthesised(spark: Any, history: Path, rows: int, hours: int) -> int:
+    from broker_ctl.pipeline.synthesis.job import synthesise
+    from broker_ctl.pipeline.synthesis.shards import Extent, shards_of
+    from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
+
+    names = [name for name in NAMES if is_daily(name)]
+    shards = shards_of(Extent(names, rows, hours), 1_767_571_200_000, history)
+    return sum(each.bundle_rows for each in synthesise(spark, shards))
+
+
+def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
+    """These segments, from the beginning."""
+    from broker_ctl.pipeline.ingest import IngestRules, ingest
+    from broker_ctl.pipeline.profile import ProfileRules, profile, wanted
+    from broker_ctl.pipeline.settings import PipelineSettings
+    from broker_ctl.pipeline.tables import HISTORY, BatchRow, read
+
+    some, tables, profiles = (directory / name for name in ("history", "tables", "profiles"))
+    some.mkdir(parents=True)
+    for segment in segments:
+        os.link(segment, some / segment.name)
+    defaults = PipelineSettings()
+    rules = ProfileRules(defaults.days, 20, 10, 0.1, 0.01)
+    batches: list[BatchRow] = []
+    peak = _Peak()
+    with peak.watched():
+        began_s = time.perf_counter()
+        ingest(spark, str(some), str(tables), IngestRules(defaults.batch_bytes), batches.append)
+        taken_s = time.perf_counter()
+        made = profile(spark, str(tables), str(profiles), wanted(("hour_profiles",)), rules)
+        assert [each.name for each in made] == ["bundle_hours", "hour_profiles"]
+        done_s = time.perf_counter()
+    bundle_rows = read(spark, str(tables), HISTORY["bundle_loads"]).count()
+    rows = sum(batch.rows for batch in batches)
+    return _Turn(rows, bundle_rows, taken_s - began_s, done_s - taken_s, peak.bytes / _MIB)
+
+
+def _duckdb_s(tables: Path, out: Path) -> float:
+    import duckdb
+
+    began_s = time.perf_counter()
+    duckdb.sql(_DUCKDB.format(tables=tables, out=out))
+    return time.perf_counter() - began_s
+
+
+def main() -> None:
+    """Measure and print."""
+    # Run by its path, the script does not find the package that it belongs to.
+    root = str(Path(__file__).resolve().parents[2])
+    sys.path.insert(0, root)
+    from broker_ctl.codec import encode, encode_pretty
+    from broker_ctl.errors import BrokerCtlError
+    from broker_ctl.pipeline.session import session
+
+    arguments = _parser().parse_args()
+    try:
+        with (
+            tempfile.TemporaryDirectory(dir=arguments.directory) as directory,
+            session(arguments.master, {}, os.environ) as spark,
+        ):
+            found = measure(spark, Path(directory), arguments.rows, arguments.hours)
+    except BrokerCtlError as error:
+        sys.exit(str(error))
+    text = encode(found) if arguments.json else encode_pretty(found)
+    sys.stdout.write(text.decode() + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on stdout, in one line"
+    )
+    parser.add_argument("--rows", type=int, default=_ROWS, help="of bundle loads (10 million)")
+    parser.add_argument("--hours", type=int, default=24, help="of each cluster (24)")
+    parser.add_argument("--master", default="local[*]", help="where Spark runs (local[*])")
+    parser.add_argument("--directory", type=Path, help="for some gigabytes of files")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Ingest is killed at random points, again and again, and then left to finish.
+
+    python -m tests.pipeline.killed_ingest --kills 10 --seed 1
+
+Processes are real, and so are the signals: SIGKILL, to all of them at once, to Python alone, or to
+Java alone. Then every line id must stand in the tables as often as the segments have rows for it:
+DuckDB reads both. Prints one JSON object; the exit code is 1 where something was lost or repeated.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.support.duck import answered
+from tests.support.segment_files import small_history
+
+_SEGMENTS = 12
+_DEADLINE_S = 600.0
+_POLL_S = 0.1
+_LATEST_S = 20.0
+
+
+def killed_ingest(directory: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Kill so often, finish, and count."""
+    draw = random.Random(seed)
+    history, tables = directory / "history", directory / "tables"
+    expected = small_history(history, _SEGMENTS)
+    config = directory / "pipeline.conf"
+    # A segment is a batch.
+    config.write_text("ingestBatchBytes=1\nsparkMaster=local[1]\n")
+    points: list[dict[str, Any]] = []
+    while len(points) < kills:
+        point = _one_kill(draw, history, tables, config)
+        if point is None:
+            break
+        points.append(point)
+    done = _run(history, tables, config)
+    _, complaint = done.communicate(timeout=_DEADLINE_S)
+    if done.returncode:
+        raise RuntimeError(complaint.decode())
+    found = _found(tables)
+    return {
+        "kills": len(points),
+        "points": points,
+        "lines": len(expected),
+        "rows": sum(expected.values()),
+        "lost": sorted(set(expected) - set(found)),
+        "unknown": sorted(set(found) - set(expected)),
+        "wrong": sorted(each for each in found if found[each] != expected.get(each)),
+    }
+
+
+def _one_kill(
+    draw: random.Random, history: Path, tables: Path, config: Path
+) -> dict[str, Any] | None:
+    """One attempt, until it is killed; None: it was through before that."""
+    before = _files(tables)
+    process = _run(history, tables, config)
+    while process.poll() is None and _files(tables) == before:
+        _pause(process, _POLL_S)
+    # It is at work now: a batch takes some seconds.
+    after_s, whom = draw.uniform(0.0, _LATEST_S), draw.choice(("all", "python", "java"))
+    _pause(process, after_s)
+    if process.poll() is None:
+        java = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+        victims = {"all": [process.pid, *java], "python": [process.pid], "java": java}[whom]
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+        process.communicate(timeout=_DEADLINE_S)
+        # Java notices by itself that Python is gone.
+        psutil.wait_procs([psutil.Process(pid) for pid in java if psutil.pid_exists(pid)], 30)
+        return {"after_s": round(after_s, 1), "whom": whom, "batches": _batches(tables)}
+    return None
+
+
+def _pause(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """So long, or until its end."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+
+
+def _files(tables: Path) -> set[Path]:
+    return set(tables.rglob("*"))
+
+
+def _run(history: Path, tables: Path, config: Path) -> subprocess.Popen[bytes]:
+    verb = [sys.executable, "-m", "broker_ctl", "pipeline", "ingest", str(history)]
+    options = ["--tables", str(tables), "--config", str(config), "--output", "json"]
+    return subprocess.Popen([*verb, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _batches(tables: Path) -> int:
+    return len(list((tables / "batches").glob("*.parquet")))
+
+
+def _found(tables: Path) -> dict[str, int]:
+    """Rows by the id of their line, of whatever stands on disk."""
+    found: dict[str, int] = {}
+    for folder in sorted(tables.iterdir()):
+        if folder.name in {"batches", "lines", "quarantine", "_checkpoint"}:
+            continue
+        rows = answered(
+            f"SELECT split_part(id, '/', 1), count(*), count(DISTINCT id)"
+            f" FROM read_parquet('{folder}/**/*.parquet') GROUP BY 1"
+        )
+        for line_id, count, different in rows:
+            # Twice the same row is as wrong as one that is missing.
+            found[line_id] = found.get(line_id, 0) + (count if count == different else -1)
+    return found
+
+
+def main() -> None:
+    """Kill, count, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        found = killed_ingest(Path(directory), arguments.kills, arguments.seed)
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.exit(1 if found["lost"] or found["unknown"] or found["wrong"] else 0)
+
+
+if __name__ == "__main__":
+    main()

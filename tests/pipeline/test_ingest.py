@@ -1,0 +1,200 @@
+"""Segments become tables: each line once and whole, and what is wrong is kept apart."""
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from broker_ctl.core.history.catalog import BUNDLE_LOADS, OWNERSHIP_CHANGES, SESSION_EVENTS
+from broker_ctl.core.history.deeds import OwnershipChangeRow
+from broker_ctl.core.history.leadings import SessionEventRow
+from broker_ctl.core.history.loads import BundleLoadRow
+from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline import tables
+from broker_ctl.pipeline.checks import check, check_all
+from broker_ctl.pipeline.ingest import IngestRules, ingest
+from broker_ctl.pipeline.sinks import Sink
+from broker_ctl.pipeline.tables import BatchRow
+from tests.support.segment_files import DAY_MS, DAY_ONE_MS, line, write_segment
+
+ALL_AT_ONCE = IngestRules(batch_bytes=1 << 30)
+BEGUN = SessionEventRow("begin", "connected", 1)
+
+
+def loaded(bundle: str, rate: float | None) -> BundleLoadRow:
+    count = None if rate is None else 2
+    return BundleLoadRow(
+        bundle, "broker-1", *(rate,) * 4, *(count,) * 4, usage_ratio=0.5, short_bytes=1.0,
+        long_msg_rate=1.0,
+    )  # fmt: skip
+
+
+LOADS = line(BUNDLE_LOADS, "aa-1", loaded("t/n/x", 10.0), loaded("t/n/y", None))
+CHANGED = line(OWNERSHIP_CHANGES, "bb-1", OwnershipChangeRow("t/n/x", True, "transfer", 7, 1))  # noqa: FBT003
+EVENT = line(SESSION_EVENTS, "bb-2", BEGUN, at_ms=DAY_ONE_MS + DAY_MS)
+# Lines that nothing can be made of, and what is said of each.
+FAULTY = {
+    "": "an empty line",
+    '{"kind":"session_events"': "not a JSON object",
+    '{"a":1}{"b":2}': "not a JSON object",
+    "[1]": "not a JSON object",
+    '{"kind":"session_events","format":1}': "id is missing, or is not text",
+}
+FAULTY_LINES: list[tuple[dict[str, Any], str]] = [
+    ({**EVENT, "kind": "nonsense"}, "no kind of history"),
+    ({**EVENT, "format": 99}, "a newer release wrote it"),
+    ({**EVENT, "at_ms": 5}, "at_ms is not between 2000 and 2100"),
+    ({**EVENT, "cluster": ""}, "cluster is empty"),
+    ({**EVENT, "event": None}, "a column is missing"),
+    ({**EVENT, "session_epoch": "one"}, "a column is of another type"),
+    ({**LOADS, "bundle": ["t/n/x", None]}, "a list has a null that must have none"),
+    ({**LOADS, "topics": [1]}, "its lists are not equally long"),
+    ({**LOADS, "topics": None}, "a list is missing"),
+]
+
+
+def taken_in(
+    spark: SparkSession, history: Path, root: Path, rules: IngestRules = ALL_AT_ONCE
+) -> list[BatchRow]:
+    batches: list[BatchRow] = []
+    ingest(spark, str(history), str(root), rules, batches.append)
+    return batches
+
+
+def read(spark: SparkSession, root: Path, name: str) -> list[Any]:
+    table = {each.name: each for each in tables.BATCHED}[name]
+    return tables.read(spark, str(root), table).orderBy(*table.key).collect()
+
+
+@pytest.mark.timeout(300)
+def test_a_history_is_taken_in_line_by_line(spark: SparkSession, tmp_path: Path) -> None:
+    history, root = tmp_path / "history", tmp_path / "a b"
+    (history / "broker-2").mkdir(parents=True)
+    write_segment(history / "one.ndjson.gz", [LOADS, *FAULTY, EVENT])
+    faults = [bad for bad, _ in FAULTY_LINES]
+    # A copy of it all, in a directory of its own, and not compressed; an open segment; no gzip.
+    write_segment(history / "broker-2" / "two [2].ndjson", [EVENT, LOADS, CHANGED, *faults])
+    write_segment(history / ".three.open", [line(SESSION_EVENTS, "zz-1", BEGUN)])
+    (history / "torn.ndjson.gz").write_bytes((history / "one.ndjson.gz").read_bytes()[:-9])
+
+    (batch,) = taken_in(spark, history, root)
+    assert (batch.segments, batch.unreadable, batch.rows) == (3, 1, 4)
+    # An empty line in the middle is none.
+    assert (batch.lines, batch.faulty_lines) == (6 + 12, 4 + 9)
+    assert (batch.repeated_lines, batch.taken_lines) == (2, 3)
+
+    x, y = read(spark, root, "bundle_loads")
+    assert (x["id"], x["bundle"], x["bytes_in"], x["topics"]) == ("aa-1/0", "t/n/x", 10.0, 2)
+    assert (y["id"], y["owner"], y["bytes_in"], y["usage_ratio"]) == (
+        "aa-1/1",
+        "broker-1",
+        None,
+        0.5,
+    )
+    assert (x["dt"], x["cluster"], x["cycle"]) == (date(2026, 1, 1), "east", 1)
+    (change,) = read(spark, root, "ownership_changes")
+    assert (change["is_acquired"], change["cause"], change["token"]) == (True, "transfer", 7)
+    (event,) = read(spark, root, "session_events")
+    assert (event["dt"], event["writer"]) == (date(2026, 1, 2), "broker-1")
+
+    told = {(Path(row["file"]).name, row["line"]): row for row in read(spark, root, "quarantine")}
+    expected = {("torn.ndjson.gz", 0): "cannot be read"}
+    for number, (text, fault) in enumerate(FAULTY.items(), start=2):
+        if text:
+            expected["one.ndjson.gz", number] = fault
+            assert told["one.ndjson.gz", number]["text"] == text
+    for number, (_, fault) in enumerate(FAULTY_LINES, start=4):
+        expected["two%20%5B2%5D.ndjson", number] = fault
+    assert {place: row["fault"] for place, row in told.items()} == expected
+    assert check_all(spark, str(root))["bundle_loads"] == 2
+
+    # Late rows, and lines that were taken in before, in a file of another name.
+    late = line(SESSION_EVENTS, "bb-3", BEGUN, at_ms=DAY_ONE_MS - 9 * DAY_MS)
+    write_segment(history / "four.ndjson.gz", [late, EVENT, LOADS])
+    (second,) = taken_in(spark, history, root)
+    assert (second.segments, second.repeated_lines, second.rows) == (1, 2, 1)
+    assert [row["dt"] for row in read(spark, root, "session_events")] == [
+        date(2026, 1, 2),
+        date(2025, 12, 23),
+    ]
+    assert len(read(spark, root, "bundle_loads")) == 2
+    assert taken_in(spark, history, root) == []
+
+
+class Killed(Exception):
+    """Stands for the end of the process: nothing behind it is done."""
+
+
+@pytest.mark.timeout(300)
+def test_wherever_it_dies_nothing_is_lost_or_repeated(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_segment(tmp_path / "one.ndjson", [EVENT, CHANGED])
+    length = (tmp_path / "one.ndjson").stat().st_size
+    path = f"file:{tmp_path}/one.ndjson"
+    listed = spark.createDataFrame([(path, length, path)], "path string, length long, file string")
+    append = tables.append
+    root = tmp_path / "tables"
+
+    def attempt(until: int) -> None:
+        """All that goes before the write of this number, and then the write without its end."""
+        writes = 0
+
+        def cut(frame: DataFrame, where: str, table: tables.Table) -> None:
+            nonlocal writes
+            writes += 1
+            if writes <= until:
+                append(frame, where, table)
+            if writes >= until:
+                raise Killed
+
+        monkeypatch.setattr(tables, "append", cut)
+        with pytest.raises(Killed):
+            started(lambda _: None).take_in(listed, 0)
+        monkeypatch.setattr(tables, "append", append)
+
+    def started(told: Callable[[BatchRow], None]) -> Sink:
+        sink = Sink(spark, str(root), told)
+        sink.sweep()
+        return sink
+
+    # Two kinds, the lines; the fourth makes it count.
+    for until in (1, 2, 3):
+        attempt(until)
+        assert tables.committed(spark, str(root)) == frozenset()
+        assert read(spark, root, "session_events") == []
+    attempt(4)
+    assert len(tables.committed(spark, str(root))) == 1
+
+    # Spark's checkpoint knows of none of this, and brings the files again.
+    batches: list[BatchRow] = []
+    started(batches.append).take_in(listed, 0)
+    assert batches == []
+    for name in ("session_events", "ownership_changes"):
+        (row,) = read(spark, root, name)
+        everything = spark.read.parquet(str(root / name))
+        assert [each["id"] for each in everything.collect()] == [row["id"]]
+
+
+def test_a_table_that_breaks_its_promise_is_told(spark: SparkSession) -> None:
+    rows = [("a", 1, 0, 1, 0, 0, 1, 1), ("a", 1, 0, 1, 0, 0, 1, 1)]
+    twice = spark.createDataFrame(rows, tables.BATCHES.schema)
+    with pytest.raises(PipelineError, match="2 rows have batch=a"):
+        check(twice, tables.BATCHES)
+    nameless = twice.limit(1).withColumn("batch", F.lit(None).cast("string"))
+    with pytest.raises(
+        PipelineError, match=r"nulls in columns that must have none: \{'batch': 1\}"
+    ):
+        check(nameless, tables.BATCHES)
+    assert check(twice.limit(1), tables.BATCHES) == 1
+    with pytest.raises(PipelineError, match="table batches: no column batch; there are: segments"):
+        tables.fitted(twice.drop("batch"), tables.BATCHES)
+
+
+def test_no_directory_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="no such directory"):
+        taken_in(spark, tmp_path / "nowhere", tmp_path / "tables")

@@ -1,0 +1,38 @@
+"""The file of the pipeline's settings."""
+
+from pathlib import Path
+
+import pytest
+
+from broker_ctl.errors import SettingsError
+from broker_ctl.pipeline.settings import PipelineSettings, load, render
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_shipped_file_has_every_key_with_its_default() -> None:
+    shipped = ROOT / "config" / "pipeline.conf"
+    assert shipped.read_text() == render()
+    loaded = load(shipped)
+    assert loaded.settings == PipelineSettings()
+    assert loaded.spark == {}
+
+
+def test_values_are_read_and_sparks_own_are_passed_on(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.conf"
+    path.write_text("profileDays=14\nspark.driver.memory=4g\nprofileMergePercentage=0.5\n")
+    loaded = load(path)
+    assert (loaded.settings.days, loaded.settings.merge_percent) == (14, 0.5)
+    assert loaded.spark == {"spark.driver.memory": "4g"}
+
+
+def test_all_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.conf"
+    path.write_text("profileDays=0\nprofileDay=7\nweather=fine\n")
+    with pytest.raises(SettingsError) as told:
+        load(path)
+    days, slip, unknown = str(told.value).splitlines()[1:] + str(told.value).splitlines()[:1]
+    assert "pipeline.conf:" in days
+    assert {line.partition("conf:")[2][0] for line in (days, slip, unknown)} == {"1", "2", "3"}
+    assert "profileDay: unknown key; is profileDays meant?" in str(told.value)
+    assert "allowed: an integer of at least 1" in str(told.value)
