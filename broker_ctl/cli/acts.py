@@ -47,10 +47,13 @@ def said(reason: str) -> dict[str, str]:
     return {"by": who, "reason": reason}
 
 
-def is_wanted(target: Target, sentence: str, *, dry_run: bool, yes: bool) -> bool:
-    """Whether to go on; the question is asked on stderr, which no program reads."""
+def is_wanted(target: Target, sentence: str, *, dry_run: bool, yes: bool, **more: Any) -> bool:
+    """Whether to go on; the question is asked on stderr, which no program reads.
+
+    ``more`` is what a program is told besides where nothing is to be done.
+    """
     if dry_run:
-        say(target, "dry_run", f"would {sentence}")
+        say(target, "dry_run", f"would {sentence}", **more)
         return False
     if not yes:
         click.confirm(f"{sentence[0].upper()}{sentence[1:]}?", abort=True, err=True)

@@ -11,6 +11,7 @@ _EXAMPLES: Final = """\b
 Examples:
   broker-ctl quickstart
   broker-ctl quickstart --brokers 5 --ensemble 3
+  broker-ctl quickstart --partitions 12
   broker-ctl quickstart --headless --duration 60 --json
   broker-ctl quickstart --zookeeper 127.0.0.1:2181
 """
@@ -26,6 +27,12 @@ Examples:
     default="1",
     show_default=True,
     help="ZooKeeper servers to run.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    help="Also keep a replicated topic with so many partitions.",
 )
 @click.option(
     "--duration",
@@ -50,6 +57,7 @@ def command(
     *,
     brokers: int,
     ensemble: str,
+    partitions: int,
     duration: float | None,
     headless: bool,
     as_json: bool,
@@ -68,6 +76,7 @@ def command(
     options = TrialOptions(
         brokers=brokers,
         servers=int(ensemble),
+        partitions=partitions,
         duration_s=duration if duration is not None else (60.0 if headless else None),
         is_live=not headless,
         zookeeper=zookeeper,

@@ -9,6 +9,8 @@ import click
 _PIPE_WIDTH: Final = 400
 # From here on the decimals of a number say nothing to a reader.
 _LARGE: Final = 100
+# A longer table is not fitted to the terminal, which takes seconds for ten thousand rows.
+_MOST_FITTED: Final = 1_000
 
 
 def echo_json(value: Any) -> None:
@@ -20,12 +22,16 @@ def echo_json(value: Any) -> None:
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """One row a line, so that in a pipe grep finds a name with what belongs to it."""
+    headers = list(columns)
+    cells = [[_cell(value) for value in row] for row in rows]
+    if len(cells) > _MOST_FITTED:
+        click.echo(_unfitted(title, headers, cells))
+        return
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    headers = list(columns)
     table = Table(
         title=title or None,
         title_justify="left",
@@ -34,10 +40,21 @@ def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[obje
     )
     for column in headers:
         table.add_column(column, overflow="fold")
-    for row in rows:
+    for row in cells:
         # Text: a value in brackets is no markup.
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*map(Text, row))
     Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+
+
+def _unfitted(title: str, headers: list[str], cells: list[list[str]]) -> str:
+    """The same table, as wide as it is."""
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    rows = [headers, ["-" * width for width in widths], *cells] if any(headers) else cells
+    lines = [
+        "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    return "\n".join([*([title] if title else []), "", *(line.rstrip() for line in lines), ""])
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from broker_ctl.cli import trial_partitions
 from broker_ctl.cli.trial_table import TrialTable
 from broker_ctl.dataplane.act_judge import Verdict, judge
 from broker_ctl.dataplane.act_log import merged, read_acts
@@ -56,10 +57,11 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """What to run, and for how long."""
+    """What to run, and for how long; with 0 partitions nothing is replicated."""
 
     brokers: int
     servers: int
+    partitions: int
     duration_s: float | None
     is_live: bool
     zookeeper: str | None
@@ -84,6 +86,8 @@ class TrialResult:
     owners_ok: bool
     double_served: int
     unserved_s: float
+    partitions: int
+    offline_partitions: int
     metrics_urls: list[str] = field(default_factory=list)
 
     @property
@@ -108,11 +112,12 @@ class TrialResult:
 
 @dataclass(slots=True)
 class _Seen:
-    """The leader's overview, first and newest, and what the whole run added up to."""
+    """The leader's overview, first and newest, and the newest of the controller's."""
 
     first: float = 0.0
     newest: dict[str, Any] = field(default_factory=dict)
     leader: str = ""
+    replicated: dict[str, Any] = field(default_factory=dict)
 
 
 class Trial:
@@ -145,19 +150,27 @@ class Trial:
             settings = {
                 "metadataStoreUrl": f"zk:{hosts}",
                 **SETTINGS,
+                "loadHistoryDirectory": str((directory / "history").absolute()),
                 # One start for all, or a bundle's load would jump when it moves.
                 "simulatedOriginSeconds": f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f}",
             }
-            daemons = Daemons(directory, self._options.brokers, settings)
+            daemons = self._daemons(directory, settings)
             async with daemons:
                 await daemons.wait_ready(http)
                 await self._make_namespace(http, daemons)
+                await self._make_topic(http, daemons)
                 self._say(f"broker.conf: {daemons.all[0].files.configuration}")
                 await self._watch(http, daemons, stopped)
                 end_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                 await self._look(http, daemons)
         self._say("stopped; judging the act logs")
         return self._judge(daemons, end_ns), daemons
+
+    def _daemons(self, directory: Path, settings: dict[str, str]) -> Daemons:
+        count = self._options.brokers
+        if not self._options.partitions:
+            return Daemons(directory, count, settings)
+        return Daemons(directory, count, settings, trial_partitions.settings_of)
 
     @staticmethod
     def _say(text: str) -> None:
@@ -189,6 +202,12 @@ class Trial:
         if reply.status not in {204, 409}:
             raise EmbeddedError(f"{url}: {reply.status} {reply.body.decode(errors='replace')}")
 
+    async def _make_topic(self, http: HttpClient, daemons: Daemons) -> None:
+        if count := self._options.partitions:
+            url = daemons.all[0].url
+            await trial_partitions.make_topic(http, url, count, len(daemons.all))
+            self._say(f"try: broker-ctl partitions describe {trial_partitions.TOPIC} --url {url}")
+
     async def _watch(self, http: HttpClient, daemons: Daemons, stopped: asyncio.Event) -> None:
         """Clients look up, the table shows, until the time is over."""
         client = LoadClient(
@@ -213,11 +232,15 @@ class Trial:
         with table:
             while True:
                 await self._look(http, daemons)
-                table.show(self._seen.newest, client.statistics, [d.url for d in daemons.all])
+                seen, urls = self._seen, [daemon.url for daemon in daemons.all]
+                table.show(seen.newest, client.statistics, urls, seen.replicated)
                 await asyncio.sleep(_POLL_S)
 
     async def _look(self, http: HttpClient, daemons: Daemons) -> None:
-        """The leader's overview, from whichever broker answers."""
+        """The leader's overview, from whichever broker answers, and the controller's."""
+        if self._options.partitions:
+            told = await trial_partitions.overview(http, daemons.all[0].url)
+            self._seen.replicated = told or self._seen.replicated
         for daemon in daemons.all:
             try:
                 reply = await http.request(
@@ -258,6 +281,8 @@ class Trial:
             owners_ok=verdict.owners_ok,
             double_served=verdict.double_served,
             unserved_s=verdict.unserved_s,
+            partitions=int(self._seen.replicated.get("partitions", 0)),
+            offline_partitions=int(self._seen.replicated.get("offline", 0)),
             metrics_urls=[f"{daemon.url}/metrics" for daemon in daemons.all],
         )
 

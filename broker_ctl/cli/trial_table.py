@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from broker_ctl.cli.trial_partitions import sentence
 from broker_ctl.embedded.load_client import LoadClientStatistics
 
 _DECISIONS_SHOWN: Final = 6
@@ -41,8 +42,9 @@ class TrialTable:
         overview: dict[str, Any],
         client: LoadClientStatistics,
         urls: Sequence[str],
+        replicated: dict[str, Any],
     ) -> None:
-        """Draw the newest picture."""
+        """Draw the newest picture; ``replicated`` is the controller's, empty without one."""
         if self._live is None:
             return
         if not overview:
@@ -53,6 +55,7 @@ class TrialTable:
                 _brokers(overview),
                 _bundles(overview),
                 _decisions(overview),
+                Text(sentence(replicated) if replicated else ""),
                 Text(
                     f"lookups {client.lookups}, failed {client.failures}   "
                     f"metrics: {'  '.join(f'{url}/metrics' for url in urls)}",

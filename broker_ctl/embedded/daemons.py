@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,12 +179,23 @@ class DaemonProcess:
 
 
 class Daemons:
-    """Several daemons of one cluster. A scope: all are stopped on leaving."""
+    """Several daemons of one cluster. A scope: all are stopped on leaving.
 
-    def __init__(self, directory: Path, count: int, settings: Mapping[str, str]) -> None:
+    Args:
+        of_each: settings of a daemon's own, by its number, which counts from 1.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        count: int,
+        settings: Mapping[str, str],
+        of_each: Callable[[int], Mapping[str, str]] = lambda _: {},
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.all: Sequence[DaemonProcess] = [
-            DaemonProcess(directory, number, settings) for number in range(1, count + 1)
+            DaemonProcess(directory, number, {**settings, **of_each(number)})
+            for number in range(1, count + 1)
         ]
 
     async def __aenter__(self) -> Self:
