@@ -181,10 +181,11 @@ class ReplicaInstructions:
         if not instruction.is_full:
             return
         named = {replica.partition: replica.topic_id for replica in instruction.partitions}
+        known = self._replicas
         unnamed = [
-            HeldReplica(partition, replica.topic_id, replica.leader_epoch)
-            for partition, replica in self._replicas.items()
-            if named.get(partition) != replica.topic_id and instruction.is_complete_for(partition)
+            HeldReplica(partition, known[partition].topic_id, known[partition].leader_epoch)
+            for partition in instruction.told_entirely(sorted(known))
+            if named.get(partition) != known[partition].topic_id
         ]
         if unnamed:
             await self._end(await self._strays.unassigned(unnamed), is_deleted=True)

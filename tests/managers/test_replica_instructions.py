@@ -249,7 +249,7 @@ async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_
         one.plane.calls.clear()
         await one.obey(told("t-0", 1, 1), told("t-2", 1), is_full=True)
         assert one.plane.calls == [
-            Call("delete", ("t-1", "gone-0")),
+            Call("delete", ("gone-0", "t-1")),
             Call("lead", ("t-0", "t-2")),
         ]
         assert sorted(map(str, one.plane.held)) == ["t-0", "t-2"]

@@ -171,7 +171,7 @@ async def test_after_a_restart_strays_go_when_the_controller_says_all() -> None:
         )
         assert (await one.replicas.obey(full)).errors == ()
         assert one.plane.calls == [
-            Call("delete", ("t-1", "gone-0")),
+            Call("delete", ("gone-0", "t-1")),
             Call("lead", ("anew-0",)),
             Call("follow", ("t-0",)),
         ]

@@ -19,6 +19,7 @@ is the one end or the other: what is too much for one instruction comes in sever
 stands for itself. The entry of a partition is the same for all who hear of it: it is encoded once.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -95,13 +96,13 @@ class Instruction:
     after: TopicPartition | None = None
     until: TopicPartition | None = None
 
-    def is_complete_for(self, partition: TopicPartition) -> bool:
-        """Whether a replica of ``partition`` that is not named here is a stray."""
-        return (
-            self.is_full
-            and (self.after is None or partition > self.after)
-            and (self.until is None or partition <= self.until)
-        )
+    def told_entirely(self, ordered: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+        """Those of ascending partitions of which a replica that is not named here is a stray."""
+        if not self.is_full:
+            return ()
+        begin = 0 if self.after is None else bisect_right(ordered, self.after)
+        end = len(ordered) if self.until is None else bisect_right(ordered, self.until)
+        return ordered[begin:end]
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> "Instruction":
@@ -178,10 +179,9 @@ def stop_row(stop: ReplicaStop) -> list[Any]:
 
 def entry_of(entry: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
     """What `entry_row` wrote; raises what Python does where it does not fit."""
-    topic, partition, leader, leader_epoch, controller_epoch, version, *rest = entry
-    isr, replicas, flag, min_isr = rest
-    state = LeaderAndIsr(leader, leader_epoch, tuple(isr), controller_epoch, bool(flag), version)
-    named = TopicPartition(topic, partition)
+    topic, number, leader, epoch, controller_epoch, version, isr, replicas, flag, min_isr = entry
+    state = LeaderAndIsr(leader, epoch, tuple(isr), controller_epoch, bool(flag), version)
+    named = TopicPartition(topic, number)
     return ReplicaState(named, topics[topic], state, tuple(replicas), min_isr)
 
 

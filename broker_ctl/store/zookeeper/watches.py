@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker_ctl.store.interface import Notification, NotificationListener
+from broker_ctl.store.path_rules import ROOT
 from broker_ctl.store.zookeeper.listeners import tell
 
 # A setWatches2 request must stay well below jute.maxbuffer.
@@ -15,29 +16,45 @@ class WatchTable:
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[NotificationListener]] = {}
-        # What a path below each root begins with: asked for each of thousands of notifications.
-        self._prefixes: dict[str, str] = {}
+        # When each root was registered, among the others.
+        self._turns: dict[str, int] = {}
+        self._registered = 0
 
     def add(self, root: str, listener: NotificationListener) -> Callable[[], None]:
         """Listen below ``root``; returns what ends it."""
-        self._listeners.setdefault(root, []).append(listener)
-        self._prefixes[root] = root if root == "/" else root + "/"
+        if root not in self._listeners:
+            self._listeners[root] = []
+            self._registered += 1
+            self._turns[root] = self._registered
+        self._listeners[root].append(listener)
 
         def stop() -> None:
             self._listeners[root].remove(listener)
             # The server goes on telling; nobody listens, and no later connection sets it again.
             if not self._listeners[root]:
-                del self._listeners[root], self._prefixes[root]
+                del self._listeners[root], self._turns[root]
 
         return stop
 
     def notify(self, notification: Notification) -> None:
         """Tell every listener whose root is the path or above it, in order of registration."""
-        path = notification.path
-        for root, prefix in tuple(self._prefixes.items()):
+        path, listeners = notification.path, self._listeners
+        # Up from the path, and not through all roots: thousands may come at once.
+        roots = [path] if path in listeners else []
+        cut = path.rfind("/")
+        while cut > 0:
+            above = path[:cut]
+            if above in listeners:
+                roots.append(above)
+            cut = path.rfind("/", 0, cut)
+        if ROOT in listeners and path != ROOT:
+            roots.append(ROOT)
+        if len(roots) > 1:
+            roots.sort(key=self._turns.__getitem__)
+        for root in roots:
             # A listener that was told before may have ended this one.
-            if (path.startswith(prefix) or path == root) and root in self._listeners:
-                tell(self._listeners[root], notification)
+            if root in listeners:
+                tell(listeners[root], notification)
 
     def chunks(self) -> Iterator[list[str]]:
         """All roots, in lists that fit into one request each."""

@@ -114,7 +114,7 @@ def test_what_is_too_much_for_one_instruction_comes_in_several_that_span_every_n
     assert [state.partition for each in told for state in each.partitions] == replicas
     for name in ("a", "topic-000000", "topic-004500", "topic-004500x", "z"):
         of = TopicPartition(name, 0)
-        judges = [each for each in told if each.is_complete_for(of)]
+        judges = [each for each in told if each.told_entirely([of])]
         assert len(judges) == 1, "each name is judged by exactly one of them"
         named = {state.partition for state in judges[0].partitions}
         assert (of in named) == (of in lot)
@@ -124,7 +124,7 @@ def test_a_broker_without_replicas_is_told_so() -> None:
     (told,) = parsed(writer_for().full_instructions(BROKER, {}))
     assert told.is_full
     assert not told.partitions
-    assert told.is_complete_for(P0)
+    assert told.told_entirely([P0])
 
 
 def test_a_letter_of_a_topic_is_not_sent_about_another_by_its_name() -> None:
