@@ -215,7 +215,7 @@ class PartitionDesk(Protocol):
         ``{topic, partitions: [{topic, partition, replicas}]}``: the new ones.
 
         Raises:
-            TopicExists, InvalidReplicas: as named.
+            TopicExists, InvalidReplicas, OrderConflict (there are too many topics): as named.
         """
         ...
 

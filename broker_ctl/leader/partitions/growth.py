@@ -14,7 +14,14 @@ from broker_ctl.core.partitions.names import TopicPartition, checked_topic
 from broker_ctl.core.partitions.replica_lists import fault_of
 from broker_ctl.core.partitions.spreading import spread
 from broker_ctl.core.partitions.values import Assignment, TopicAssignment, TopicRules
-from broker_ctl.errors import InvalidReplicas, MultiFailed, NodeExists, TopicExists, TopicMissing
+from broker_ctl.errors import (
+    InvalidReplicas,
+    MultiFailed,
+    NodeExists,
+    OrderConflict,
+    TopicExists,
+    TopicMissing,
+)
 from broker_ctl.leader.partitions.parents import make_parents
 from broker_ctl.leader.partitions.procedures import Controlled
 from broker_ctl.store import partition_paths
@@ -27,6 +34,10 @@ from broker_ctl.store.records.partitions import (
 
 Replicas = Mapping[int, tuple[int, ...]]
 _TOPIC_ID_BITS: Final = 128
+# A server lists all topics in one reply, which jute.maxbuffer bounds at 1 MiB: whoever controls
+# next could not read a longer one (reference: A.13, 15). Each name has its length before it.
+_MOST_LISTED_BYTES: Final = 900 * 1024
+_LENGTH_BYTES: Final = 4
 
 
 class Growth:
@@ -50,6 +61,7 @@ class Growth:
 
         Raises:
             InvalidName, TopicExists, InvalidReplicas: as named.
+            OrderConflict: there are so many topics that no more could be listed.
         """
         checked_topic(topic)
         if topic in self._context.deleting:
@@ -59,6 +71,12 @@ class Growth:
         if sorted(replicas) != list(range(len(replicas))) or not replicas:
             raise InvalidReplicas(f"{topic}: partitions are numbered from 0 on, without a gap")
         self._check_replicas(topic, replicas)
+        names = [topic, *self._context.topics]
+        if sum(map(len, names)) + len(names) * _LENGTH_BYTES > _MOST_LISTED_BYTES:
+            raise OrderConflict(
+                f"{topic} would be topic {len(names)}, more names than ZooKeeper lists at once "
+                f"({_MOST_LISTED_BYTES} bytes): delete topics, or use fewer with more partitions"
+            )
 
     async def create(self, topic: str, replicas: Replicas, rules: TopicRules) -> None:
         """Make it, with its configuration in the same transaction, and have it led.

@@ -7,8 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicRules
-from broker_ctl.errors import InvalidName, InvalidReplicas, TopicExists, TopicMissing
+from broker_ctl.core.partitions.values import (
+    DEFAULT_RULES,
+    Assignment,
+    TopicAssignment,
+    TopicRules,
+)
+from broker_ctl.errors import (
+    InvalidName,
+    InvalidReplicas,
+    OrderConflict,
+    TopicExists,
+    TopicMissing,
+)
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store import partition_paths
@@ -18,7 +29,12 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
-from tests.support.partition_cluster import PartitionCluster, Running, partition
+from tests.support.partition_cluster import (
+    PartitionCluster,
+    Running,
+    partition,
+    partition_cluster,
+)
 from tests.support.partition_office import (
     Story,
     catching_up,
@@ -294,3 +310,17 @@ async def test_a_creation_and_a_growth_end_alike_wherever_their_controller_dies(
 
     story = Story((1, 2, 3), prepare, ask, is_over, told)
     assert await ends_alike_wherever_it_is_cut(story) >= 6
+
+
+@in_virtual_time
+async def test_no_topic_is_made_whose_name_no_server_could_list_with_all_others() -> None:
+    async with partition_cluster(1) as cluster:
+        running = await cluster.lead(office())
+        context = running.leading.context
+        for number in range(3776):
+            context.put_topic(f"{number:0240d}", TopicAssignment("", {}))
+        desk = desk_of(running)
+        # 3776 names of 244 bytes leave 256 of 900 KiB: for one more, and not for two.
+        await desk.create_topic("t" * 249, {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        with pytest.raises(OrderConflict, match="topic 3778, more names than ZooKeeper lists"):
+            await desk.create_topic("u", {0: (1,)}, DEFAULT_RULES, is_dry_run=True)
