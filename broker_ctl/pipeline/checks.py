@@ -1,7 +1,7 @@
 """What a table promises, held against its rows: the grain, and that keys are known."""
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables

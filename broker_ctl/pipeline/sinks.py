@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F
 
 from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.errors import PipelineError

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F
 
 from broker_ctl.pipeline.folders import literal
 

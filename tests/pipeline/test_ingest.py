@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F
 
 from broker_ctl.core.history.catalog import BUNDLE_LOADS, OWNERSHIP_CHANGES, SESSION_EVENTS
 from broker_ctl.core.history.deeds import OwnershipChangeRow

@@ -83,7 +83,9 @@ class Watches:
 
     def own(self, zxid: int) -> None:
         """A transaction of ours: its notifications have come before its reply."""
-        self._own.add(zxid)
+        # Where no state is to be read again it has written none, and is nothing to remember.
+        if self._states:
+            self._own.add(zxid)
 
     def missed(self, subject: Subject) -> None:
         """What was taken has not been read: all of the subject is to be."""

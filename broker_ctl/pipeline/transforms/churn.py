@@ -3,7 +3,7 @@
 from typing import Annotated, Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F
 
 from broker_ctl.core.history.columns import Tells, kind
 from broker_ctl.pipeline.tables import plain

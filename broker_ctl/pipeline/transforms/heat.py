@@ -7,7 +7,7 @@ where a bundle has no other, or where the leader said so when it could not cut t
 from typing import Annotated, Final, NamedTuple
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F
 
 from broker_ctl.core.decisions import Reason
 from broker_ctl.core.history.columns import Tells, kind

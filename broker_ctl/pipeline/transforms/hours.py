@@ -7,7 +7,7 @@ D.1, daily job). Hours and days are UTC.
 from typing import Annotated, Final, NamedTuple
 
 from pyspark.sql import DataFrame, GroupedData
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F
 
 from broker_ctl.core.history.columns import Tells, kind
 from broker_ctl.pipeline.tables import plain

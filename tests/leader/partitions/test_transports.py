@@ -251,3 +251,18 @@ async def test_the_ends_of_more_replicas_than_one_instruction_holds_are_all_answ
         await eventually(lambda: len(answers) == 3000)
         assert len(cluster.receivers[2].instructions) - heard > 1
         assert {answer.stop for answer in answers} == set(stops)
+
+
+@in_virtual_time
+async def test_transactions_that_write_no_state_are_not_remembered_for_ever() -> None:
+    async with partition_cluster(1, 2, has_queues=True) as cluster:
+        running = await cluster.lead()
+        await cluster.create_topic("t", (1, 2))
+        await eventually(lambda: P0 in cluster.receivers[2].replicas)
+        leading = running.leading
+        await eventually(lambda: not leading.watches._own)
+        heard = len(cluster.receivers[2].instructions)
+        for _ in range(5):
+            await leading.queue.call("announce", leading.engine.announce)
+        await eventually(lambda: len(cluster.receivers[2].instructions) == heard + 5)
+        assert not leading.watches._own
