@@ -1,0 +1,1 @@
+"""Replays of histories and scenarios on Spark: sweeps, and what they prove."""
