@@ -8,6 +8,7 @@ in Pulsar sends bundles round in circles.
 
 from broker_ctl.core.decisions import Decision, Reason, Skip
 from broker_ctl.core.rules import SheddingRules
+from broker_ctl.core.shedding.measure import Measure
 from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.policy import Memoryless, NoMemory
 from broker_ctl.core.shedding.selection import heaviest
@@ -49,12 +50,14 @@ def _relieved(
 ) -> Steps[tuple[Decision, ...]]:
     usage, limit = broker.expected.usage_ratio, rules.overload.overloaded_ratio
     points = (usage - limit) * 100
+    # As usage is: now. Averages lag, and a broker would be relieved of what it had minutes ago.
+    carried_bytes = Measure.THROUGHPUT.of_broker(view, broker)
     return (
         yield from heaviest(
             view,
             broker,
             rules,
-            target_bytes=(usage - limit + rules.margin_ratio) * broker.expected.throughput_bytes,
+            target_bytes=(usage - limit + rules.margin_ratio) * carried_bytes,
             reason=Reason.OVERLOADED,
             detail=f"{usage:.1%} is {points:.1f} points above the limit of {limit:.1%}",
         )

@@ -20,6 +20,7 @@ from typing import Any
 from broker_ctl.core.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.footprint import throughput_text
 from broker_ctl.core.rules import SheddingRules
+from broker_ctl.core.shedding.measure import Measure
 from broker_ctl.core.shedding.participants import participants, too_few
 from broker_ctl.core.shedding.selection import heaviest
 from broker_ctl.core.steps import Steps
@@ -107,13 +108,12 @@ def _overloaded(
         if usage < limit:
             continue
         excess_ratio = usage - limit + rules.margin_ratio
-        target_bytes = excess_ratio * level.broker.expected.throughput_bytes
         detail = f"{usage:.1%} is {_points(usage - mean)} above the mean of {mean:.1%}"
         decisions += yield from _give(
             view,
             level.broker,
             rules,
-            target_bytes=target_bytes,
+            target_ratio=excess_ratio,
             reason=Reason.OVERLOADED,
             detail=detail,
         )
@@ -135,7 +135,6 @@ def _lower_boundary(
     giver = givers[0].broker
     coolest = min(idle, key=lambda level: (level.as_receiver, level.broker.broker_id))
     target_ratio = rules.threshold_ratio * rules.lower_boundary_ratio
-    target_bytes = target_ratio * giver.expected.throughput_bytes
     detail = (
         f"{coolest.broker.broker_id} at {coolest.as_receiver:.1%} is "
         f"{_points(mean - coolest.as_receiver)} below the mean of {mean:.1%}"
@@ -145,7 +144,7 @@ def _lower_boundary(
             view,
             giver,
             rules,
-            target_bytes=target_bytes,
+            target_ratio=target_ratio,
             reason=Reason.UNDERLOADED_RECEIVER,
             detail=detail,
         )
@@ -157,10 +156,12 @@ def _give(
     source: BrokerView,
     rules: SheddingRules,
     *,
-    target_bytes: float,
+    target_ratio: float,
     reason: Reason,
     detail: str,
 ) -> Steps[tuple[Decision, ...]]:
+    # Of what it carries now, as usage is: averages lag, and would ask for what was there before.
+    target_bytes = target_ratio * Measure.THROUGHPUT.of_broker(view, source)
     if target_bytes < rules.min_throughput_bytes:
         least = throughput_text(rules.min_throughput_bytes)
         text = f"{detail}, but only {throughput_text(target_bytes)} should go, less than {least}"

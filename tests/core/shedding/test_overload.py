@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.decisions import Decision, Reason
+from broker_ctl.core.load import BundleLoad
 from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.overload import OverloadShedder
 from broker_ctl.core.shedding.rules import OverloadRules
@@ -44,6 +45,15 @@ def test_the_excess_and_a_margin_go_heaviest_first() -> None:
     assert decisions[0].sentence.endswith(
         "from b1: overloaded: 90.0% is 5.0 points above the limit of 85.0%; 90.0 MiB/s should go"
     )
+
+
+def test_what_should_go_is_a_part_of_what_is_carried_now_though_averages_lag() -> None:
+    # As before, but traffic has doubled: by the averages of 37.5 MiB/s three bundles make up 90.
+    lines = {bundle: stats(75) for bundle in BUNDLES[:12]}
+    halves = {bundle: BundleLoad.unseen().fold(stats(37.5)) for bundle in lines}
+    decisions = shed(cluster([broker("b1", 0.9, lines), broker("b2", 0.1)], loads=halves))
+    assert len(moved(decisions)) == 3
+    assert decisions[0].sentence.endswith("90.0 MiB/s should go")
 
 
 def test_another_limit_is_obeyed() -> None:

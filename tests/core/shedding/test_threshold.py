@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.decisions import Decision, Reason, Skip, Unload
+from broker_ctl.core.load import BundleLoad
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import SheddingRules
@@ -80,6 +81,24 @@ def test_the_first_observation_is_the_average_and_later_ones_count_for_a_tenth()
         memory = finished(SHEDDER.observe(memory, even_cluster({"b1": usage, "b2": 0.1}), RULES))
         seen.append(memory.history["b1"])
     assert seen == pytest.approx([0.9, 0.86, 0.824])
+
+
+def test_what_should_go_is_a_part_of_what_is_carried_now_though_averages_lag() -> None:
+    # 30 points too much and 5 for good measure are 315 of 900 MiB/s; averages know of 450.
+    lines = {bundle: stats(75) for bundle in BUNDLES[:12]}
+    halves = {bundle: BundleLoad.unseen().fold(stats(37.5)) for bundle in lines}
+    view = cluster([broker("b1", 0.9, lines), broker("b2", 0.1)], loads=halves)
+    decisions = shed(view)
+    assert len(unloaded(decisions)) == 9
+    assert decisions[0].sentence.endswith("315.0 MiB/s should go")
+
+
+def test_towards_an_idle_broker_goes_a_part_of_what_is_carried_now() -> None:
+    lines = {A: stats(100), B: stats(100)}
+    hot = [broker(f"b{n}", 0.5, lines if n == 1 else {}) for n in range(1, 6)]
+    tenths = {bundle: BundleLoad.unseen().fold(stats(10)) for bundle in lines}
+    decisions = shed(cluster([*hot, broker("b6", 0.0)], loads=tenths), LOWER)
+    assert [each.sentence.rpartition("; ")[2] for each in decisions] == ["10.0 MiB/s should go"]
 
 
 def test_a_broker_that_left_is_forgotten() -> None:
