@@ -345,7 +345,8 @@ class Outcome:
     """What came of a decision.
 
     Attributes:
-        result: ``done``, ``failed``, ``dry_run``, ``paused`` or ``skipped``.
+        result: ``done``, ``failed``, ``dry_run``, ``paused``, ``held_back`` (by what brokers do by
+            themselves) or ``skipped``.
         detail: why, where it was not done.
         took_s: from the first act to the last.
     """

@@ -12,6 +12,7 @@ from broker_ctl.errors import BrokerCtlError
 # for; it imports the floors below only when its command runs, so that --help stays quick.
 VERBS: Final = {
     "anti-affinity": "broker_ctl.cli.anti_affinity:command",
+    "attach": "broker_ctl.cli.attach:command",
     "brokers": "broker_ctl.cli.brokers:command",
     "bundles": "broker_ctl.cli.bundles:command",
     "config": "broker_ctl.cli.config:command",

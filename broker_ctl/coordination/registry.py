@@ -53,6 +53,11 @@ class Peer:
         """Where it is reached."""
         return self.registration.urls
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether it is on its way down."""
+        return self.registration.is_draining
+
 
 def _decode(node: Versioned) -> Peer:
     registration = Registration.decode(node.path, node.data)

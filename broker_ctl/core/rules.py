@@ -92,6 +92,8 @@ class SplitRules:
             (loadBalancerNamespaceBundleMaxBrokerPercentage, there in percent). The planner's own
             limit: what is as large as a tenth of a broker fits nowhere (reference:
             balancing-and-operations C.1, C.4).
+        share_algorithm: name in `splitting.catalog`, for what is split for its share: the middle of
+            a range may be far from that of the load, and a share is meant to be halved.
         least_usage_ratio: usage of a broker below which no share is too large: where there is
             hardly any load nothing is gained.
     """
@@ -109,6 +111,7 @@ class SplitRules:
     flow_difference_ratio: float = 0.1
     is_unloading: bool = True
     max_share_ratio: float = 0.0
+    share_algorithm: str = "traffic_equally_divide"
     least_usage_ratio: float = 0.02
 
 

@@ -27,6 +27,7 @@ from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.http import HttpClient
 from broker_ctl.leader.controller import Controller
+from broker_ctl.leader.executor import Reach
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.constraints import FollowedConstraints
@@ -175,12 +176,14 @@ def _controller(
     base: Foundation, coordination: Coordination, managers: Managers, http: HttpClient
 ) -> Controller:
     """Floor 3 of the leader."""
+    peers = base.surroundings.peers(coordination.registry, http, managers.orders)
     return Controller(
         LeaderParts(
+            own_id=base.urls.broker_id,
             store=base.metadata,
             registry=coordination.registry,
             moves=coordination.moves,
-            peers=base.surroundings.peers(coordination.registry, http, managers.orders),
+            hands=Reach(coordination.moves, peers).hands,
             clock=base.clock,
             journal=managers.journal,
             rules=managers.configuration.derive(leader_rules),

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from statistics import fmean, pstdev
 
 from broker_ctl.coordination.directives import Directives
-from broker_ctl.coordination.moves import Moves
 from broker_ctl.core.simple.standing import Standing
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 from broker_ctl.leader.controller import Controller
+from broker_ctl.leader.parts import MovesUnderWay
 from broker_ctl.leader.readings import offline_bundles, report_ages_s, standings, unevenness
 from broker_ctl.leader.tally import PlacementResult
 
@@ -20,7 +20,7 @@ def follow_directives(instruments: Instruments, directives: Directives) -> None:
     leader.drained_brokers.follow(lambda: len(directives.drains))
 
 
-def follow_leader(instruments: Instruments, controller: Controller, moves: Moves) -> None:
+def follow_leader(instruments: Instruments, controller: Controller, moves: MovesUnderWay) -> None:
     """Let each instrument follow its part."""
     leader, totals = instruments.leader, instruments.totals
 

@@ -51,6 +51,8 @@ def build_dataplane(settings: Settings, clock: Clock, draws: random.Random) -> D
             return WebhookDataPlane(
                 str(chosen.url), http, clock, failure_timeout_s=chosen.failure_timeout_s
             )
+        case DataPlaneKind.PULSAR:
+            raise StartError("dataPlane=pulsar: the cluster's brokers serve, this daemon does not")
 
 
 def _workload(chosen: DataPlaneSettings) -> Played:

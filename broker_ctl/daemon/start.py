@@ -11,6 +11,8 @@ import uvloop
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.assembly import assemble
+from broker_ctl.daemon.attached import attach
+from broker_ctl.daemon.attached_lifecycle import AttachedDaemon
 from broker_ctl.daemon.garbage import collect_now_and_then, settle
 from broker_ctl.daemon.instrumentation import connect
 from broker_ctl.daemon.lifecycle import Daemon
@@ -18,6 +20,7 @@ from broker_ctl.daemon.logs import configure_logs
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.surroundings import LiveSurroundings
 from broker_ctl.settings.check import require_startable
+from broker_ctl.settings.dataplane import DataPlaneKind
 from broker_ctl.settings.load import load, read
 from broker_ctl.settings.root import Settings
 from broker_ctl.tasks import TaskScope
@@ -41,12 +44,26 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
 
 
 async def _run(settings: Settings) -> int:
-    # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
-    assembly = assemble(settings, LiveSurroundings(SystemClock(), random.SystemRandom()))
-    connect(assembly)
     signals = StopSignals()
+    daemon = daemon_of(settings, signals)
     signals.install()
     settle()
     async with TaskScope("garbage") as scope:
         scope.start(collect_now_and_then(), "collect")
-        return await Daemon(assembly, Notifier(os.environ), signals).run()
+        return await daemon.run()
+
+
+def daemon_of(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaemon:
+    """That of one broker, or one beside a Pulsar cluster; not yet started.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
+    """
+    # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
+    surroundings = LiveSurroundings(SystemClock(), random.SystemRandom())
+    notifier = Notifier(os.environ)
+    if settings.dataplane.kind is DataPlaneKind.PULSAR:
+        return AttachedDaemon(attach(settings, surroundings), notifier, signals)
+    assembly = assemble(settings, surroundings)
+    connect(assembly)
+    return Daemon(assembly, notifier, signals)

@@ -129,6 +129,22 @@ def peer_context(settings: Settings) -> ssl.SSLContext | None:
     )
 
 
+def cluster_context(settings: Settings) -> ssl.SSLContext | None:
+    """For requests to the Pulsar cluster that is balanced from outside; as `peer_context`.
+
+    Raises:
+        SettingsError: a file that cannot be read, or is not what it should be.
+    """
+    pulsar = settings.pulsar
+    return client_context(
+        _file("pulsarTlsTrustCertsFilePath", pulsar.trust_certs_file),
+        _pair(
+            _file("pulsarTlsCertificateFilePath", pulsar.certificate_file),
+            _file("pulsarTlsKeyFilePath", pulsar.key_file),
+        ),
+    )
+
+
 def client_context(authorities: PemFile | None, own: KeyPair | None) -> ssl.SSLContext | None:
     """For a client that trusts these authorities and shows this; None where nothing is given.
 

@@ -84,6 +84,10 @@ class LeaderInstruments:
         self.moves_in_flight = Gauge(
             "broker_ctl_moves_in_flight", "Moves that were begun and have not ended."
         )
+        self.destinations_ignored = Total(
+            "broker_ctl_destinations_ignored_total",
+            "Moves that a Pulsar cluster carried out to another broker than it was asked to.",
+        )
         self.offline_bundles = Gauge(
             "broker_ctl_offline_bundles",
             "Bundles that had traffic and that nobody owned at the leader's last look.",

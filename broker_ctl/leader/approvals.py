@@ -195,7 +195,7 @@ class Approvals:
         if not self._now(current).is_open:
             # Stopped while it was planned.
             return fates
-        done = await self._leading.executor.perform(plan.decisions)
+        done = await self._leading.hands.perform(plan.decisions)
         successes = frozenset(decision.bundles for decision in done)
         return carried_out(seen.waiting, fates, plan.decisions, successes)
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
@@ -47,15 +47,33 @@ class _Desk:
     shown: ShownPlans
 
 
+Found = Mapping[Bundle, BundleLoad]
+# What goes on beside the cycle, given what an earlier leader found.
+Chore = Callable[[Leading, Steadiness, Found], Coroutine[Any, Any, None]]
+
+
+def _keep_averages(leading: Leading, _: Steadiness, found: Found) -> Coroutine[Any, Any, None]:
+    return Quotas(leading.parts, leading.leadership, leading.board, found).run()
+
+
+def _place_orphans(leading: Leading, steady: Steadiness, _: Found) -> Coroutine[Any, Any, None]:
+    return Orphans(leading, steady).run()
+
+
+# Of whoever leads brokers that obey; nobody else keeps the averages, or places.
+CHORES: Final[Mapping[str, Chore]] = {"quotas": _keep_averages, "orphans": _place_orphans}
+
+
 class Controller:
     """`ports.Placement` and `ports.LeaderDesk` of this broker.
 
-    `lead` is the work of the election for the seat ``loadbalance``; outside of it every question is
-    answered with `NoLeader`.
+    `lead` is the work of the election for its seat; outside of it every question is answered with
+    `NoLeader`.
     """
 
-    def __init__(self, parts: LeaderParts) -> None:
+    def __init__(self, parts: LeaderParts, chores: Mapping[str, Chore] = CHORES) -> None:
         self._parts = parts
+        self._chores = chores
         self._steadiness = Steadiness(parts.store, parts.clock)
         self._desk: _Desk | None = None
         self._past = Tally()
@@ -102,16 +120,14 @@ class Controller:
             found = await _found(self._parts.store)
             leading.board.seed(found)
             cycle = Cycle(leading, self._steadiness)
-            quotas = Quotas(self._parts, leading.leadership, leading.board, found)
-            orphans = Orphans(leading, self._steadiness)
             async with TaskScope(f"desk of epoch {leading.leadership.epoch}") as asked:
                 self._desk = _Desk(leading, cycle, asked, ShownPlans())
                 try:
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._adopt(leading), name="adopt moves")
                         tasks.create_task(cycle.run(), name="cycle")
-                        tasks.create_task(quotas.run(), name="quotas")
-                        tasks.create_task(orphans.run(), name="orphans")
+                        for name, chore in self._chores.items():
+                            tasks.create_task(chore(leading, self._steadiness, found), name=name)
                 finally:
                     self._desk = None
                     self._past += tally(leading)
@@ -121,7 +137,7 @@ class Controller:
     @staticmethod
     async def _adopt(leading: Leading) -> None:
         try:
-            await leading.executor.adopt()
+            await leading.hands.adopt()
         except StoreError as error:
             log.info("moves are taken over by the first cycle: %s", error)
 
@@ -129,7 +145,7 @@ class Controller:
 
     def _open_desk(self) -> _Desk:
         if self._desk is None:
-            raise NoLeader(f"{self._parts.registry.broker_id} does not lead")
+            raise NoLeader(f"{self._parts.own_id} does not lead")
         return self._desk
 
     async def place(self, bundle: Bundle) -> str:
@@ -239,7 +255,7 @@ class Controller:
             raise
 
 
-async def _found(store: MetadataStore) -> Mapping[Bundle, BundleLoad]:
+async def _found(store: MetadataStore) -> Found:
     try:
         return await read_bundle_data(store)
     except StoreError as error:

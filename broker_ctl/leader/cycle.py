@@ -145,7 +145,7 @@ class Cycle:
         await self._leading.leadership.wait_deciding()
         self._leading.outcomes.cycle += 1
         began_s = self._parts.clock.now_s()
-        await self._leading.executor.adopt()
+        await self._leading.hands.adopt()
         view = await self._leading.survey.take(self._draw_seed())
         number = self._leading.outcomes.cycle
         if self._capture is not None:
@@ -198,10 +198,11 @@ class Cycle:
             await asyncio.sleep(0)
         self.is_paused = await self._parts.store.exists(paths.PAUSE) is not None
         held_back = "paused" if self.is_paused else "dry_run" if rules.is_dry_run else ""
-        if not held_back:
-            return await self._leading.executor.perform(decided.decisions)
+        why = "" if held_back else await self._leading.hands.held_back()
+        if not held_back and not why:
+            return await self._leading.hands.perform(decided.decisions)
         for decision in decided.decisions:
-            outcomes.record(decision, Outcome(held_back))
+            outcomes.record(decision, Outcome(held_back or "held_back", why))
         return {}
 
     def _draw_seed(self, ahead: int = 0) -> int:

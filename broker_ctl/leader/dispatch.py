@@ -3,17 +3,17 @@
 import asyncio
 
 from broker_ctl.coordination.leadership import Leadership
+from broker_ctl.coordination.peers import Peers
 from broker_ctl.core.orders import Order
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
-from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.ports import Reply
 
 
 class Dispatch:
     """Sends orders while this broker leads; none while its leading is suspended."""
 
-    def __init__(self, parts: LeaderParts, leadership: Leadership) -> None:
-        self._peers = parts.peers
+    def __init__(self, peers: Peers, leadership: Leadership) -> None:
+        self._peers = peers
         self._leadership = leadership
 
     async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:

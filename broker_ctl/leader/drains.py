@@ -69,7 +69,7 @@ class Drains:
         for skip in plan.skipped:
             if not waits_its_turn(skip):
                 outcomes.record(skip, Outcome("skipped"))
-        done = await self._leading.executor.perform(plan.decisions)
+        done = await self._leading.hands.perform(plan.decisions)
         if done:
             self._due_s = self._parts.clock.now_s() + _PACE_S
         return bool(done)

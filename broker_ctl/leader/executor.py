@@ -4,11 +4,13 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
 from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.coordination.moves import MoveRecord
+from broker_ctl.coordination.moves import MoveRecord, Moves
+from broker_ctl.coordination.peers import Peers
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
 from broker_ctl.core.footprint import NO_FOOTPRINT
@@ -16,8 +18,6 @@ from broker_ctl.core.move import ADOPTED, BEGUN, Step
 from broker_ctl.core.orders import Cut, Join, Take
 from broker_ctl.errors import (
     Ambiguous,
-    AuthorityLost,
-    BrokerCtlError,
     BundleGone,
     BundleMoving,
     Fenced,
@@ -27,11 +27,12 @@ from broker_ctl.errors import (
     PeerRefused,
 )
 from broker_ctl.leader.bundle_memory import BundleMemory
+from broker_ctl.leader.deeds import Deeds, tolerated
 from broker_ctl.leader.dispatch import Dispatch
 from broker_ctl.leader.outcomes import Outcomes
-from broker_ctl.leader.parts import LeaderParts
-from broker_ctl.leader.transfer import Choose, MoveRun, newest_owner
-from broker_ctl.ports import Outcome, Reply
+from broker_ctl.leader.parts import Choose, LeaderParts
+from broker_ctl.leader.transfer import MoveRun, newest_owner
+from broker_ctl.ports import Reply
 from broker_ctl.store import paths
 from broker_ctl.store.records.ours import Move
 
@@ -42,8 +43,32 @@ _AT_ONCE: Final = 32
 NOTHING_TO_SPLIT: Final = "NothingToSplit"
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How the brokers of this cluster are reached.
+
+    Attributes:
+        moves: the records of moves. Followed already.
+        peers: how orders reach brokers, this one among them.
+    """
+
+    moves: Moves
+    peers: Peers
+
+    def hands(
+        self,
+        parts: LeaderParts,
+        leadership: Leadership,
+        memory: BundleMemory,
+        outcomes: Outcomes,
+        choose: Choose,
+    ) -> "Executor":
+        """See `leader.parts.MakeHands`."""
+        return Executor(self, parts, leadership, memory, outcomes, choose=choose)
+
+
 class Executor:
-    """The hands of one leading.
+    """The hands of one leading of brokers that obey orders: `leader.parts.Hands`.
 
     Args:
         choose: another receiver for a move whose own one failed.
@@ -51,63 +76,44 @@ class Executor:
 
     def __init__(
         self,
+        reach: Reach,
         parts: LeaderParts,
         leadership: Leadership,
         memory: BundleMemory,
         outcomes: Outcomes,
+        *,
         choose: Choose,
     ) -> None:
         self._parts = parts
+        self._moves = reach.moves
         self._leadership = leadership
         self._memory = memory
-        self._outcomes = outcomes
         self._choose = choose
-        self._dispatch = Dispatch(parts, leadership)
+        self._dispatch = Dispatch(reach.peers, leadership)
+        self._deeds = Deeds(outcomes, parts.clock, self._act, _AT_ONCE)
         self._numbers = count(1)
         self._driven: set[str] = set()
 
-    async def perform(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
-        """Carry out all of them, many at a time; answers with what was done, and its replies.
+    async def held_back(self) -> str:
+        """See `leader.parts.Hands.held_back`: nothing but the leading itself binds these."""
+        return ""
 
-        How many moves there may be at a time is for the plan's budgets to say.
+    async def perform(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+        """See `leader.deeds.Deeds.perform`.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        room = asyncio.Semaphore(_AT_ONCE)
-        done: dict[Action, Reply] = {}
-
-        async def one(decision: Action) -> None:
-            async with room:
-                with _tolerated():
-                    done[decision] = await self.carry_out(decision)
-
-        async with asyncio.TaskGroup() as group:
-            for decision in decisions:
-                group.create_task(one(decision), name=f"{decision.kind} {decision.bundles[0]}")
-        return done
+        return await self._deeds.perform(decisions)
 
     async def carry_out(self, decision: Action) -> Reply:
-        """Carry out one, and write down what came of it; answers as the owner did, if it was asked.
+        """See `leader.deeds.Deeds.carry_out`; answers as the owner did, if it was asked.
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
             Fenced, AuthorityLost: this broker does not lead any more.
         """
-        with self._written_down(decision):
-            return await self._act(decision)
-
-    @contextmanager
-    def _written_down(self, decision: Action) -> Iterator[None]:
-        began_s = self._parts.clock.now_s()
-        try:
-            yield
-        except BrokerCtlError as error:
-            outcome = Outcome("failed", str(error), self._parts.clock.now_s() - began_s)
-            self._outcomes.record(decision, outcome)
-            raise
-        took_s = self._parts.clock.now_s() - began_s
-        self._outcomes.record(decision, Outcome("done", took_s=took_s))
+        return await self._deeds.carry_out(decision)
 
     async def _act(self, decision: Action) -> Reply:
         await self._leadership.wait_deciding()
@@ -164,7 +170,7 @@ class Executor:
     async def _transfer(self, transfer: Transfer) -> Reply:
         """The view is some time old: everything is looked at again before the record is made."""
         bundle, rules = transfer.bundle, self._parts.rules()
-        if (other := self._parts.moves.of(bundle)) is not None:
+        if (other := self._moves.of(bundle)) is not None:
             raise BundleMoving(f"{bundle}: {other.move.bundle} is on its way already")
         ring = await self._parts.ring_of(bundle.namespace)
         if bundle not in ring:
@@ -194,20 +200,27 @@ class Executor:
 
     async def _reserve(self, move: Move) -> MoveRecord:
         try:
-            return await self._parts.moves.begin(move, self._leadership.guard)
+            return await self._moves.begin(move, self._leadership.guard)
         except MultiFailed as error:
             if error.index == 0:
                 raise Fenced(f"another leader was elected: {error}") from error
             raise
         except Ambiguous:
-            found = await self._parts.moves.read(move.move_id)
+            found = await self._moves.read(move.move_id)
             if found is None:
                 raise
             return found
 
     async def _drive(self, record: MoveRecord, begin: Step, throughput_bytes: float) -> str:
         bundle = record.move.bundle
-        run = MoveRun(self._parts, self._leadership, record, self._choose)
+        run = MoveRun(
+            self._parts,
+            self._leadership,
+            self._moves,
+            self._dispatch,
+            record=record,
+            choose=self._choose,
+        )
         try:
             destination = await run.drive(begin)
         finally:
@@ -228,15 +241,15 @@ class Executor:
         """
         # Our copy may be behind what the earlier leader wrote last.
         await self._parts.store.sync(paths.MOVES)
-        await self._parts.moves.wait_synced()
+        await self._moves.wait_synced()
         async with asyncio.TaskGroup() as group:
-            for record in self._parts.moves.all:
+            for record in self._moves.all:
                 move_id = record.move.move_id
                 if move_id not in self._driven:
                     group.create_task(self._adopt(record), name=f"adopt {move_id}")
 
     async def _adopt(self, record: MoveRecord) -> None:
-        with _tolerated():
+        with tolerated():
             await self._take_over(record)
 
     async def _take_over(self, record: MoveRecord) -> None:
@@ -253,10 +266,10 @@ class Executor:
         )
         self._driven.add(move.move_id)
         try:
-            adopted = await self._parts.moves.adopt(
+            adopted = await self._moves.adopt(
                 record, self._leadership.epoch, self._leadership.guard
             )
-            with self._written_down(decision):
+            with self._deeds.written_down(decision):
                 await self._drive(adopted, ADOPTED, 0.0)
         except MultiFailed as error:
             if error.index == 0:
@@ -264,14 +277,3 @@ class Executor:
             log.debug("move %s has ended by itself", move.move_id)
         finally:
             self._driven.discard(move.move_id)
-
-
-@contextmanager
-def _tolerated() -> Iterator[None]:
-    """One that fails is no reason to stop the others, unless all must stop."""
-    try:
-        yield
-    except (AuthorityLost, Fenced):
-        raise
-    except BrokerCtlError as error:
-        log.debug("%s", error)

@@ -5,10 +5,9 @@ from typing import Self
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.leader.bundle_memory import BundleMemory
-from broker_ctl.leader.executor import Executor
 from broker_ctl.leader.load_board import LoadBoard
 from broker_ctl.leader.outcomes import Outcomes
-from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.parts import Hands, LeaderParts
 from broker_ctl.leader.placement import Placements
 from broker_ctl.leader.simple_manager import SimpleManager, is_simple
 from broker_ctl.leader.survey import Survey
@@ -25,7 +24,7 @@ class Leading:
     survey: Survey
     outcomes: Outcomes
     placements: Placements
-    executor: Executor
+    hands: Hands
 
     @classmethod
     def of(cls, parts: LeaderParts, leadership: Leadership) -> Self:
@@ -39,7 +38,7 @@ class Leading:
             parts = replace(parts, rules=lambda: simple.steered(rules()))
         memory = BundleMemory(parts.clock)
         survey = Survey(parts, leadership.epoch, board, memory)
-        outcomes = Outcomes(parts, leadership.epoch)
+        outcomes = Outcomes(parts.journal, parts.clock, leadership.epoch)
         placements = Placements(parts, leadership, board, survey)
-        executor = Executor(parts, leadership, memory, outcomes, placements.choose)
-        return cls(parts, leadership, board, memory, survey, outcomes, placements, executor)
+        hands = parts.hands(parts, leadership, memory, outcomes, placements.choose)
+        return cls(parts, leadership, board, memory, survey, outcomes, placements, hands)

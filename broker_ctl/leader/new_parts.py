@@ -45,4 +45,4 @@ async def spread_parts(leading: Leading, parts: Collection[Bundle], draw_seed: i
     plan = await in_turns(steps)
     for skip in plan.skipped:
         leading.outcomes.record(skip, Outcome("skipped"))
-    await leading.executor.perform(plan.decisions)
+    await leading.hands.perform(plan.decisions)

@@ -141,7 +141,8 @@ class Operations:
         approvals = self._standing.approvals
         order = Order.of(self._parts.clock.wall_ms(), who, why)
 
-        async def approve(_: Leading) -> Reply:
+        async def approve(leading: Leading) -> Reply:
+            await _require_free_hands(leading)
             if (known := await approvals.find(plan_id)) is not None and known.is_open:
                 return known.to_row()
             now_s = self._parts.clock.now_s()
@@ -199,6 +200,7 @@ class Operations:
         async def drain(leading: Leading) -> Reply:
             if (known := directives.drains.get(broker_id)) is not None:
                 return drains.row(broker_id, known)
+            await _require_free_hands(leading)
             await leading.leadership.wait_deciding()
             if not is_forced:
                 self._check_receivers(broker_id)
@@ -239,6 +241,16 @@ class Operations:
             if _is_wanted(entry, wanted, now_ms)
         )
         return [row for row, _ in zip(found, range(wanted.limit), strict=False)]
+
+
+async def _require_free_hands(leading: Leading) -> None:
+    """What is ordered must be possible: it would wait for ever.
+
+    Raises:
+        OrderConflict: nothing may be carried out now, and why.
+    """
+    if why := await leading.hands.held_back():
+        raise OrderConflict(why)
 
 
 def _is_wanted(entry: JournalEntry, wanted: HistoryFilter, now_ms: int) -> bool:

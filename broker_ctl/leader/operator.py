@@ -35,7 +35,7 @@ async def move_by_order(leading: Leading, bundle: Bundle, destination: str) -> R
     owner = await newest_owner(parts.store, bundle)
     source = None if owner is None else owner.broker_id
     if source != destination:
-        await leading.executor.carry_out(_decision(leading, bundle, source, destination))
+        await leading.hands.carry_out(_decision(leading, bundle, source, destination))
         owner = await newest_owner(parts.store, bundle)
     receiver = None if owner is None else owner.broker_id
     return {"bundle": str(bundle), "from": source, "to": receiver}
@@ -91,7 +91,7 @@ async def split_by_order(
     owner = await _owner_or_assigned(leading, bundle)
     split = Split(bundle, owner, algorithm, positions, Reason.ADMIN, _WHY)
     try:
-        reply = await leading.executor.carry_out(split)
+        reply = await leading.hands.carry_out(split)
     except PeerRefused as error:
         if error.kind != NOTHING_TO_SPLIT:
             raise
@@ -120,7 +120,7 @@ async def merge_by_order(leading: Leading, left: Bundle, right: Bundle) -> Reply
     for bundle in (left, right):
         await move_by_order(leading, bundle, home)
     merge = Merge(left, right, home, Reason.ADMIN, _WHY)
-    reply = await leading.executor.carry_out(merge)
+    reply = await leading.hands.carry_out(merge)
     return {"bundle": reply["bundle"], "owner": home}
 
 
@@ -138,7 +138,7 @@ async def _owner_or_assigned(leading: Leading, bundle: Bundle) -> str:
         return owner.broker_id
     choice = await leading.placements.place(bundle)
     assert choice.broker_id is not None
-    await leading.executor.carry_out(Assign(bundle, choice.broker_id, Reason.ADMIN, _WHY))
+    await leading.hands.carry_out(Assign(bundle, choice.broker_id, Reason.ADMIN, _WHY))
     return choice.broker_id
 
 

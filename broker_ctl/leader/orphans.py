@@ -33,7 +33,7 @@ class Orphans:
         self._survey = leading.survey
         self._memory = leading.memory
         self._placements = leading.placements
-        self._executor = leading.executor
+        self._hands = leading.hands
         self._steadiness = steadiness
         self._wake = asyncio.Event()
         self._present: set[str] = set()
@@ -142,7 +142,7 @@ class Orphans:
             whose = self._memory.of(bundle).owner or "its broker"
             detail = f"{whose} is gone; {choice.broker_id} has {choice.detail}"
             assigns.append(Assign(bundle, choice.broker_id, choice.reason, detail))
-        await self._executor.perform(assigns)
+        await self._hands.perform(assigns)
         return grace_left_s
 
     def _by_grace(self, orphans: list[BundleView]) -> tuple[list[Bundle], float | None]:

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
+from broker_ctl.clock import Clock
 from broker_ctl.core.decisions import Decision, Transfer
-from broker_ctl.leader.parts import LeaderParts
-from broker_ctl.ports import JournalEntry, Outcome
+from broker_ctl.ports import Journal, JournalEntry, Outcome
 
 
 class Outcomes:
@@ -16,9 +16,9 @@ class Outcomes:
         relieved_brokers: brokers that bundles were moved away from, each once a cycle.
     """
 
-    def __init__(self, parts: LeaderParts, epoch: int) -> None:
-        self._journal = parts.journal
-        self._clock = parts.clock
+    def __init__(self, journal: Journal, clock: Clock, epoch: int) -> None:
+        self._journal = journal
+        self._clock = clock
         self._epoch = epoch
         self.cycle = 0
         self.done: Counter[str] = Counter()

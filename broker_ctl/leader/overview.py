@@ -22,7 +22,7 @@ def overview(leading: Leading, *, is_paused: bool) -> Mapping[str, Any]:
     uneven = None if view is None else imbalance(view)
     recent = leading.parts.journal.recent(_DECISIONS)
     return {
-        "leader": leading.parts.registry.broker_id,
+        "leader": leading.parts.own_id,
         "epoch": leading.leadership.epoch,
         "cycle": outcomes.cycle,
         "taken_at_ms": leading.survey.latest_ms,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.coordination.moves import MoveRecord
+from broker_ctl.coordination.moves import MoveRecord, Moves
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.move import Action, Event, State, Step, step
 from broker_ctl.core.orders import Order, Prepare, Receive, Release
@@ -25,7 +25,7 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.leader.dispatch import Dispatch
-from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.parts import Choose, LeaderParts
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
@@ -36,9 +36,6 @@ _T = TypeVar("_T")
 
 _RETRY_S: Final = 0.25
 _ASKS: Final = 2
-
-# Who else may receive a bundle, given who has been asked in vain; raises `NoBroker`.
-Choose = Callable[[Bundle, frozenset[str]], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +72,16 @@ class MoveRun:
         self,
         parts: LeaderParts,
         leadership: Leadership,
+        moves: Moves,
+        dispatch: Dispatch,
+        *,
         record: MoveRecord,
         choose: Choose,
     ) -> None:
         self._parts = parts
         self._leadership = leadership
-        self._dispatch = Dispatch(parts, leadership)
+        self._moves = moves
+        self._dispatch = dispatch
         self._record = record
         self._choose = choose
         self._asked: Counter[str] = Counter()
@@ -191,7 +192,7 @@ class MoveRun:
     async def _look(self) -> Event:
         """Owner node first: where it is at the destination, a missing record is what was wanted."""
         owner = await newest_owner(self._parts.store, self._record.move.bundle)
-        record = await self._parts.moves.read(self._record.move.move_id)
+        record = await self._moves.read(self._record.move.move_id)
         if record is not None and record.version != self._record.version:
             if record.move.epoch != self._leadership.epoch:
                 raise Fenced(f"move {record.move.move_id} is driven at epoch {record.move.epoch}")
@@ -215,7 +216,7 @@ class MoveRun:
             return Event.NO_RECEIVER
         rerouted = replace(self._record, move=replace(move, to_broker=other))
         try:
-            self._record = await self._parts.moves.adopt(
+            self._record = await self._moves.adopt(
                 rerouted, self._leadership.epoch, self._leadership.guard
             )
         except MultiFailed as error:
@@ -226,7 +227,7 @@ class MoveRun:
 
     async def _close(self) -> Event:
         try:
-            await self._parts.moves.end(self._record, self._leadership.guard)
+            await self._moves.end(self._record, self._leadership.guard)
         except MultiFailed as error:
             self._check_fenced(error)
             raise

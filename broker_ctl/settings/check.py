@@ -33,6 +33,7 @@ _CERTIFICATES: Final = (
     ("zookeeperTlsCertFile", "zookeeperTlsKeyFile"),
     ("tlsCertificateFilePath", "tlsKeyFilePath"),
     ("brokerClientCertificateFilePath", "brokerClientKeyFilePath"),
+    ("pulsarTlsCertificateFilePath", "pulsarTlsKeyFilePath"),
 )
 
 
@@ -152,6 +153,11 @@ def _secrets_are_there(settings: "Settings") -> Iterator[Contradiction]:
             yield Contradiction(("dataPlane", "dataPlaneSecretFile"), "a webhook needs a secret")
 
 
+def _the_cluster_can_be_called(settings: "Settings") -> Iterator[Contradiction]:
+    if settings.dataplane.kind is DataPlaneKind.PULSAR and not settings.pulsar.admin_urls:
+        yield Contradiction(("dataPlane", "pulsarAdminUrl"), "where is the cluster's admin API?")
+
+
 def _zookeeper_tls_is_used(settings: "Settings") -> Iterator[Contradiction]:
     names = ("zookeeperTlsCaFile", "zookeeperTlsCertFile", "zookeeperTlsKeyFile")
     given = [name for name in names if settings.value(name) is not None]
@@ -215,6 +221,7 @@ _RULES: Final[tuple[Callable[["Settings"], Iterator[Contradiction]], ...]] = (
     _ports_differ,
     _a_web_port_is_there,
     _secrets_are_there,
+    _the_cluster_can_be_called,
     _certificates_have_keys,
     _tls_ports_have_a_certificate,
     _zookeeper_tls_is_used,

@@ -14,6 +14,7 @@ class DataPlaneKind(StrEnum):
 
     SIMULATED = "simulated"
     WEBHOOK = "webhook"
+    PULSAR = "pulsar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class DataPlaneSettings:
         DataPlaneKind,
         Setting(
             "dataPlane",
-            "simulated: a made-up workload; webhook: a broker process that is called over HTTP.",
+            "simulated: a made-up workload; webhook: a broker process that is called over HTTP; "
+            "pulsar: a cluster of Pulsar brokers, balanced from outside.",
         ),
     ] = DataPlaneKind.SIMULATED
     url: Annotated[

@@ -18,6 +18,7 @@ from broker_ctl.settings.model import DEFAULT_ORIGIN, DYNAMIC_ORIGIN, Entry, Pro
 from broker_ctl.settings.partitions import PartitionSettings
 from broker_ctl.settings.placement import PlacementSettings
 from broker_ctl.settings.planner import PlannerSettings
+from broker_ctl.settings.pulsar import PulsarSettings
 from broker_ctl.settings.security import SecuritySettings
 from broker_ctl.settings.session import SessionSettings
 from broker_ctl.settings.shedding import SheddingSettings
@@ -46,6 +47,7 @@ class Settings:
     zookeeper: ZooKeeperSettings = field(default_factory=ZooKeeperSettings)
     session: SessionSettings = field(default_factory=SessionSettings)
     dataplane: DataPlaneSettings = field(default_factory=DataPlaneSettings)
+    pulsar: PulsarSettings = field(default_factory=PulsarSettings)
     partitions: PartitionSettings = field(default_factory=PartitionSettings)
     load_report: LoadReportSettings = field(default_factory=LoadReportSettings)
     balancing: BalancingSettings = field(default_factory=BalancingSettings)

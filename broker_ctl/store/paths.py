@@ -30,6 +30,8 @@ RESOURCE_QUOTAS: Final = "/loadbalance/resource-quota"
 DEFAULT_RESOURCE_QUOTA: Final = f"{RESOURCE_QUOTAS}/default"
 # Where the modular manager of Pulsar 2.9 looked for quotas.
 OLD_RESOURCE_QUOTAS: Final = f"{RESOURCE_QUOTAS}/namespace"
+# Owners, where the extensible manager keeps them in the metadata store and not in a topic.
+SERVICE_UNITS: Final = "/service_unit_state"
 # The Simple manager's thresholds, as operators override them.
 SIMPLE_SETTINGS: Final = "/loadbalance/settings"
 

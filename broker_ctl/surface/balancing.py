@@ -15,7 +15,7 @@ from broker_ctl.ports import HistoryFilter, Operations
 from broker_ctl.surface import answers
 from broker_ctl.surface.access import role_of
 from broker_ctl.surface.answers import Refusal
-from broker_ctl.surface.parts import Parts
+from broker_ctl.surface.parts import SteeringParts
 from broker_ctl.surface.questions import flag, object_in, positive_in, whole_number_in
 from broker_ctl.surface.redirects import redirect_to_leader
 
@@ -32,7 +32,7 @@ _ENTRIES: Final = 100
 class BalancingRoutes:
     """What operators order for the cluster as a whole."""
 
-    def __init__(self, parts: Parts, cluster: str) -> None:
+    def __init__(self, parts: SteeringParts, cluster: str) -> None:
         self._parts = parts
         self._cluster = cluster
 
@@ -156,8 +156,7 @@ class BalancingRoutes:
         return None if desk is None else desk.operations
 
     def _to_leader(self, request: web.Request) -> web.Response:
-        own_id = self._parts.ownership.urls.broker_id
-        return redirect_to_leader(request, self._parts.cluster, own_id)
+        return redirect_to_leader(request, self._parts.cluster, self._parts.own_id)
 
 
 async def _said(request: web.Request) -> tuple[str, str]:

@@ -10,10 +10,8 @@ from broker_ctl.core.orders import parse_order
 from broker_ctl.errors import BrokerCtlError, Fenced, InvalidName, OwnershipError
 from broker_ctl.managers.journal import entry_row
 from broker_ctl.surface import answers
-from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import object_in
-from broker_ctl.surface.redirects import redirect_to_leader
 
 _CONTROL: Final = "/control/v1"
 _ENTRIES: Final = 20
@@ -30,8 +28,6 @@ class ControlRoutes:
         """What is served here."""
         return [
             web.get(f"{_CONTROL}/status", self.status),
-            web.get(f"{_CONTROL}/cluster", self.cluster),
-            web.get(f"{_CONTROL}/explain", self.explain),
             web.get(f"{_CONTROL}/owners", self.owners),
             web.post(f"{_CONTROL}/{{verb}}", self.obey),
         ]
@@ -61,7 +57,7 @@ class ControlRoutes:
         readiness, leader = parts.readiness(), parts.cluster.leader()
         return answers.json(
             {
-                "broker": parts.ownership.urls.broker_id,
+                "broker": parts.own_id,
                 "cluster": self._cluster_name,
                 "session": {
                     "state": parts.session_state(),
@@ -81,21 +77,6 @@ class ControlRoutes:
             }
         )
 
-    async def cluster(self, request: web.Request) -> web.Response:
-        """The leader's view of everybody; 307 to the leader."""
-        desk = self._parts.desk()
-        return self._to_leader(request) if desk is None else answers.json(dict(desk.overview()))
-
-    async def explain(self, request: web.Request) -> web.Response:
-        """What the leader knows of a broker or a bundle; 404: neither; 307 to the leader."""
-        desk, subject = self._parts.desk(), request.query.get("subject", "")
-        if desk is None:
-            return self._to_leader(request)
-        try:
-            return answers.json(dict(desk.explain(subject)))
-        except InvalidName as met:
-            raise Refusal(404, str(met), kind="InvalidName") from met
-
     async def owners(self, request: web.Request) -> web.Response:
         """Who owns each bundle of a namespace."""
         ring = await self._parts.namespaces.ring(
@@ -110,7 +91,3 @@ class ControlRoutes:
         except BrokerCtlError as met:
             return row | {"note": f"{type(met).__name__}: {met}"}
         return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}
-
-    def _to_leader(self, request: web.Request) -> web.Response:
-        own_id = self._parts.ownership.urls.broker_id
-        return redirect_to_leader(request, self._parts.cluster, own_id)

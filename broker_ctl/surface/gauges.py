@@ -14,7 +14,13 @@ from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import LookupStatistics
 from broker_ctl.surface import breakdowns
 from broker_ctl.surface.bounds import Bound, Lanes
-from broker_ctl.surface.parts import DecisionJournal, LoadReporter, Ownership, Parts
+from broker_ctl.surface.parts import (
+    DecisionJournal,
+    LoadReporter,
+    Ownership,
+    Parts,
+    ShownParts,
+)
 
 # States in which a broker has a bundle, or is about to.
 _HELD = tuple(
@@ -29,6 +35,14 @@ def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
     _follow_bundles(instruments.bundles, parts.ownership)
     _follow_usage(instruments.bundles, parts.reporter, parts.configuration)
     _follow_traffic(instruments.traffic, parts.reporter, parts.configuration)
+    instruments.session.is_leader.follow(lambda: _seats(parts))
+    in_flight = follow_shown(parts, lanes)
+    instruments.surface.in_flight.follow(lambda: {**in_flight(), ("lookups",): lookups.in_flight})
+
+
+def follow_shown(parts: ShownParts, lanes: Lanes) -> Callable[[], Mapping[Labels, float]]:
+    """Show what is there in every process that may lead; answers with what is in progress."""
+    instruments = parts.instruments
     _follow_decisions(instruments, parts.journal)
     session, surface = instruments.session, instruments.surface
     session.state.follow(
@@ -37,15 +51,11 @@ def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
     session.epoch.follow(lambda: parts.authority()[0])
     session.lease_remaining_ms.follow(lambda: parts.authority()[1])
     session.brokers.follow(lambda: len(parts.cluster.broker_ids()))
-    session.is_leader.follow(lambda: _seats(parts))
     surface.is_ready.follow(lambda: float(parts.readiness().is_ready))
-    surface.in_flight.follow(
-        lambda: {
-            ("clients",): lanes.clients.in_flight,
-            ("brokers",): lanes.brokers.in_flight,
-            ("lookups",): lookups.in_flight,
-        }
-    )
+    return lambda: {
+        ("clients",): lanes.clients.in_flight,
+        ("brokers",): lanes.brokers.in_flight,
+    }
 
 
 def _seats(parts: Parts) -> Mapping[Labels, float]:

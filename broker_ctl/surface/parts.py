@@ -235,6 +235,64 @@ class PartitionParts:
     leaders: PartitionLeaders
 
 
+class SteeringParts(Protocol):
+    """What it takes to steer the balancing: of a broker, or of whoever balances from outside."""
+
+    @property
+    def own_id(self) -> str:
+        """This process, as its seat names it."""
+        ...
+
+    @property
+    def cluster(self) -> Cluster:
+        """Who is there, and who leads."""
+        ...
+
+    @property
+    def desk(self) -> Callable[[], LeaderDesk | None]:
+        """What only the leader has; None while this process does not lead."""
+        ...
+
+    @property
+    def directives(self) -> Directives:
+        """The pause."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Dates orders."""
+        ...
+
+
+class ShownParts(SteeringParts, Protocol):
+    """What every process that may lead shows of itself."""
+
+    @property
+    def journal(self) -> DecisionJournal:
+        """What was decided."""
+        ...
+
+    @property
+    def readiness(self) -> Callable[[], Readiness]:
+        """Whether it is at work."""
+        ...
+
+    @property
+    def authority(self) -> Callable[[], tuple[int, int]]:
+        """Session epoch, and for how many ms acts may be started."""
+        ...
+
+    @property
+    def session_state(self) -> Callable[[], SessionState]:
+        """Where its session stands."""
+        ...
+
+    @property
+    def instruments(self) -> Instruments:
+        """All that is measured."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Everything that is shown or steered.
@@ -267,6 +325,11 @@ class Parts:
     clock: Clock
     partitions: PartitionParts | None = None
     replicas: InstructedReplicas | None = None
+
+    @property
+    def own_id(self) -> str:
+        """This broker."""
+        return self.ownership.urls.broker_id
 
 
 @dataclass(frozen=True, slots=True)

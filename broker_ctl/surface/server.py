@@ -4,16 +4,12 @@ HTTP has one port, or two: in the clear and over TLS the same is served. So has 
 which has lookups only, and shares the bound on them.
 """
 
-import logging
 from importlib.metadata import version
-from ssl import SSLContext
-from typing import Final
 
 from aiohttp import web
 
 from broker_ctl.errors import StartError
 from broker_ctl.settings.root import Settings
-from broker_ctl.surface.access import Doorkeeper
 from broker_ctl.surface.admin_anti_affinity import AntiAffinityRoutes
 from broker_ctl.surface.admin_brokers import BrokerRoutes
 from broker_ctl.surface.admin_bundles import BundleRoutes
@@ -29,25 +25,16 @@ from broker_ctl.surface.binary.server import BinaryServer
 from broker_ctl.surface.bounds import Bound, Lanes
 from broker_ctl.surface.control import ControlRoutes
 from broker_ctl.surface.dataplane_authority import AuthorityRoutes
-from broker_ctl.surface.gate import Gate
 from broker_ctl.surface.gauges import follow
 from broker_ctl.surface.health import HealthRoutes
+from broker_ctl.surface.http_server import HttpServer
 from broker_ctl.surface.instructions import InstructionRoutes
+from broker_ctl.surface.leader import LeaderRoutes
 from broker_ctl.surface.lookup import LookupRoutes
-from broker_ctl.surface.loop_lag import measure_lag
 from broker_ctl.surface.metrics import MetricsRoutes
 from broker_ctl.surface.partition_leaders import PartitionLeaderRoutes
 from broker_ctl.surface.partitions import PartitionRoutes
 from broker_ctl.surface.parts import Parts, SurfaceRules
-from broker_ctl.tasks import TaskScope, wait_until
-
-log = logging.getLogger(__name__)
-
-# How long what is left is given to end after it was cancelled.
-_CANCEL_S: Final = 0.5
-_POLL_S: Final = 0.02
-# How long the rest of a refused body is read, so that the sender gets to read the refusal.
-_LINGER_S: Final = 1.0
 
 
 class Surface:
@@ -59,10 +46,10 @@ class Surface:
         self._lanes = Lanes(rules.max_requests)
         self._lookups = Bound("lookups", rules.max_lookups)
         self._bundles = BundleRoutes(parts, rules.split_algorithm, rules.split_algorithms)
-        self._tasks = TaskScope("surface")
+        self._http = HttpServer(
+            self._routes(), self._lanes, rules, parts.instruments.surface, parts.clock
+        )
         self._binary = self._binary_server()
-        self._runner: web.ServerRunner | None = None
-        self._ports: dict[str, int] = {}
 
     async def start(self) -> None:
         """Listen and serve.
@@ -72,48 +59,28 @@ class Surface:
         """
         follow(self._parts, self._lanes, self._lookups)
         self._parts.configuration.listen(self._reconfigured)
-        # Nothing of a request is logged: a path may name a tenant's topic.
-        server = self._gate().server(access_log=None, lingering_time=_LINGER_S)
-        runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)
-        await runner.setup()
-        rules = self._rules
+        await self._http.start()
         try:
-            await self._listen(runner, rules.port, "webServicePort")
-            await self._listen(runner, rules.port_tls, "webServicePortTls", rules.tls)
             await self._binary.start()
         except StartError:
-            await runner.cleanup()
+            await self._http.stop(0.0)
             raise
-        self._runner = runner
-        self._tasks.start(
-            measure_lag(self._parts.clock, self._parts.instruments.surface.loop_lag_ms), "loop lag"
-        )
-        for scheme, port in self._ports.items():
-            log.info("serving %s on %s port %d", scheme, rules.address, port)
 
     async def stop(self, deadline_s: float) -> None:
         """Refuse what comes, wait so long for what is in progress, cancel the rest."""
         self._lanes.close()
         await self._binary.stop(deadline_s)
-
-        async def is_idle() -> bool:
-            return self._lanes.in_flight == 0
-
-        if not await wait_until(is_idle, deadline_s, _POLL_S):
-            log.warning("%d requests are cut off", self._lanes.in_flight)
-        if self._runner is not None:
-            await self._runner.cleanup()
-        await self._tasks.close()
+        await self._http.stop(deadline_s)
 
     @property
     def port(self) -> int:
         """The port that is listened on in the clear."""
-        return self._ports["HTTP"]
+        return self._http.port
 
     @property
     def port_tls(self) -> int:
         """The port that is listened on for TLS."""
-        return self._ports["HTTPS"]
+        return self._http.port_tls
 
     @property
     def lookup_ports(self) -> tuple[int, ...]:
@@ -128,22 +95,6 @@ class Surface:
         self.limit_lookups(settings.surface.max_concurrent_lookups)
         self._bundles.split_algorithm = settings.splitting.default_algorithm
         self._bundles.split_algorithms = settings.splitting.supported_algorithms
-
-    async def _listen(
-        self, runner: web.ServerRunner, port: int | None, key: str, tls: SSLContext | None = None
-    ) -> None:
-        if port is None:
-            return
-        address, known = self._rules.address, len(runner.addresses)
-        try:
-            await web.TCPSite(runner, address, port, ssl_context=tls).start()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StartError(
-                f"cannot listen on {address} port {port}: {reason}; see bindAddress and {key}"
-            ) from error
-        # Addresses stand in the order in which they were listened on.
-        self._ports["HTTP" if tls is None else "HTTPS"] = runner.addresses[known][1]
 
     def _binary_server(self) -> BinaryServer:
         parts, rules = self._parts, self._rules
@@ -167,7 +118,7 @@ class Surface:
             ],
         )
 
-    def _gate(self) -> Gate:
+    def _routes(self) -> list[web.RouteDef]:
         parts, rules = self._parts, self._rules
         subjects = (
             LookupRoutes(parts.lookup, self._lookups),
@@ -187,14 +138,9 @@ class Surface:
             # Before the leader's orders, whose verb could be any word.
             PartitionRoutes(parts),
             InstructionRoutes(parts),
+            LeaderRoutes(parts),
             ControlRoutes(parts, rules.cluster),
             AuthorityRoutes(parts.authority),
             MetricsRoutes(parts.instruments, rules.cluster),
         )
-        return Gate(
-            [route for subject in subjects for route in subject.routes()],
-            self._lanes,
-            Doorkeeper(rules.credentials, rules.dataplane_secret),
-            parts.instruments.surface.requests,
-            rules.max_body_bytes,
-        )
+        return [route for subject in subjects for route in subject.routes()]

@@ -56,7 +56,7 @@ async def test_a_transfer_moves_the_bundle_and_ends_its_record(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     async with cluster.leading(A) as leading:
-        await leading.executor.perform([transfer(bundle)])
+        await leading.hands.perform([transfer(bundle)])
         assert cluster.peers.sent == [f"prepare {B}", f"release {A}", f"receive {B}"]
         assert results(cluster) == ["done"]
         assert leading.memory.of(bundle).given_to == B
@@ -69,7 +69,7 @@ async def test_a_suspended_leader_orders_nothing_and_goes_on_where_it_was(
 ) -> None:
     cut = cluster.peers.cut_at("prepare", AFTER)
     async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        work = tasks.start(leading.hands.perform([transfer(bundle)]), "move")
         await cut.reached.wait()
         leading.leadership.suspend()
         cluster.peers.heal()
@@ -89,7 +89,7 @@ async def test_a_receiver_that_refuses_leaves_the_bundle_where_it_is(
     cluster.peers.refusals[B, "prepare"].append(PeerRefused("Draining", "on its way down"))
     async with cluster.leading(A) as leading:
         with pytest.raises(PeerRefused, match="on its way down"):
-            await leading.executor.carry_out(transfer(bundle))
+            await leading.hands.carry_out(transfer(bundle))
         assert leading.memory.of(bundle).unloaded_s is None
     assert results(cluster) == ["failed"]
     await assert_settled(cluster, bundle, A)
@@ -101,7 +101,7 @@ async def test_a_source_that_cannot_close_keeps_the_bundle(
     cluster.peers.refusals[A, "release"].append(PeerRefused("UnloadFailed", "topics are open"))
     async with cluster.leading(A) as leading:
         with pytest.raises(PeerRefused, match="topics are open"):
-            await leading.executor.carry_out(transfer(bundle))
+            await leading.hands.carry_out(transfer(bundle))
         assert leading.memory.of(bundle).unloaded_s is not None
     await assert_settled(cluster, bundle, A)
 
@@ -113,7 +113,7 @@ async def test_a_lost_answer_is_decided_by_looking(
 ) -> None:
     cluster.peers.losses[phase, verb] = 1
     async with cluster.leading(A) as leading:
-        await leading.executor.perform([transfer(bundle)])
+        await leading.hands.perform([transfer(bundle)])
     # Only a release that never arrived leaves the bundle where it was.
     stays = (verb, phase) == ("release", BEFORE)
     assert results(cluster) == ["failed" if stays else "done"]
@@ -123,7 +123,7 @@ async def test_a_lost_answer_is_decided_by_looking(
 async def test_a_receiver_that_dies_is_replaced(cluster: LeaderCluster, bundle: Bundle) -> None:
     cut = cluster.peers.cut_at("receive", BEFORE)
     async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        work = tasks.start(leading.hands.perform([transfer(bundle)]), "move")
         await cut.reached.wait()
         cluster.peers.heal()
         await cluster.kill(B)
@@ -141,7 +141,7 @@ async def test_a_move_whose_source_died_waits_out_the_grace_of_its_session(
     reclaimable = PeerRefused("BundleReclaimable", "only its former owner may take it")
     cluster.peers.refusals[B, "receive"] += [reclaimable] * 3
     async with cluster.leading(A) as leading:
-        await leading.executor.perform([transfer(bundle)])
+        await leading.hands.perform([transfer(bundle)])
     assert cluster.peers.sent.count(f"receive {B}") == 4
     await assert_settled(cluster, bundle, B)
 
@@ -151,7 +151,7 @@ async def test_a_receiver_that_keeps_refusing_is_replaced(
 ) -> None:
     cluster.peers.refusals[B, "receive"] += [PeerRefused("Draining", "no")] * 9
     async with cluster.leading(A) as leading:
-        await leading.executor.perform([transfer(bundle)])
+        await leading.hands.perform([transfer(bundle)])
     assert cluster.peers.sent.count(f"receive {B}") == 2
     await assert_settled(cluster, bundle, A, C)
 
@@ -163,7 +163,7 @@ async def test_where_nobody_can_receive_the_bundle_is_left_to_the_next_placement
         refusal = PeerRefused("DataPlaneRefused", "full")
         cluster.peers.refusals[broker_id, "receive"] += [refusal] * 2
     async with cluster.leading(A) as leading:
-        await leading.executor.perform([transfer(bundle)])
+        await leading.hands.perform([transfer(bundle)])
     assert results(cluster) == ["failed"]
     assert await cluster.owner(bundle) is None
     assert await cluster.record_count() == 0
@@ -176,11 +176,11 @@ async def test_wherever_the_leader_is_killed_the_next_one_ends_the_move(
 ) -> None:
     cut = cluster.peers.cut_at(verb, phase)
     async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
-        tasks.start(first.executor.perform([transfer(bundle)]), "move")
+        tasks.start(first.hands.perform([transfer(bundle)]), "move")
         await cut.reached.wait()
     cluster.peers.heal()
     async with cluster.leading(C) as second:
-        await second.executor.adopt()
+        await second.hands.adopt()
     await assert_settled(cluster, bundle, A, B)
 
 
@@ -193,18 +193,18 @@ async def test_an_old_leader_that_wakes_up_changes_nothing_any_more(
     cluster.rules = replace(cluster.rules, order_s=5.0)
     cut = cluster.peers.cut_at(verb, phase)
     async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
-        work = tasks.start(first.executor.perform([transfer(bundle)]), "move", is_joined=True)
+        work = tasks.start(first.hands.perform([transfer(bundle)]), "move", is_joined=True)
         await cut.reached.wait()
         cluster.peers.heal()
         async with cluster.leading(C) as second:
-            await second.executor.adopt()
+            await second.hands.adopt()
         owner = await cluster.owner(bundle)
         cut.resumed.set()
         await asyncio.wait([work])
         await assert_settled(cluster, bundle, str(owner))
         back = transfer(bundle, str(owner), B if owner == A else A)
         with pytest.raises(ExceptionGroup) as caught:
-            await first.executor.perform([back])
+            await first.hands.perform([back])
         assert caught.group_contains(Fenced)
     await assert_settled(cluster, bundle, str(owner))
 
@@ -214,7 +214,7 @@ async def test_a_bundle_that_has_gone_elsewhere_is_not_moved(
 ) -> None:
     async with cluster.leading(A) as leading:
         with pytest.raises(NotOwner, match=A):
-            await leading.executor.carry_out(transfer(bundle, source=C))
+            await leading.hands.carry_out(transfer(bundle, source=C))
     assert cluster.peers.sent == []
     await assert_settled(cluster, bundle, A)
 
@@ -223,7 +223,7 @@ async def test_without_authority_nothing_is_begun(cluster: LeaderCluster, bundle
     async with cluster.leading(A) as leading:
         cluster.has_authority = False
         with pytest.raises(AuthorityLost):
-            await leading.executor.carry_out(transfer(bundle))
+            await leading.hands.carry_out(transfer(bundle))
     assert cluster.peers.sent == []
     await assert_settled(cluster, bundle, A)
 
@@ -234,11 +234,11 @@ async def test_an_old_leader_that_finds_its_move_taken_over_gives_no_more_orders
     cluster.rules = replace(cluster.rules, order_s=5.0)
     async with cluster.leading(A) as first, TaskScope("test") as tasks:
         old_cut = cluster.peers.cut_at("receive", BEFORE)
-        old = tasks.start(first.executor.carry_out(transfer(bundle)), "old", is_joined=True)
+        old = tasks.start(first.hands.carry_out(transfer(bundle)), "old", is_joined=True)
         await old_cut.reached.wait()
         new_cut = cluster.peers.cut_at("receive", BEFORE)
         async with cluster.leading(C) as second:
-            new = tasks.start(second.executor.adopt(), "new", is_joined=True)
+            new = tasks.start(second.hands.adopt(), "new", is_joined=True)
             await new_cut.reached.wait()
             orders = len(cluster.peers.sent)
             cluster.peers.losses[BEFORE, "receive"] = 1
@@ -257,9 +257,9 @@ async def test_a_move_that_is_being_driven_is_not_adopted(
     cluster.rules = replace(cluster.rules, order_s=5.0)
     cut = cluster.peers.cut_at("prepare", AFTER)
     async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        work = tasks.start(leading.hands.perform([transfer(bundle)]), "move")
         await cut.reached.wait()
-        await leading.executor.adopt()
+        await leading.hands.adopt()
         cut.resumed.set()
         await work
     assert results(cluster) == ["done"]
@@ -272,7 +272,7 @@ async def test_when_authority_ends_during_a_move_no_further_order_is_given(
     cluster.rules = replace(cluster.rules, order_s=5.0)
     cut = cluster.peers.cut_at("prepare", AFTER)
     async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.executor.carry_out(transfer(bundle)), "move", is_joined=True)
+        work = tasks.start(leading.hands.carry_out(transfer(bundle)), "move", is_joined=True)
         await cut.reached.wait()
         cluster.has_authority = False
         cut.resumed.set()
@@ -282,7 +282,7 @@ async def test_when_authority_ends_during_a_move_no_further_order_is_given(
     cluster.has_authority = True
     cluster.peers.heal()
     async with cluster.leading(C) as following:
-        await following.executor.adopt()
+        await following.hands.adopt()
     await assert_settled(cluster, bundle, A)
 
 
@@ -291,13 +291,13 @@ async def test_a_record_that_somebody_ended_is_no_fault(
 ) -> None:
     cut = cluster.peers.cut_at("receive", AFTER)
     async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        tasks.start(leading.hands.perform([transfer(bundle)]), "move")
         await cut.reached.wait()
         cluster.peers.heal()
         # The receiver has ended the record; a leader that starts over finds nothing to do.
         assert await cluster.record_count() == 0
         async with cluster.leading(C) as second:
-            await second.executor.adopt()
+            await second.hands.adopt()
     await assert_settled(cluster, bundle, B)
 
 
@@ -307,11 +307,11 @@ async def test_a_record_that_was_left_behind_is_taken_up_by_the_same_leader(
     cut = cluster.peers.cut_at("receive", BEFORE)
     async with cluster.leading(A) as leading:
         async with TaskScope("a driver that ends in between") as tasks:
-            tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+            tasks.start(leading.hands.perform([transfer(bundle)]), "move")
             await cut.reached.wait()
         cluster.peers.heal()
         assert await cluster.owner(bundle) is None
-        await leading.executor.adopt()
+        await leading.hands.adopt()
     await assert_settled(cluster, bundle, B)
 
 
@@ -319,7 +319,7 @@ async def test_a_split_is_ordered_from_the_owner(cluster: LeaderCluster, bundle:
     middle = (bundle.range.low + bundle.range.high) // 2
     split = Split(bundle, A, "range_equally_divide", (middle,), Reason.TOPICS, "why")
     async with cluster.leading(B) as leading:
-        await leading.executor.perform([split])
+        await leading.hands.perform([split])
         assert leading.memory.splitting == set()
     assert results(cluster) == ["done"]
     assert set(cluster.brokers[A].serving) == set(bundle.cut((middle,)))
@@ -332,7 +332,7 @@ async def test_a_split_that_the_owner_refuses_is_written_down(
     split = Split(bundle, C, "range_equally_divide", (), Reason.TOPICS, "why")
     async with cluster.leading(B) as leading:
         with pytest.raises(PeerError, match="not owned"):
-            await leading.executor.carry_out(split)
+            await leading.hands.carry_out(split)
     assert results(cluster) == ["failed"]
     await assert_settled(cluster, bundle, A)
 
@@ -348,7 +348,7 @@ async def pair(cluster: LeaderCluster, bundle: Bundle) -> Merge:
 async def test_a_merge_is_ordered_from_the_owner(cluster: LeaderCluster, pair: Merge) -> None:
     whole = pair.left.joined(pair.right)
     async with cluster.leading(B) as leading:
-        done = await leading.executor.perform([pair])
+        done = await leading.hands.perform([pair])
         assert [reply["bundle"] for reply in done.values()] == [str(whole)]
         assert leading.memory.splitting == set()
         # So it is neither split nor merged again at once.
@@ -362,7 +362,7 @@ async def test_while_a_merge_is_not_answered_nothing_is_planned_with_either(
 ) -> None:
     cut = cluster.peers.cut_at("join", BEFORE)
     async with cluster.leading(B) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.executor.perform([pair]), "merge", is_joined=True)
+        work = tasks.start(leading.hands.perform([pair]), "merge", is_joined=True)
         await cut.reached.wait()
         assert leading.memory.splitting == set(pair.bundles)
         cut.resumed.set()
@@ -376,11 +376,11 @@ async def test_wherever_the_leader_is_killed_a_merge_is_done_or_it_is_not(
 ) -> None:
     cut = cluster.peers.cut_at("join", phase)
     async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
-        tasks.start(first.executor.perform([pair]), "merge")
+        tasks.start(first.hands.perform([pair]), "merge")
         await cut.reached.wait()
     cluster.peers.heal()
     async with cluster.leading(C) as second:
-        await second.executor.adopt()
+        await second.hands.adopt()
     left = {pair.left.joined(pair.right)} if phase == AFTER else set(pair.bundles)
     assert set(cluster.brokers[A].serving) == left
     assert cluster.witness.faults == []
@@ -390,16 +390,16 @@ async def test_an_old_leader_merges_nothing_any_more(cluster: LeaderCluster, pai
     async with cluster.leading(B) as old:
         await cluster.elect(C)
         with pytest.raises(PeerRefused):
-            await old.executor.carry_out(pair)
+            await old.hands.carry_out(pair)
     assert results(cluster) == ["failed"]
     assert set(cluster.brokers[A].serving) == set(pair.bundles)
 
 
 async def test_a_merge_of_what_has_moved_is_refused(cluster: LeaderCluster, pair: Merge) -> None:
     async with cluster.leading(B) as leading:
-        await leading.executor.perform([transfer(pair.right)])
+        await leading.hands.perform([transfer(pair.right)])
         with pytest.raises(PeerError, match="not served"):
-            await leading.executor.carry_out(pair)
+            await leading.hands.carry_out(pair)
     assert results(cluster) == ["done", "failed"]
     assert cluster.witness.faults == []
 
@@ -410,10 +410,10 @@ async def test_an_assignment_is_taken_only_at_the_newest_epoch(cluster: LeaderCl
     async with cluster.leading(A) as old:
         await cluster.elect(B)
         with pytest.raises(PeerRefused, match="Fenced"):
-            await old.executor.carry_out(assign)
+            await old.hands.carry_out(assign)
         assert await cluster.owner(free) is None
     async with cluster.leading(B) as leading:
-        await leading.executor.carry_out(assign)
+        await leading.hands.carry_out(assign)
     await assert_settled(cluster, free, C)
 
 
@@ -424,7 +424,7 @@ async def test_one_failure_does_not_stop_the_others(cluster: LeaderCluster, bund
         Assign(free, B, Reason.UNOWNED, "why"),
     ]
     async with cluster.leading(A) as leading:
-        await leading.executor.perform(decisions)
+        await leading.hands.perform(decisions)
     assert sorted(results(cluster)) == ["done", "failed"]
     await assert_settled(cluster, free, B)
 
@@ -434,7 +434,7 @@ async def test_an_owner_node_that_vanishes_during_the_move_is_no_second_owner(
 ) -> None:
     cut = cluster.peers.cut_at("release", BEFORE)
     async with cluster.leading(C) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.executor.perform([transfer(bundle)]), "move")
+        work = tasks.start(leading.hands.perform([transfer(bundle)]), "move")
         await cut.reached.wait()
         await cluster.kill(A)
         cluster.peers.heal()

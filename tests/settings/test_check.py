@@ -116,6 +116,20 @@ def by_set(*overrides: str) -> Settings:
             ),
         ),
         (
+            ["dataPlane=pulsar"],
+            (
+                "--set: dataPlane=pulsar: where is the cluster's admin API?; see pulsarAdminUrl= "
+                "(default)"
+            ),
+        ),
+        (
+            ["pulsarTlsKeyFilePath=k"],
+            (
+                "default: pulsarTlsCertificateFilePath: a certificate and its key go together; see "
+                "pulsarTlsKeyFilePath=k (--set)"
+            ),
+        ),
+        (
             ["zookeeperTlsEnabled=true", "zookeeperTlsCertFile=c"],
             (
                 "--set: zookeeperTlsCertFile=c: a certificate and its key go together; see "

@@ -85,7 +85,7 @@ def test_all_problems_of_all_sources_are_told_at_once_in_order(write: Write) -> 
         f"{file}:3: loadBalancerEnabled=maybe: allowed: true or false",
         "environment: logFormat=xml: allowed: text or json",
         "--set: oops: key=value is expected",
-        "--set: dataPlane=real: allowed: simulated or webhook",
+        "--set: dataPlane=real: allowed: simulated, webhook or pulsar",
     ]
 
 

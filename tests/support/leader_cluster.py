@@ -15,6 +15,7 @@ from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTerm
 from broker_ctl.core.rules import Budgets
 from broker_ctl.errors import AuthorityLost, NodeExists
 from broker_ctl.leader.capture import LeaderHistory
+from broker_ctl.leader.executor import Reach
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.rules import LeaderRules
@@ -103,10 +104,11 @@ class LeaderCluster:
             return await read_ring(broker.store, namespace)
 
         return LeaderParts(
+            own_id=broker_id,
             store=broker.store,
             registry=broker.registry,
             moves=broker.moves,
-            peers=self.peers,
+            hands=Reach(broker.moves, self.peers).hands,
             clock=self.clock,
             journal=self.journal,
             rules=lambda: self.rules,

@@ -41,6 +41,7 @@ class Facts(TypedDict, total=False):
     """What a view holds besides the brokers' reports."""
 
     owners: Mapping[Bundle, str | None]
+    loads: Mapping[Bundle, BundleLoad]
     unloaded_s: Mapping[Bundle, float]
     split_s: Mapping[Bundle, float]
     rings: Iterable[Ring]
@@ -51,7 +52,10 @@ class Facts(TypedDict, total=False):
 
 
 def cluster(brokers: Iterable[BrokerView], **facts: Unpack[Facts]) -> ClusterView:
-    """The view of it; who reports a bundle owns it unless ``owners`` says otherwise."""
+    """The view of it; who reports a bundle owns it unless ``owners`` says otherwise.
+
+    Averages are what is reported, unless ``loads`` says otherwise.
+    """
     reports = list(brokers)
     owner_of: dict[Bundle, str | None] = {}
     loads: dict[Bundle, BundleLoad] = {}
@@ -61,6 +65,7 @@ def cluster(brokers: Iterable[BrokerView], **facts: Unpack[Facts]) -> ClusterVie
             owner_of[bundle] = report.broker_id
             loads[bundle] = BundleLoad.unseen().fold(line)
     owner_of.update(facts.get("owners", {}))
+    loads.update(facts.get("loads", {}))
     unloaded_s, split_s = facts.get("unloaded_s", {}), facts.get("split_s", {})
     return snapshot(
         epoch=7,

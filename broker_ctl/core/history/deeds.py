@@ -12,7 +12,7 @@ class DecisionRow(NamedTuple):
     decision: Annotated[str, Tells("assign, unload, transfer, split, merge or skip")]
     reason: Annotated[str, Tells("one of core.decisions.Reason")]
     detail: Annotated[str, Tells("why, in words")]
-    result: Annotated[str, Tells("done, failed, dry_run, paused or skipped")]
+    result: Annotated[str, Tells("done, failed, dry_run, paused, held_back or skipped")]
     outcome: Annotated[str, Tells("why it was not done, in words; may be empty")]
     took_s: Annotated[float, Tells("from the first act to the last", "s")]
     subject: Annotated[str | None, Tells("of a skip: a bundle, a broker id, or cluster")] = None

@@ -13,7 +13,6 @@ from broker_ctl.core.imbalance import mean_usage
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.rules import SplitRules
 from broker_ctl.core.splitting.range_equally_divide import middle_of, range_equally_divide
-from broker_ctl.core.splitting.traffic_equally_divide import traffic_equally_divide
 from broker_ctl.core.steps import Steps, batched, finished
 from broker_ctl.core.view import BundleView, ClusterView
 
@@ -196,9 +195,8 @@ def _limit(
 
 
 def _split(excess: _Excess, rules: SplitRules) -> Split:
-    # The middle of the range may be far from that of the load; a share is meant to be halved.
     is_share = excess.reason is Reason.BROKER_SHARE
-    algorithm = traffic_equally_divide.__name__ if is_share else rules.algorithm
+    algorithm = rules.share_algorithm if is_share else rules.algorithm
     # Only the owner knows the topics: whatever needs them is cut there.
     is_known = algorithm == range_equally_divide.__name__
     boundaries = middle_of(excess.bundle.range) if is_known else ()

@@ -1,0 +1,1 @@
+"""A cluster of Pulsar brokers, through its admin API over HTTP."""

@@ -1,0 +1,192 @@
+"""What is asked of a Pulsar cluster, and what it is told (reference: pulsar-load-management 8.4).
+
+Everything goes over the admin API: the cluster's own nodes are never written.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import quote
+
+from broker_ctl.codec import decode_object
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.core.names import Topic
+from broker_ctl.dataplane.pulsar.link import AdminLink, Request
+from broker_ctl.dataplane.pulsar.own_balancing import KEYS, Automatism, judge
+from broker_ctl.errors import CorruptRecord, HttpError, InvalidName, PeerRefused, PeerUnreachable
+from broker_ctl.http import HttpClient
+
+_CONFIGURATION: Final = "brokers/configuration"
+# How many brokers are asked at once.
+_AT_ONCE: Final = 8
+
+
+class PulsarAdmin:
+    """The admin API of one cluster.
+
+    Args:
+        urls: where it is called; https where the brokers are to be reached over TLS.
+        http: carries the token, the deadline of a question, and TLS; closed by its owner.
+        brokers: who lives now, by broker id.
+        act_timeout_s: deadline of an unload or a split: longer than the cluster's own.
+    """
+
+    def __init__(
+        self,
+        urls: tuple[str, ...],
+        http: HttpClient,
+        brokers: Callable[[], Mapping[str, BrokerUrls]],
+        *,
+        act_timeout_s: float,
+    ) -> None:
+        self._is_tls = urls[0].startswith("https:")
+        self._brokers = brokers
+        self._act_timeout_s = act_timeout_s
+        self._link = AdminLink(urls, http, self._addresses)
+
+    # Who is there.
+
+    async def brokers(self) -> tuple[str, ...]:
+        """Ids of the live brokers, sorted."""
+        return tuple(sorted(await self._texts("brokers")))
+
+    async def leader(self) -> str | None:
+        """Web address of the broker that leads; None while none does."""
+        try:
+            reply = await self._link.ask("brokers/leaderBroker")
+        except PeerRefused as error:
+            if error.kind == "NotFound":
+                return None
+            raise
+        with _reading("brokers/leaderBroker"):
+            return str(decode_object(reply.body)["serviceUrl"])
+
+    async def health(self, broker_id: str) -> None:
+        """Have a broker write a message and read it.
+
+        Raises:
+            PeerUnreachable, PeerRefused: it could not, and why.
+        """
+        await self._link.ask("brokers/health", at=self._address(broker_id))
+
+    async def load_report(self, broker_id: str) -> Mapping[str, Any]:
+        """What a broker would report now."""
+        reply = await self._link.ask("broker-stats/load-report", at=self._address(broker_id))
+        with _reading("broker-stats/load-report"):
+            return decode_object(reply.body)
+
+    async def bundle_of(self, topic: Topic) -> Bundle:
+        """The bundle of a topic, by the cluster's own judgement."""
+        path = f"{topic.domain}/{topic.namespace}/{quote(topic.local, safe='')}"
+        reply = await self._link.ask(f"lookup/v2/topic/{path}/bundle")
+        with _reading("bundle"):
+            return Bundle(topic.namespace, BundleRange.parse(reply.body.decode()))
+
+    # Acts.
+
+    async def unload(self, bundle: Bundle, destination: str) -> None:
+        """Have the owner give a bundle up, to be taken by the broker ``destination``."""
+        path = f"namespaces/{bundle.namespace}/{bundle.range}/unload"
+        query = {"destinationBroker": destination}
+        await self._link.order(Request("PUT", path, query, timeout_s=self._act_timeout_s))
+
+    async def split(self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...]) -> None:
+        """Have the owner split a bundle, its parts staying where they are."""
+        path = f"namespaces/{bundle.namespace}/{bundle.range}/split"
+        query = {"unload": "false", "splitAlgorithmName": algorithm}
+        positions = list(boundaries) or None
+        await self._link.order(Request("PUT", path, query, positions, self._act_timeout_s))
+
+    # Configuration.
+
+    async def dynamic_names(self) -> frozenset[str]:
+        """The keys that may be changed at run time."""
+        return frozenset(await self._texts(_CONFIGURATION))
+
+    async def overrides(self) -> Mapping[str, str]:
+        """What has been changed at run time, by key."""
+        reply = await self._link.ask(f"{_CONFIGURATION}/values")
+        with _reading(f"{_CONFIGURATION}/values"):
+            return {key: str(value) for key, value in decode_object(reply.body).items()}
+
+    async def override(self, key: str, value: str) -> None:
+        """Change a key at run time, at all brokers; a broker obeys when it has heard of it."""
+        steps = "/".join(quote(step, safe="") for step in (key, value))
+        await self._link.order(Request("POST", f"{_CONFIGURATION}/{steps}"))
+
+    async def drop_override(self, key: str) -> None:
+        """Have a key as it was at start, at all brokers."""
+        await self._link.order(Request("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}"))
+
+    async def running(self, broker_id: str) -> Mapping[str, str]:
+        """What a broker runs with, of the keys that have to do with balancing."""
+        reply = await self._link.ask(f"{_CONFIGURATION}/runtime", at=self._address(broker_id))
+        with _reading(f"{_CONFIGURATION}/runtime"):
+            values = decode_object(reply.body)
+            return {key: str(values[key]) for key in KEYS & values.keys()}
+
+    async def all_running(self) -> Mapping[str, Mapping[str, str]]:
+        """As `running`, of all live brokers.
+
+        Raises:
+            PeerUnreachable: one of them does not answer, or none lives.
+        """
+        turn = asyncio.Semaphore(_AT_ONCE)
+        found: dict[str, Mapping[str, str]] = {}
+        failures: list[str] = []
+
+        async def ask(broker_id: str) -> None:
+            async with turn:
+                try:
+                    found[broker_id] = await self.running(broker_id)
+                except (PeerUnreachable, PeerRefused) as error:
+                    failures.append(str(error))
+
+        async with asyncio.TaskGroup() as tasks:
+            for broker_id in self._brokers():
+                tasks.create_task(ask(broker_id), name=f"configuration of {broker_id}")
+        if failures:
+            raise PeerUnreachable(f"what brokers run with is not known: {'; '.join(failures)}")
+        if not found:
+            raise PeerUnreachable("no broker is registered")
+        return found
+
+    async def own_balancing(self) -> tuple[Automatism, ...]:
+        """What of the cluster's own balancing is on; none: all of it is off.
+
+        Raises:
+            PeerUnreachable: a broker does not answer, and may be the one that balances.
+            PeerRefused: the cluster does not tell.
+        """
+        return judge(await self.all_running(), await self.dynamic_names())
+
+    async def _texts(self, path: str) -> list[str]:
+        reply = await self._link.ask(path)
+        with _reading(path):
+            texts = reply.json()
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise ValueError("no list of texts")
+            return texts
+
+    def _addresses(self) -> list[str]:
+        return [url for urls in self._brokers().values() if (url := self._web_url(urls))]
+
+    def _address(self, broker_id: str) -> str:
+        urls = self._brokers().get(broker_id)
+        if urls is None or not (url := self._web_url(urls)):
+            raise PeerUnreachable(f"{broker_id} is not registered with a web address")
+        return url
+
+    def _web_url(self, urls: BrokerUrls) -> str | None:
+        return urls.web_url_tls if self._is_tls else urls.web_url
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Names the request whose answer is malformed."""
+    try:
+        yield
+    except (CorruptRecord, HttpError, InvalidName, KeyError, ValueError) as error:
+        raise PeerRefused("MalformedAnswer", f"{what}: {error}") from error

@@ -1,0 +1,186 @@
+"""The requests to a Pulsar cluster, whichever of its brokers answers.
+
+Any broker takes any request and sends the caller on to whoever must carry it out: an unload with a
+destination to the leader, which sends on to the owner; a split to the owner (reference:
+pulsar-load-management 8.4). Since the token goes along, only brokers of the cluster are followed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from broker_ctl.codec import decode
+from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
+from broker_ctl.http import HttpClient, HttpReply
+
+_REDIRECTS: Final = frozenset({301, 302, 307, 308})
+_MAX_REDIRECTS: Final = 8
+_PORTS: Final = {"http": 80, "https": 443}
+_MAX_REASON: Final = 300
+# How Pulsar lays a stack trace out.
+_MESSAGE: Final = "Message: "
+_NO_MESSAGE: Final = "Message: null"
+_TRACE: Final = "Stacktrace:"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, wherever it goes.
+
+    Attributes:
+        path: below ``/admin/v2/``, or one that begins with ``lookup/``.
+        body: a JSON value; None: empty.
+        timeout_s: None: as long as a question has.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict, hash=False)
+    body: Any = None
+    timeout_s: float | None = None
+
+    def url(self, base: str) -> str:
+        """Where it goes first."""
+        root = base if self.path.startswith("lookup/") else f"{base}/admin/v2"
+        return f"{root}/{self.path}" + (f"?{urlencode(self.query)}" if self.query else "")
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class AdminLink:
+    """Requests to one cluster.
+
+    Args:
+        urls: where the admin API is called, ``http://host:port``; tried in turn.
+        http: carries the token, the deadline of a question, and TLS; closed by its owner.
+        brokers: web addresses of the brokers that live now; they may be followed, too.
+    """
+
+    def __init__(
+        self, urls: Iterable[str], http: HttpClient, brokers: Callable[[], Iterable[str]]
+    ) -> None:
+        self._urls = deque(url.rstrip("/") for url in urls)
+        self._http = http
+        self._brokers = brokers
+
+    async def ask(
+        self, path: str, query: Mapping[str, str] | None = None, at: str | None = None
+    ) -> HttpReply:
+        """A question, at any address that answers, or at the broker with the address ``at``.
+
+        Raises:
+            PeerRefused: the cluster said no. PeerUnreachable: nobody answers.
+        """
+        question = Request("GET", path, query or {})
+        if at is not None:
+            return await self._carried(question, at)
+        failures: list[str] = []
+        for _ in range(len(self._urls)):
+            url = self._urls[0]
+            try:
+                return await self._carried(question, url)
+            except PeerUnreachable as error:
+                failures.append(str(error))
+                # Others who ask meanwhile may have turned the line already.
+                if self._urls[0] == url:
+                    self._urls.rotate(-1)
+        raise PeerUnreachable("; ".join(failures))
+
+    async def order(self, request: Request) -> None:
+        """Something to be done, once: it is never repeated at another address.
+
+        Raises:
+            PeerRefused: the cluster said no; nothing was done.
+            PeerUnreachable: no answer, or one that leaves it open whether it was carried out.
+        """
+        # A question finds an address that answers, so that one that is down costs no order.
+        await self.ask("clusters")
+        await self._carried(request, self._urls[0])
+
+    async def _carried(self, request: Request, base: str) -> HttpReply:
+        url = request.url(base)
+        for _ in range(_MAX_REDIRECTS):
+            try:
+                reply = await self._http.request(
+                    request.method,
+                    url,
+                    json=request.body,
+                    # An empty one is sent as JSON, too: any other type is refused (415).
+                    content=None if request.method == "GET" else b"",
+                    timeout_s=request.timeout_s,
+                )
+            except HttpError as error:
+                raise PeerUnreachable(str(error)) from error
+            if reply.status not in _REDIRECTS:
+                return _judged(request, url, reply)
+            url = self._next(url, reply)
+        raise PeerRefused("TooManyRedirects", f"{request}: sent on {_MAX_REDIRECTS} times")
+
+    def _next(self, url: str, reply: HttpReply) -> str:
+        target = _joined(url, reply.headers.get("Location", ""))
+        origin = _origin(target)
+        if origin is None or origin not in map(_origin, (*self._urls, *self._brokers())):
+            raise PeerRefused(
+                "ForeignRedirect", f"{url} sends on to {target}, which is no broker of the cluster"
+            )
+        if url.startswith("https:") and not target.startswith("https:"):
+            raise PeerRefused("ForeignRedirect", f"{url} sends on to {target}, without TLS")
+        return target
+
+
+def _joined(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return location  # no URL, and nobody's
+
+
+def _origin(url: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port; None where it is no URL."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return None
+
+
+def _judged(request: Request, url: str, reply: HttpReply) -> HttpReply:
+    """The reply, where the cluster did what it was asked for."""
+    if 200 <= reply.status < 300:
+        return reply
+    told = f"{request} at {urlsplit(url).netloc}: {_reason(reply) or reply.status}"
+    if reply.status >= 500:
+        # An unload that failed on its way may have closed the bundle all the same.
+        raise PeerUnreachable(told)
+    raise PeerRefused(_phrase(reply.status), told)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase.replace(" ", "")
+    except ValueError:
+        return str(status)
+
+
+def _reason(reply: HttpReply) -> str:
+    """What Pulsar says of a failure, in one line."""
+    try:
+        payload = decode(reply.body)
+    except CorruptRecord:
+        return ""
+    text = payload.get("reason") if isinstance(payload, dict) else None
+    lines = [line.strip() for line in str(text or "").splitlines() if line.strip()]
+    return _telling(lines)[:_MAX_REASON]
+
+
+def _telling(lines: list[str]) -> str:
+    """The one line of a stack trace that says something: its message, else what was thrown."""
+    message = next((line for line in lines if line.startswith(_MESSAGE)), "")
+    if message and message != _NO_MESSAGE:
+        return message.removeprefix(_MESSAGE)
+    thrown = lines[lines.index(_TRACE) + 1 :] if _TRACE in lines else lines
+    return thrown[0] if thrown else ""

@@ -1,0 +1,69 @@
+"""Whether we may act beside what the cluster does by itself.
+
+Pulsar's leader sheds and splits on its own; two who decide on one cluster undo each other's work
+(reference: balancing-and-operations B). So nothing is done while that is on, unless an operator
+wants it all the same.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.errors import PeerError
+from broker_ctl.leader.attached.parts import AdminApi, Finding
+
+# A cycle asks several times; brokers are configured by people.
+_FRESH_S: Final = 5.0
+
+
+class OwnBalancing:
+    """What the cluster does by itself, asked again every few seconds at most.
+
+    Args:
+        acts: whether this process may change anything in the cluster (pulsarAct).
+        is_beside: it may although the cluster balances itself (pulsarActBesideOwnBalancing).
+    """
+
+    def __init__(self, admin: AdminApi, clock: Clock, *, acts: bool, is_beside: bool) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._acts = acts
+        self._is_beside = is_beside
+        self._known: tuple[Finding, ...] = ()
+        self._asked_s: float | None = None
+
+    async def findings(self) -> tuple[Finding, ...]:
+        """All that is on.
+
+        Raises:
+            PeerRefused, PeerUnreachable: the cluster does not tell.
+        """
+        now_s = self._clock.now_s()
+        if self._asked_s is None or now_s - self._asked_s >= _FRESH_S:
+            self._known = await self._admin.own_balancing()
+            self._asked_s = now_s
+        return self._known
+
+    async def held_back(self) -> str:
+        """See `leader.parts.Hands.held_back`."""
+        if not self._acts:
+            return "nothing is carried out, only told and recorded: see pulsarAct and dryRun"
+        if self._is_beside:
+            return ""
+        try:
+            found = await self.findings()
+        except PeerError as error:
+            return f"whether the cluster balances itself is not known: {error}"
+        return told(found)
+
+
+def told(findings: Iterable[Finding]) -> str:
+    """In the way, why, and what to do; empty where nothing is."""
+    lines = [f"{one.key}={one.value}: {one.why}; {one.command}" for one in findings]
+    if not lines:
+        return ""
+    return (
+        "the cluster balances itself, and each would undo what the other does: "
+        + " / ".join(lines)
+        + " / or set pulsarActBesideOwnBalancing=true"
+    )

@@ -1,0 +1,63 @@
+"""How a broker that nobody here wrote stands in the registry, whichever load manager it has.
+
+Three managers write three records to the same place: LocalBrokerData (modular), LoadReport
+(simple) and BrokerLookupData (extensible). Of each only what says who it is and where; what the
+first two say of the load is decoded elsewhere (reference: pulsar-load-management 3.1, 3.2, 12.1).
+"""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.load_managers import EXTENSIBLE, MODULAR, SIMPLE
+from broker_ctl.store.path_rules import name_of
+from broker_ctl.store.records.fields import Fields
+from broker_ctl.store.records.urls import decode_listeners
+
+_SIMPLE_TYPE: Final = "LoadReport"
+_MODULAR_TYPE: Final = "LocalBrokerData"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord:
+    """A broker as it stands in the registry.
+
+    Attributes:
+        manager: class name of its load manager.
+        version: of Pulsar; empty where it is not told.
+    """
+
+    urls: BrokerUrls
+    manager: str
+    version: str
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload of any of the three kinds; a broker id not written is the node's name.
+
+        Raises:
+            CorruptRecord: it does not fit.
+        """
+        fields = Fields.of(path, data)
+        manager = _manager_by_shape(fields)
+        id_field = "name" if manager == SIMPLE.class_name else "brokerId"
+        urls = BrokerUrls(
+            fields.text(id_field, name_of(path)),
+            fields.optional_text("webServiceUrl"),
+            fields.optional_text("webServiceUrlTls"),
+            fields.optional_text("pulsarServiceUrl"),
+            fields.optional_text("pulsarServiceUrlTls"),
+            decode_listeners(fields),
+        )
+        version = fields.text("brokerVersionString", fields.text("brokerVersion", ""))
+        return cls(urls, fields.text("loadManagerClassName", manager), version)
+
+
+def _manager_by_shape(fields: Fields) -> str:
+    """Brokers before 3.0 do not write the class; ``underLoaded`` gives the simple one away."""
+    kind = fields.text("loadReportType", "")
+    if kind == _SIMPLE_TYPE or "underLoaded" in fields.values:
+        return SIMPLE.class_name
+    if kind == _MODULAR_TYPE or "lastStats" in fields.values:
+        return MODULAR.class_name
+    return EXTENSIBLE.class_name
