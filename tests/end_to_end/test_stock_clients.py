@@ -11,28 +11,17 @@ import pulsar
 import pulsar.asyncio
 import pytest
 
-from broker_ctl.core.names import DOMAINS, Topic
+from broker_ctl.core.names import Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
 from tests.support.broker_listener import BrokerListener
 from tests.support.clusters import NAMESPACE, look_up, make_namespace
+from tests.support.odd_names import odd_names
 
 NAMES = 1000
 AT_ONCE = 50
-# What has a meaning somewhere on the way: in URLs, in paths, in percent-encoding, in unicode.
-ALPHABET = "abc019-_.~!*'();:@&=+$,?#[] %25\"\\^`{|}<>äßé漢字🙂\u0301\u200b"
 SCHEMES = ("http", "pulsar")
-
-
-def names(draws: random.Random) -> list[str]:
-    found: set[str] = set()
-    while len(found) < NAMES:
-        length = draws.randrange(1, 24)
-        local = "".join(draws.choice(ALPHABET) for _ in range(length)).strip()
-        if local and local not in {".", ".."}:
-            found.add(f"{draws.choice(DOMAINS)}://{NAMESPACE}/{local}")
-    return sorted(found)
 
 
 class Party:
@@ -93,7 +82,7 @@ async def send_for_all(url: str, topics: Sequence[str]) -> None:
 async def test_a_thousand_names_of_every_kind_are_found_where_they_are_owned(
     party: Party, http: HttpClient, scheme: str
 ) -> None:
-    topics = names(random.Random(scheme))
+    topics = odd_names(random.Random(scheme), NAMESPACE, NAMES)
     await send_for_all(party.url(scheme), topics)
     came = party.came()
     assert set().union(*came.values()) == set(topics)

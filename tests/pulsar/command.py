@@ -1,0 +1,65 @@
+"""What `tests/pulsar/run` does: bring Pulsar, run the marked tests, print the figures.
+
+    tests/pulsar/run [--json] [PYTEST_ARGUMENT...]
+
+With ``--json`` standard output has one JSON object and nothing else; what the tests say goes to
+standard error. The exit code is pytest's, or 2 where Pulsar cannot be had.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.pulsar_distribution import PulsarMissing, distribution
+
+# The name of the file that the figures go to; tests/pulsar/conftest.py fills it.
+FIGURES: Final = "BROKER_CTL_PULSAR_FIGURES"
+_MISSING: Final = 2
+_OWN: Final = "tests/pulsar"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run; the exit code."""
+    wants_json = "--json" in arguments
+    rest = [argument for argument in arguments if argument != "--json"]
+    try:
+        pulsar = distribution()
+    except PulsarMissing as error:
+        sys.stderr.write(f"{error}\n")
+        return _MISSING
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = Path(scratch, "figures.json")
+        code = _run_pytest(rest, figures, sys.stderr.fileno() if wants_json else None)
+        if wants_json:
+            found = {**_machine(pulsar.version), "passed": code == 0, **_read(figures)}
+            sys.stdout.write(json.dumps(found) + "\n")
+    return code
+
+
+def _run_pytest(arguments: Sequence[str], figures: Path, output: int | None) -> int:
+    # One process: all tests share one cluster, which takes both cores of a small machine.
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-m", "pulsar", *arguments]
+    if not any(argument.startswith(_OWN) for argument in arguments):
+        command.append(_OWN)
+    environment = {**os.environ, FIGURES: str(figures)}
+    return subprocess.run(command, check=False, stdout=output, env=environment).returncode
+
+
+def _machine(version: str) -> dict[str, Any]:
+    return {"pulsar": version, "cores": len(os.sched_getaffinity(0))}
+
+
+def _read(figures: Path) -> dict[str, Any]:
+    if not figures.exists():
+        return {}
+    read: dict[str, Any] = json.loads(figures.read_text(encoding="utf-8"))
+    return read
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
