@@ -7,8 +7,11 @@ import click
 
 # Verb -> where its command is; imported when it is asked for.
 _VERBS: Final = {
+    "backtest": "broker_ctl.cli.pipeline_backtest:command",
     "ingest": "broker_ctl.cli.pipeline_ingest:command",
     "profile": "broker_ctl.cli.pipeline_profile:command",
+    "recommend": "broker_ctl.cli.pipeline_recommend:command",
+    "report": "broker_ctl.cli.pipeline_report:command",
     "synth": "broker_ctl.cli.pipeline_synth:command",
 }
 

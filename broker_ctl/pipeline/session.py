@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -40,6 +41,10 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
 }
+_GONE: Final = (
+    "Java has ended, and Spark with it; perhaps the system had no memory left for it: run it again,"
+    " with less by --conf spark.driver.memory=1g"
+)
 _LAST_WORDS_BYTES: Final = 4_096
 _LAST_WORDS_LINES: Final = 6
 
@@ -51,13 +56,21 @@ def session(
     environ: MutableMapping[str, str],
     log: Path | None = None,
 ) -> Iterator[SparkSession]:
-    """As `open_session`; it ends with the block, unless this process had one before."""
+    """As `open_session`; it ends with the block, unless this process had one before.
+
+    Raises:
+        PipelineError: as `open_session`; or Java has ended within the block.
+    """
     active = SparkSession.getActiveSession()
     spark = active or open_session(master, conf, environ, log)
     try:
         yield spark
+    except (PipelineError, PySparkException, Py4JError, OSError) as error:
+        if _is_gone(spark):
+            raise PipelineError(_GONE) from error
+        raise
     finally:
-        if active is None:
+        if active is None and not _is_gone(spark):
             spark.stop()
 
 
@@ -79,7 +92,10 @@ def open_session(
         PipelineError: no Java that is new enough, or Spark does not start.
     """
     # What it would log is raised, too.
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    for name in ("DataFrameQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # py4j also logs by the root, which would print it where nobody has said what to do with it.
+    logging.getLogger().addHandler(logging.NullHandler())
     is_local = master.startswith("local")
     _find_java(environ)
     if is_local:
@@ -95,6 +111,15 @@ def open_session(
             raise PipelineError(
                 f"Spark does not start with master {master}: {_words(said) or error}"
             ) from error
+
+
+def _is_gone(spark: SparkSession) -> bool:
+    """Whether nobody answers for Java any more; what it was asked then fails in many ways."""
+    try:
+        spark.sparkContext._jvm.System.nanoTime()  # type: ignore[union-attr]  # noqa: SLF001
+    except (Py4JError, OSError):
+        return True
+    return False
 
 
 def _find_java(environ: MutableMapping[str, str]) -> None:

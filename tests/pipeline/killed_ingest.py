@@ -1,10 +1,13 @@
 """Ingest is killed at random points, again and again, and then left to finish.
 
     python -m tests.pipeline.killed_ingest --kills 10 --seed 1
+    python -m tests.pipeline.killed_ingest --kills 10 --seed 2 --whom java
 
 Processes are real, and so are the signals: SIGKILL, to all of them at once, to Python alone, or to
-Java alone. Then every line id must stand in the tables as often as the segments have rows for it:
-DuckDB reads both. Prints one JSON object; the exit code is 1 where something was lost or repeated.
+Java alone; whose Java was killed must end by itself with exit code 1 and a sentence that says so.
+Then every line id must stand in the tables as often as the segments have rows for it: DuckDB reads
+both. Prints one JSON object; the exit code is 1 where something was lost or repeated, or an end was
+unclear.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +32,12 @@ _SEGMENTS = 12
 _DEADLINE_S = 600.0
 _POLL_S = 0.1
 _LATEST_S = 20.0
+_WHOM = ("all", "python", "java")
+_CLEAR = "Error: Java has ended"
 
 
-def killed_ingest(directory: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kill so often, finish, and count."""
+def killed_ingest(directory: Path, kills: int, seed: int, whom: Sequence[str]) -> dict[str, Any]:
+    """Kill so often one of these, finish, and count."""
     draw = random.Random(seed)
     history, tables = directory / "history", directory / "tables"
     expected = small_history(history, _SEGMENTS)
@@ -40,7 +46,7 @@ def killed_ingest(directory: Path, kills: int, seed: int) -> dict[str, Any]:
     config.write_text("ingestBatchBytes=1\nsparkMaster=local[1]\n")
     points: list[dict[str, Any]] = []
     while len(points) < kills:
-        point = _one_kill(draw, history, tables, config)
+        point = _one_kill(draw, whom, history, tables, config)
         if point is None:
             break
         points.append(point)
@@ -57,11 +63,12 @@ def killed_ingest(directory: Path, kills: int, seed: int) -> dict[str, Any]:
         "lost": sorted(set(expected) - set(found)),
         "unknown": sorted(set(found) - set(expected)),
         "wrong": sorted(each for each in found if found[each] != expected.get(each)),
+        "unclear": [each["said"] for each in points if not each["is_clear"]],
     }
 
 
 def _one_kill(
-    draw: random.Random, history: Path, tables: Path, config: Path
+    draw: random.Random, among: Sequence[str], history: Path, tables: Path, config: Path
 ) -> dict[str, Any] | None:
     """One attempt, until it is killed; None: it was through before that."""
     before = _files(tables)
@@ -69,18 +76,30 @@ def _one_kill(
     while process.poll() is None and _files(tables) == before:
         _pause(process, _POLL_S)
     # It is at work now: a batch takes some seconds.
-    after_s, whom = draw.uniform(0.0, _LATEST_S), draw.choice(("all", "python", "java"))
+    after_s, whom = draw.uniform(0.0, _LATEST_S), draw.choice(among)
     _pause(process, after_s)
     if process.poll() is None:
         java = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         victims = {"all": [process.pid, *java], "python": [process.pid], "java": java}[whom]
         for victim in victims:
             os.kill(victim, signal.SIGKILL)
-        process.communicate(timeout=_DEADLINE_S)
+        _, complaint = process.communicate(timeout=_DEADLINE_S)
         # Java notices by itself that Python is gone.
         psutil.wait_procs([psutil.Process(pid) for pid in java if psutil.pid_exists(pid)], 30)
-        return {"after_s": round(after_s, 1), "whom": whom, "batches": _batches(tables)}
+        said = complaint.decode()
+        return {
+            "after_s": round(after_s, 1),
+            "whom": whom,
+            "batches": _batches(tables),
+            "exit_code": process.returncode,
+            "said": said,
+            "is_clear": whom != "java" or _is_clear(process.returncode, said),
+        }
     return None
+
+
+def _is_clear(code: int, said: str) -> bool:
+    return code == 1 and any(line.startswith(_CLEAR) for line in said.splitlines())
 
 
 def _pause(process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -126,11 +145,13 @@ def main() -> None:
     )
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--whom", action="append", choices=_WHOM, help="all of them; repeatable")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        found = killed_ingest(Path(directory), arguments.kills, arguments.seed)
+        whom = arguments.whom or _WHOM
+        found = killed_ingest(Path(directory), arguments.kills, arguments.seed, whom)
     sys.stdout.write(json.dumps(found) + "\n")
-    sys.exit(1 if found["lost"] or found["unknown"] or found["wrong"] else 0)
+    sys.exit(1 if any(found[name] for name in ("lost", "unknown", "wrong", "unclear")) else 0)
 
 
 if __name__ == "__main__":

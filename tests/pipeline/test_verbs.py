@@ -16,32 +16,10 @@ from broker_ctl.cli.main import main
 from broker_ctl.core.history.catalog import BUNDLE_LOADS
 from broker_ctl.core.history.loads import BundleLoadRow
 from tests.support.duck import answered
+from tests.support.profile_sql import profile_of_lines, profile_of_tables
 from tests.support.segment_files import DAY_ONE_MS, HOUR_MS, line, write_segment
 
 BUNDLES = [f"t/n/0x{n << 28:08x}_0x{(n + 1) << 28:08x}" for n in range(6)]
-# From the lines as they are, and without a word of ours on how.
-PROFILE_SQL = """
-WITH lines AS (
-    SELECT * FROM read_json(
-        '{history}/*.ndjson.gz', format='newline_delimited',
-        columns={{kind: 'VARCHAR', cluster: 'VARCHAR', at_ms: 'BIGINT', bundle: 'VARCHAR[]',
-                  bytes_in: 'DOUBLE[]', bytes_out: 'DOUBLE[]', msg_rate_in: 'DOUBLE[]',
-                  msg_rate_out: 'DOUBLE[]', usage_ratio: 'DOUBLE[]'}})
-    WHERE kind = 'bundle_loads'
-), loads AS (
-    SELECT cluster, at_ms, unnest(bundle) AS bundle, unnest(usage_ratio) AS usage_ratio,
-           unnest(bytes_in) + unnest(bytes_out) AS bytes_s,
-           unnest(msg_rate_in) + unnest(msg_rate_out) AS msg_rate
-    FROM lines
-), hours AS (
-    SELECT cluster, bundle, at_ms // 3600000 AS hour, avg(bytes_s) AS bytes_s,
-           avg(msg_rate) AS msg_rate, avg(usage_ratio) AS usage_ratio
-    FROM loads WHERE bytes_s IS NOT NULL GROUP BY ALL
-), newest AS (SELECT cluster, max(hour // 24) AS day FROM hours GROUP BY ALL)
-SELECT cluster, bundle, hour % 24, count(*), median(bytes_s), median(msg_rate), median(usage_ratio)
-FROM hours JOIN newest USING (cluster) WHERE hour // 24 > day - {days}
-GROUP BY ALL ORDER BY ALL
-"""
 
 
 def drawn_history(directory: Path, days: int, seed: int) -> None:
@@ -90,11 +68,7 @@ def test_the_profile_agrees_with_duckdb(spark: SparkSession, tmp_path: Path) -> 
         "hour_profiles": 2 * 24 * 6,
     }
 
-    ours = answered(
-        "SELECT cluster, bundle, hour, days, bytes_s, msg_rate, usage_ratio"
-        f" FROM '{profiles}/hour_profiles/*.parquet' ORDER BY ALL"
-    )
-    theirs = answered(PROFILE_SQL.format(history=history, days=4))
+    ours, theirs = profile_of_tables(profiles), profile_of_lines(history, days=4)
     assert len(ours) == len(theirs) == 2 * 24 * 6
     for one, other in zip(ours, theirs, strict=True):
         assert one[:4] == other[:4]

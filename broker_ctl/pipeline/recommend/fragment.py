@@ -1,0 +1,87 @@
+"""A recommendation as part of a ``broker.conf``: lines to set, and comments that say why."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Final
+
+from broker_ctl.core.shedding.catalog import BALANCE
+from broker_ctl.pipeline.backtest.candidates import Named
+from broker_ctl.pipeline.recommend.recommendation import Recommendation
+from broker_ctl.pipeline.recommend.rule import Verdict
+from broker_ctl.settings.properties import line_of
+
+_WIDTH: Final = 100
+_MOST_OTHERS: Final = 10
+# How `backtest.results` marks what was recorded.
+_RECORDED: Final = "cluster:"
+
+
+def fragment_of(found: Recommendation) -> str:
+    """The text; without a line to set where nothing is supported."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Recommendation) -> Iterator[str]:
+    baseline, count = _told(found.baseline), found.candidates
+    yield from _comment(
+        f"broker-ctl pipeline recommend: {len(found.supported)} of {count}"
+        f" candidate{'s' if count != 1 else ''} supported, held against {baseline} on"
+        f" {', '.join(found.traces)}."
+    )
+    if any(trace.startswith(_RECORDED) for trace in found.traces):
+        yield from _comment(
+            "Recorded traffic was only once: pairs differ in who had what at the start, and say"
+            " nothing of how another day would have gone."
+        )
+    for best in found.supported[:1]:
+        yield "#"
+        yield from _evidence(best)
+        entries = found.entries(best)
+        if len(entries) > 1:
+            yield from _comment("These lines were replayed together.")
+        if best.candidate.policy == BALANCE:
+            yield from _comment("All other settings were as they come.")
+        for key, value in entries:
+            yield line_of(key, value)
+    if not found.supported:
+        yield from _comment("No line is recommended: leave the settings as they are.")
+    others = [
+        f"also supported: {_told(each.candidate)}; {_short(each)}" for each in found.supported[1:]
+    ]
+    others += [f"not supported: {_told(each.candidate)}: {each.refusal}" for each in found.refused]
+    if others:
+        yield "#"
+    for text in others[:_MOST_OTHERS]:
+        yield from _comment(text)
+    if len(others) > _MOST_OTHERS:
+        yield from _comment(f"and {len(others) - _MOST_OTHERS} more: --output json tells all.")
+
+
+def _evidence(verdict: Verdict) -> Iterator[str]:
+    for trace in dict.fromkeys(each.row.trace for each in verdict.evidence):
+        there = [each for each in verdict.evidence if each.row.trace == trace]
+        yield from _comment(f"On {trace}, {there[0].row.pairs} pairs, 95 % intervals:")
+        for each in there:
+            yield from _comment(f"  {each.sentence}")
+
+
+def _short(verdict: Verdict) -> str:
+    return "; ".join(f"{each.row.trace}: {each.sentence}" for each in verdict.evidence)
+
+
+def _told(candidate: Named) -> str:
+    return f"{candidate.policy} with {candidate.parameters or 'nothing set'}"
+
+
+def _comment(text: str) -> list[str]:
+    """Also of names that come from elsewhere: whatever they hold, no line is set by it."""
+    plain = "".join(each if each.isprintable() else "?" for each in text)
+    indent = "# " + " " * (len(plain) - len(plain.lstrip()))
+    return textwrap.wrap(
+        plain.strip(),
+        width=_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,148 @@
+"""When a back-test supports a change of settings.
+
+A candidate is *supported* when both hold on every trace that was given:
+
+1. p99 or the load that is moved is better than under the baseline. Better is what has its whole
+   95 % interval below 0, and comes by chance (see `chance`) at most so often as `limit_of` says.
+2. None of the three measures is worse. Worse is what has its whole 95 % interval above 0.
+
+Who tries many candidates finds one that looks good by luck. So the limit for (1) is divided by
+the number of candidates and of measures that can speak for one (Bonferroni): where none is any
+better than the baseline, something is supported by mistake in at most 5 of 100 back-tests. That
+each trace has to agree needs no correction. What speaks against a candidate, (2), is not divided:
+harm counts as soon as it shows.
+
+What was tried in other back-tests does not count. The seeds of recorded traffic only draw who has
+what at the start: they say nothing of how another day would have gone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final, NamedTuple
+
+from broker_ctl.pipeline.backtest.candidates import Named
+from broker_ctl.pipeline.backtest.judging import MEASURES
+from broker_ctl.pipeline.backtest.results import ComparisonRow
+from broker_ctl.pipeline.recommend.chance import least_pairs
+
+# What can speak for a candidate; all three can speak against it.
+FOR: Final = ("p99", "load_moved_pct_per_h")
+_FALSE_ALARMS: Final = 0.05
+
+
+class Evidence(NamedTuple):
+    """A candidate against the baseline in one measure on one trace.
+
+    Attributes:
+        chance: that it is so much better without a reason; see `chance`.
+    """
+
+    row: ComparisonRow
+    chance: float
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        row = self.row
+        return (
+            f"{row.measure} {row.baseline_mean:.4g} -> {row.candidate_mean:.4g},"
+            f" difference {row.difference:+.3g} [{row.low:+.3g}, {row.high:+.3g}]"
+        )
+
+    def is_better(self, limit: float) -> bool:
+        """Whether it speaks for the candidate."""
+        return self.row.measure in FOR and self.row.high < 0 and self.chance <= limit
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it speaks against the candidate; so does what is no number."""
+        return not self.row.low <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """On one candidate.
+
+    Attributes:
+        evidence: by trace, and by measure in the order of `judging.MEASURES`.
+        refusal: why it is not supported; empty: it is.
+    """
+
+    candidate: Named
+    evidence: tuple[Evidence, ...]
+    refusal: str
+
+
+def limit_of(candidates: int) -> float:
+    """How small a chance must be where so many candidates were tried."""
+    return _FALSE_ALARMS / (len(FOR) * max(candidates, 1))
+
+
+def judged(tried: Mapping[Named, Sequence[Evidence]], traces: Sequence[str]) -> tuple[Verdict, ...]:
+    """All that were tried: the supported first, the best of them at the top.
+
+    Of two supported ones that is better which is better in more measures and traces; then which
+    has the lower p99, then which moves less, each as a part of the baseline's, mean over traces.
+
+    Args:
+        tried: all candidates of one back-test but the baseline, each with all its evidence.
+        traces: on which they must be better.
+    """
+    limit = limit_of(len(tried))
+    verdicts = [_verdict(candidate, tried[candidate], traces, limit) for candidate in tried]
+    return tuple(sorted(verdicts, key=lambda verdict: _rank(verdict, limit)))
+
+
+def _verdict(
+    candidate: Named, found: Sequence[Evidence], traces: Sequence[str], limit: float
+) -> Verdict:
+    by_place = {(each.row.trace, each.row.measure): each for each in found}
+    places = [(trace, measure) for trace in traces for measure in MEASURES]
+    evidence = tuple(by_place[place] for place in places if place in by_place)
+    for trace, measure in places:
+        if (trace, measure) not in by_place:
+            refusal = f"on {trace} it was not replayed with the seeds of the baseline"
+            return Verdict(candidate, evidence, refusal)
+    return Verdict(candidate, evidence, _refusal(evidence, traces, limit))
+
+
+def _refusal(evidence: Sequence[Evidence], traces: Sequence[str], limit: float) -> str:
+    for each in evidence:
+        if each.is_worse:
+            return f"worse on {each.row.trace}: {each.sentence}"
+    for trace in traces:
+        there = [each for each in evidence if each.row.trace == trace]
+        if not any(each.is_better(limit) for each in there):
+            return _not_better(trace, [each for each in there if each.row.measure in FOR], limit)
+    return ""
+
+
+def _not_better(trace: str, speaking: Sequence[Evidence], limit: float) -> str:
+    promising = [each for each in speaking if each.row.high < 0]
+    if not promising:
+        return f"no better on {trace}: {'; '.join(each.sentence for each in speaking)}"
+    best = min(promising, key=lambda each: each.chance)
+    needed = least_pairs(limit)
+    if best.row.pairs < needed:
+        return (
+            f"too few seeds on {trace}: {best.sentence}; with {best.row.pairs} pairs it may be"
+            f" luck, with so many candidates it takes {needed}: back-test with --seeds {needed}"
+        )
+    return (
+        f"it may be luck on {trace}: {best.sentence}; by chance in {best.chance:.2g} of all"
+        f" cases, with so many candidates {limit:.2g} is allowed"
+    )
+
+
+def _rank(verdict: Verdict, limit: float) -> tuple[bool, int, list[float], Named]:
+    better = sum(each.is_better(limit) for each in verdict.evidence)
+    parts = [_relative(verdict, measure) for measure in FOR]
+    return bool(verdict.refusal), -better, parts, verdict.candidate
+
+
+def _relative(verdict: Verdict, measure: str) -> float:
+    """Difference as a part of the baseline's mean; 0 where that is 0, or of no trace."""
+    rows = [each.row for each in verdict.evidence if each.row.measure == measure]
+    parts = [row.difference / row.baseline_mean if row.baseline_mean else 0.0 for row in rows]
+    return fmean(parts) if parts else 0.0

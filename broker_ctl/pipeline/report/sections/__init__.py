@@ -1,0 +1,1 @@
+"""What a report says, a subject a file: asked of Spark, and told in plain values."""

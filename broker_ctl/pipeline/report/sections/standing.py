@@ -1,0 +1,47 @@
+"""What all of it stands on, and what could not be read."""
+
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from broker_ctl.pipeline.report.source import Source
+from broker_ctl.pipeline.report.values import Column, Fact, Missing, Section, Table
+from broker_ctl.pipeline.tables import BATCHES, QUARANTINE
+
+_MOST_ROWS: Final = 20
+_MOST_TEXT: Final = 200
+_NAME: Final = "quarantine"
+_TITLE: Final = "What was taken in, and what could not be read"
+_COUNTS: Final = (
+    ("segments", "segments"),
+    ("lines", "lines"),
+    ("lines taken in", "taken_lines"),
+    ("lines in quarantine", "faulty_lines"),
+    ("segments that could not be read", "unreadable"),
+    ("lines that were there before", "repeated_lines"),
+    ("rows", "rows"),
+)
+
+
+def section(source: Source) -> Section:
+    """Of all clusters: a line that cannot be read does not say whose it is."""
+    quarantine = source.history(QUARANTINE)
+    if isinstance(quarantine, Missing):
+        return Section(_NAME, _TITLE, missing=(quarantine,))
+    sums = source.batches().agg(*(F.coalesce(F.sum(name), F.lit(0)) for _, name in _COUNTS)).head()
+    counts = tuple(sums or (0,) * len(_COUNTS))
+    text = F.substring("text", 1, _MOST_TEXT)
+    faulty = quarantine.orderBy("file", "line").select("file", "line", "fault", text)
+    rows = tuple(map(tuple, faulty.limit(_MOST_ROWS).collect()))
+    columns = (Column("segment"), Column("line"), Column("fault"), Column("text"))
+    total = counts[3] + counts[4]
+    table = Table("The first of them", columns, rows, max(0, total - len(rows)))
+    return Section(
+        _NAME,
+        _TITLE,
+        ("Of the whole directory of tables, whichever cluster it is of.",),
+        tuple(Fact(each[0], count) for each, count in zip(_COUNTS, counts, strict=True)),
+        tables=(table,) if rows else (),
+        source=BATCHES.name,
+        rows=int(source.batches().count()),
+    )

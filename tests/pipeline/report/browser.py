@@ -1,0 +1,107 @@
+"""A real headless Chromium, driven over its DevTools protocol."""
+
+import asyncio
+import itertools
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.support.waiting import eventually
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_DEADLINE_S = 60.0
+_MOST_BYTES = 64 * 1024 * 1024
+# The sandbox does not work for root; what is opened are files that the test has made.
+_OPTIONS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+    *("--remote-debugging-port=0", "--no-first-run", "--disable-extensions"),
+    *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars"),
+)
+
+
+def chromium() -> str:
+    """Where it is; a test that cannot look at the page has not looked."""
+    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    assert found, "no Chromium: apt-get install --no-install-recommends chromium"
+    return found
+
+
+@dataclass
+class Tab:
+    """One page.
+
+    Attributes:
+        complaints: of the console, and of what could not be loaded.
+        requests: URLs of all that was asked for.
+    """
+
+    socket: aiohttp.ClientWebSocketResponse
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    numbers: Any = field(default_factory=lambda: itertools.count(1))
+
+    async def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Ask for something, and wait for the answer."""
+        number = next(self.numbers)
+        await self.socket.send_json({"id": number, "method": method, "params": params})
+        return await self._until(lambda message: message.get("id") == number)
+
+    async def show(self, url: str, width: int, scheme: str) -> None:
+        """Load a page anew, as wide as that, by day or by night."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        await self.call("Emulation.setDeviceMetricsOverride", **size)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.call("Emulation.setEmulatedMedia", features=features)
+        await self.socket.send_json({"id": 0, "method": "Page.navigate", "params": {"url": url}})
+        await self._until(lambda message: message.get("method") == "Page.loadEventFired")
+
+    async def run(self, script: str) -> Any:
+        """The value of a script."""
+        answer = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in answer["result"], answer
+        return answer["result"]["result"].get("value")
+
+    async def _until(self, is_it: Any) -> dict[str, Any]:
+        while True:
+            message = await self.socket.receive_json(timeout=_DEADLINE_S)
+            match message.get("method"):
+                case "Log.entryAdded":
+                    self.complaints.append(message["params"]["entry"]["text"])
+                case "Runtime.consoleAPICalled" | "Runtime.exceptionThrown":
+                    self.complaints.append(str(message["params"]))
+                case "Network.requestWillBeSent":
+                    self.requests.append(message["params"]["request"]["url"])
+            if is_it(message):
+                assert "error" not in message, message
+                return dict(message)
+
+
+@asynccontextmanager
+async def tab(directory: Path) -> AsyncIterator[Tab]:
+    """A browser of its own, with one empty page; ``directory`` is for its files."""
+    process = await asyncio.create_subprocess_exec(
+        *(chromium(), *_OPTIONS, f"--user-data-dir={directory}", "about:blank"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        port_file = directory / "DevToolsActivePort"
+        await eventually(lambda: port_file.exists() and "\n" in port_file.read_text(), _DEADLINE_S)
+        port = port_file.read_text().split()[0]
+        async with aiohttp.ClientSession() as http:
+            async with http.put(f"http://127.0.0.1:{port}/json/new?about:blank") as reply:
+                url = (await reply.json())["webSocketDebuggerUrl"]
+            async with http.ws_connect(url, max_msg_size=_MOST_BYTES) as socket:
+                opened = Tab(socket)
+                for domain in ("Page", "Runtime", "Log", "Network"):
+                    await opened.call(f"{domain}.enable")
+                yield opened
+    finally:
+        process.terminate()
+        await process.wait()

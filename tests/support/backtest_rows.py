@@ -1,0 +1,33 @@
+"""Back-tests made by hand: replays of which only what is compared matters."""
+
+from collections.abc import Mapping, Sequence
+
+from broker_ctl.pipeline.backtest.candidates import Named
+from broker_ctl.pipeline.backtest.judging import compared
+from broker_ctl.pipeline.backtest.results import ComparisonRow, ReplayRow
+
+USUAL = Named("settings", "")
+# p99, load that is moved, overloaded minutes.
+Measured = tuple[float, float, int]
+
+
+def replay(trace: str, candidate: Named, seed: int, measured: Measured) -> ReplayRow:
+    """One replay of ten minutes."""
+    p99, moved, overloaded = measured
+    return ReplayRow(trace, *candidate, seed, 10, 1.0, p99, p99, p99, moved, 1, 0, 1, overloaded)
+
+
+def replays(
+    trace: str, measured: Mapping[Named, Sequence[Measured]], first_seed: int = 0
+) -> list[ReplayRow]:
+    """Of each candidate one replay per item."""
+    return [
+        replay(trace, candidate, seed, each)
+        for candidate, items in measured.items()
+        for seed, each in enumerate(items, first_seed)
+    ]
+
+
+def comparisons(rows: Sequence[ReplayRow], baseline: Named = USUAL) -> list[ComparisonRow]:
+    """As the job makes them."""
+    return list(compared(rows, baseline))
