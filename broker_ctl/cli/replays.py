@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -12,31 +11,11 @@ from broker_ctl.simulation.lower_bound import bound_of
 from broker_ctl.simulation.record import Moved
 from broker_ctl.simulation.replay import replay_in_steps
 from broker_ctl.simulation.rivals import POLICIES, Contestant
-from broker_ctl.simulation.scenario import Scenario
-from broker_ctl.simulation.scenarios.catalogue import scenario
 from broker_ctl.simulation.scores import Scores, scores_of
-from broker_ctl.simulation.trace_files import read_events, read_traffic
-from broker_ctl.simulation.traced import traced
+from broker_ctl.simulation.sources import Source, scenario_of
 
 SETTINGS: Final = "settings"
 BALANCE: Final = "balance"
-_TRACE_BROKERS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a scenario comes from: its name, or files.
-
-    Attributes:
-        brokers, seed: None: the usual.
-    """
-
-    name: str
-    hours: int = 24
-    brokers: int | None = None
-    seed: int | None = None
-    trace: Path | None = None
-    events: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +37,6 @@ class Done:
     scores: Scores
     curve: Curve
     moves: tuple[Moved, ...]
-
-
-# Runs of the same scenario follow each other.
-@lru_cache(maxsize=1)
-def scenario_of(source: Source) -> Scenario:
-    """Drawn, or read.
-
-    Raises:
-        SettingsError: no such scenario, one too large, or files that cannot be read.
-    """
-    if source.trace is None:
-        return scenario(source.name, brokers=source.brokers, hours=source.hours, seed=source.seed)
-    events = read_events(source.events) if source.events is not None else ()
-    brokers = _TRACE_BROKERS if source.brokers is None else source.brokers
-    return traced(source.name, read_traffic(source.trace), brokers, events)
 
 
 def run_in_steps(run: Run) -> Steps[Done]:

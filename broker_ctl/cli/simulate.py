@@ -13,7 +13,8 @@ from broker_ctl.cli.simulate_options import Chosen, Outlets, outlet_options, sce
 from broker_ctl.cli.tables import echo_json, print_table
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.replays import Done, Run, Source
+    from broker_ctl.cli.replays import Done, Run
+    from broker_ctl.simulation.sources import Source
 
 _INTERRUPTED: Final = 130
 _MOST_JOBS: Final = 64
@@ -112,8 +113,8 @@ def _list(outlets: Outlets) -> None:
 
 
 def _export(sources: "Sequence[Source]", path: Path) -> None:
-    from broker_ctl.cli.replays import scenario_of
     from broker_ctl.cli.written import written
+    from broker_ctl.simulation.sources import scenario_of
     from broker_ctl.simulation.trace_files import write_traffic
 
     if len(sources) != 1:
@@ -151,7 +152,7 @@ def _runs(
 
 def _replayed(runs: "Sequence[Run]", jobs: int, outlets: Outlets) -> "list[Done]":
     from broker_ctl.cli.replay_pool import replayed
-    from broker_ctl.cli.replays import scenario_of
+    from broker_ctl.simulation.sources import scenario_of
 
     sources = [run.source for run in runs]
     # The first is drawn or read at once: what is wrong with its size is wrong with all.

@@ -12,7 +12,7 @@ from broker_ctl.cli.target import Output
 from broker_ctl.cli.written import check_new
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.replays import Source
+    from broker_ctl.simulation.sources import Source
 
 V = TypeVar("V", bound=Callable[..., None])
 
@@ -56,7 +56,7 @@ class Chosen:
         Raises:
             UsageError: options contradict each other, or there is no such scenario.
         """
-        from broker_ctl.cli.replays import Source
+        from broker_ctl.simulation.sources import Source
 
         self._check()
         if self.trace is not None:

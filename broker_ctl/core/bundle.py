@@ -69,6 +69,10 @@ class Bundle:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[type["Bundle"], tuple[Namespace, BundleRange]]:
+        # Another process hashes the same name to another number: there it is hashed anew.
+        return Bundle, (self.namespace, self.range)
+
     @classmethod
     def parse(cls, key: str) -> Self:
         """Read ``tenant/ns/0xLOW_0xHIGH``.

@@ -17,7 +17,9 @@ class ReplayRow(NamedTuple):
     trace: Annotated[str, Tells("scenario, or cluster:NAME")]
     policy: Annotated[str, Tells("one of simulation.rivals.POLICIES, or settings")]
     parameters: Annotated[str, Tells("key=value of those that were set, in order of their keys")]
-    seed: Annotated[int, Tells("of the traffic, or of the draws where traffic was recorded")]
+    seed: Annotated[
+        int, Tells("of the traffic; where it was recorded, of the first owners, 0: who had them")
+    ]
     minutes: Annotated[int, Tells("that were replayed", "min")]
     bound: Annotated[float, Tells("largest over mean usage that no placement beats")]
     p50: Annotated[float, Tells("largest over mean usage")]
@@ -53,8 +55,8 @@ class ComparisonRow(NamedTuple):
     baseline_mean: Annotated[float, Tells("of the measure")]
     candidate_mean: Annotated[float, Tells("of the measure")]
     difference: Annotated[float, Tells("mean of candidate minus baseline; below 0 is better")]
-    low: Annotated[float, Tells("of the difference, 95 % confidence, by bootstrap")]
-    high: Annotated[float, Tells("likewise")]
+    low: Annotated[float, Tells("of the difference, 95 %, by bootstrap; of one pair -inf")]
+    high: Annotated[float, Tells("likewise; of one pair inf")]
 
 
 COMPARISONS: Final = plain(

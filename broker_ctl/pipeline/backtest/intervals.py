@@ -1,0 +1,52 @@
+"""How sure a mean is: the bootstrap (reference: balancing-and-operations D.1, statistics).
+
+What is resampled are the differences of pairs: a candidate and the baseline were replayed with the
+same seeds, so what a seed makes of both does not count.
+"""
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+RESAMPLES: Final = 10_000
+_CONFIDENCE_PERCENT: Final = 95.0
+_DRAW_SEED: Final = 1
+
+
+class Interval(NamedTuple):
+    """A mean, and where it may lie; unbounded where one value alone says nothing of that."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def mean_interval(values: Floats) -> Interval:
+    """The mean of some values, and its 95 % interval: percentiles of resampled means.
+
+    The draws are always the same: equal values give an equal interval, to the bit. Of few values it
+    is too narrow (of five it holds the truth in about 83 % of all cases); nothing corrects that.
+
+    Raises:
+        ValueError: no values.
+    """
+    if not len(values):
+        raise ValueError("no values")
+    # numpy's own mean would depend on how a processor adds up.
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return Interval(mean, -math.inf, math.inf)
+    draw = np.random.Generator(np.random.PCG64(_DRAW_SEED))
+    drawn = draw.integers(len(values), size=(RESAMPLES, len(values)))
+    # A resample is told by how often it has each value: sums of the same values are then the same.
+    counts = np.zeros((RESAMPLES, len(values)))
+    np.add.at(counts, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
+    means = (counts * values).sum(axis=1) / len(values)
+    tail = (100 - _CONFIDENCE_PERCENT) / 2
+    low, high = np.percentile(means, [tail, 100 - tail]).tolist()
+    # What is rounded in a sum puts no mean outside of what it is the mean of.
+    return Interval(mean, min(low, mean), max(high, mean))

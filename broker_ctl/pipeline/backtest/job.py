@@ -1,0 +1,118 @@
+"""The job that replays: a task of Spark's for each trace, candidate and seed (reference: D.1)."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from threading import Event, Thread
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from broker_ctl.pipeline import tables
+from broker_ctl.pipeline.backtest.candidates import Named
+from broker_ctl.pipeline.backtest.judging import compared, fronts
+from broker_ctl.pipeline.backtest.results import (
+    COMPARISONS,
+    FRONT,
+    REPLAYS,
+    ComparisonRow,
+    FrontRow,
+    ReplayRow,
+)
+from broker_ctl.pipeline.backtest.tasks import Task, replayed
+from broker_ctl.pipeline.failures import told
+from broker_ctl.pipeline.folders import located
+from broker_ctl.pipeline.tables import Table
+
+# Is told how many tasks are done.
+Progress = Callable[[int], None]
+
+_LOOK_EVERY_S: Final = 0.5
+
+
+class Verdict(NamedTuple):
+    """All that came of a back-test."""
+
+    replays: list[ReplayRow]
+    comparisons: list[ComparisonRow]
+    front: list[FrontRow]
+
+
+def backtest(
+    spark: SparkSession, tasks: Sequence[Task], baseline: Named, target: str, progress: Progress
+) -> Verdict:
+    """Replay all tasks, judge them, and write the tables of `results` anew.
+
+    Args:
+        spark: the session.
+        tasks: see `tasks.tasks_of`.
+        baseline: the candidate that the others are held against.
+        target: root of the tables.
+        progress: hears of tasks that are done.
+
+    Raises:
+        PipelineError: a replay failed, or nothing can be written.
+    """
+    with told("a replay"):
+        replays = replay_all(spark, tasks, progress)
+    verdict = Verdict(replays, [*compared(replays, baseline)], [*fronts(replays)])
+    with told(target):
+        _write(spark, verdict.replays, target, REPLAYS)
+        _write(spark, verdict.comparisons, target, COMPARISONS)
+        _write(spark, verdict.front, target, FRONT)
+    return verdict
+
+
+def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -> list[ReplayRow]:
+    """The rows of all tasks, in their order."""
+    every = tuple(tasks)
+
+    def run(parts: Iterable[Any]) -> Iterator[Any]:
+        pandas: Any = import_module("pandas")
+        for part in parts:
+            rows = [replayed(every[number]) for number in part["id"].tolist()]
+            columns = zip(REPLAYS.schema.names, zip(*rows, strict=True), strict=True)
+            # Objects stay what they are: a whole number beside a null would become a double.
+            yield pandas.DataFrame(
+                {name: pandas.Series(each, dtype=object) for name, each in columns}
+            )
+
+    # One number in each part, and one part a task.
+    numbers = spark.range(0, len(every), 1, numPartitions=len(every))
+    with _watched(spark.sparkContext, progress):
+        found = numbers.mapInPandas(run, REPLAYS.schema).collect()
+    return [ReplayRow(*row) for row in found]
+
+
+def _write(
+    spark: SparkSession, rows: Sequence[tuple[object, ...]], root: str, table: Table
+) -> None:
+    frame = spark.createDataFrame([tuple(row) for row in rows], table.schema)
+    tables.replace(frame.coalesce(1), located(root), table)
+
+
+@contextmanager
+def _watched(context: SparkContext, progress: Progress) -> Iterator[None]:
+    """While the block goes on, tell of the tasks of its jobs that are done."""
+    tracker, over, group = context.statusTracker(), Event(), f"back-test {uuid4()}"
+
+    def look() -> None:
+        # Where Java has ended, the job says so.
+        with suppress(Py4JError, OSError):
+            while not over.wait(_LOOK_EVERY_S):
+                jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+                stages = (tracker.getStageInfo(one) for job in jobs if job for one in job.stageIds)
+                progress(sum(stage.numCompletedTasks for stage in stages if stage))
+
+    context.setJobGroup(group, "replays")
+    thread = Thread(target=look, name="back-test progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # none again

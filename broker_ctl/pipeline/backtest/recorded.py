@@ -1,0 +1,216 @@
+"""From what a leader saw of a cluster, minute by minute, to a scenario (reference: D.1).
+
+What a history does not tell, and what stands in its place:
+
+- A minute without a cycle (nobody led) is like the one before it.
+- A bundle that its owner has not reported yet carries what it did last, or will do first.
+- Bundles are those of the first minute. What was split later counts for its parent, and where the
+  parts were cut there are topics to cut between; what was merged counts by the width of its parts.
+- Of topics there is only a number: they lie at equal distances.
+- What a broker can take is not told either. All are as strong as their processors say, and
+  so strong together that the traffic fills them as much as they said on the mean; they are short of
+  bytes before they are short of messages. What else fills a broker, such as memory, is not seen.
+- Brokers that nobody reported for two minutes on end were gone, and not for less.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.core.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.names import Namespace
+from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Fleet, fleet_of
+from broker_ctl.simulation.scenario import Rates, Scenario, TopicShares, Traffic
+
+Numbers = NDArray[np.int64]
+
+_RATES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleSeries:
+    """A bundle, as long as it was one.
+
+    Attributes:
+        minutes: in which the leader knew it, ascending.
+        rates: messages in and out, bytes in and out a second, shape (4, minutes); NaN: its owner
+            had not reported it.
+        owner: who had it first; None: nobody ever did.
+        topics: most that it had.
+    """
+
+    bundle: Bundle
+    minutes: Numbers
+    rates: Rates
+    owner: str | None
+    topics: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """What is known of a cluster.
+
+    Attributes:
+        seen: minutes in which somebody led, ascending; the first is 0.
+        rings: boundaries of the first minute, as far as they are told.
+    """
+
+    cluster: str
+    seen: Numbers
+    rings: Mapping[Namespace, Sequence[int]]
+    bundles: Sequence[BundleSeries]
+    brokers: Sequence[BrokerSeries]
+
+
+def recorded(history: History) -> Scenario:
+    """The scenario that the history tells.
+
+    Raises:
+        PipelineError: it tells of no bundles, or of no traffic.
+    """
+    if not history.bundles:
+        raise PipelineError(f"cluster {history.cluster}: no bundle was ever reported")
+    parents = _Parents(_first_bundles(history))
+    minutes = int(history.seen[-1]) + 1
+    traffic = _traffic(history, parents, minutes)
+    fleet = fleet_of(history.cluster, history.seen, history.brokers)
+    owners = _owners(history, parents, fleet)
+    return Scenario(
+        f"cluster:{history.cluster}", traffic, fleet.brokers, owners, fleet.absent, fleet.events
+    )
+
+
+class _Parents:
+    """The bundles of the first minute, by name and range.
+
+    Attributes:
+        bundles: in their order.
+    """
+
+    def __init__(self, bundles: Sequence[Bundle]) -> None:
+        self.bundles = tuple(sorted(bundles))
+        self._highs: dict[Namespace, list[int]] = {}
+        self._first: dict[Namespace, int] = {}
+        for place, bundle in enumerate(self.bundles):
+            self._first.setdefault(bundle.namespace, place)
+            self._highs.setdefault(bundle.namespace, []).append(bundle.range.high)
+
+    def of(self, bundle: Bundle) -> Iterator[tuple[int, float]]:
+        """Places of those that it overlaps, and which part of it lies in each, by width."""
+        highs, first = self._highs[bundle.namespace], self._first[bundle.namespace]
+        low, high = bundle.range.low, bundle.range.high
+        for place in range(bisect_left(highs, low + 1), len(highs)):
+            span = self.bundles[first + place].range
+            if span.low >= high:
+                return
+            yield first + place, (min(high, span.high) - max(low, span.low)) / (high - low)
+
+
+def _first_bundles(history: History) -> list[Bundle]:
+    """By the rings that are told; of the others, by the bundles that were seen first."""
+    points = {name: set(told) for name, told in history.rings.items()}
+    taken: dict[Namespace, list[BundleRange]] = {}
+    for series in sorted(history.bundles, key=lambda each: (int(each.minutes[0]), each.bundle)):
+        name, span = series.bundle.namespace, series.bundle.range
+        if name in history.rings or any(span.overlaps(each) for each in taken.get(name, ())):
+            continue
+        taken.setdefault(name, []).append(span)
+        points.setdefault(name, {RING_LOW, RING_HIGH}).update((span.low, span.high))
+    return [
+        Bundle(name, BundleRange(low, high))
+        for name, known in points.items()
+        for low, high in pairwise(sorted(known))
+    ]
+
+
+def _traffic(history: History, parents: _Parents, minutes: int) -> Traffic:
+    count = len(parents.bundles)
+    carried = np.zeros((_RATES, len(history.seen), count), np.float32)
+    pieces: list[list[_Piece]] = [[] for _ in range(count)]
+    for series in history.bundles:
+        held = _held(series, history.seen)
+        octets = float(held[2:].sum(axis=0, dtype=np.float64)[_is_listed(series, history)].mean())
+        for place, part in parents.of(series.bundle):
+            carried[:, :, place] += held * np.float32(part)
+            pieces[place].append(_Piece(series.bundle.range, octets, series.topics))
+    if not carried.any():
+        raise PipelineError(f"cluster {history.cluster}: its bundles carried nothing")
+    # Of each minute the last one before it that was seen, or itself.
+    rows = np.searchsorted(history.seen, np.arange(minutes), side="right") - 1
+    topics = tuple(map(_topics, parents.bundles, pieces))
+    return Traffic(parents.bundles, topics, *carried[:, rows])
+
+
+def _is_listed(series: BundleSeries, history: History) -> Numbers:
+    return np.searchsorted(history.seen, series.minutes)
+
+
+def _held(series: BundleSeries, seen: Numbers) -> Rates:
+    """What it carried in each minute that was seen, shape (4, seen); 0 while it was no bundle."""
+    full: Rates = np.zeros((_RATES, len(seen)), np.float32)
+    known = np.flatnonzero(~np.isnan(series.rates[0]))
+    if not known.size:
+        return full
+    # The last known one, or the first where there is none before.
+    latest = np.searchsorted(known, np.arange(len(series.minutes)), side="right") - 1
+    places = np.searchsorted(seen, series.minutes)
+    full[:, places] = series.rates[:, known[np.maximum(latest, 0)]]
+    return full
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A range that was a bundle once; ``octets`` are bytes a second on the mean."""
+
+    range: BundleRange
+    octets: float
+    topics: int
+
+
+def _topics(parent: Bundle, pieces: Sequence[_Piece]) -> TopicShares:
+    """The topics of a bundle, and their shares by the smallest bundle that each once lay in."""
+    low, high = parent.range.low, parent.range.high
+    ends = {end for each in pieces for end in (each.range.low, each.range.high) if low < end < high}
+    atoms = [BundleRange(a, b) for a, b in pairwise([low, *sorted(ends), high])]
+    positions: list[int] = []
+    weights: list[float] = []
+    for atom in atoms:
+        weight, topics = _inside(atom, pieces)
+        even = TopicShares.even(Bundle(parent.namespace, atom), topics)
+        positions += even.positions
+        weights += [weight / topics] * topics
+    total = math.fsum(weights)
+    if total <= 0:
+        return TopicShares(tuple(positions), (1 / len(positions),) * len(positions))
+    return TopicShares(tuple(positions), tuple(weight / total for weight in weights))
+
+
+def _inside(atom: BundleRange, pieces: Sequence[_Piece]) -> tuple[float, int]:
+    """Bytes a second and topics of a range that no boundary ever cut."""
+    around = [each for each in pieces if each.range.overlaps(atom)]
+    if not around:
+        return 0.0, 1
+    piece = min(around, key=lambda each: each.range.high - each.range.low)
+    part = (atom.high - atom.low) / (piece.range.high - piece.range.low)
+    return piece.octets * part, min(max(1, round(piece.topics * part)), atom.high - atom.low)
+
+
+def _owners(history: History, parents: _Parents, fleet: Fleet) -> tuple[str, ...]:
+    """Who had each bundle first; where that is not known, or was not there yet, all in turn."""
+    there = [broker for broker in fleet.brokers if broker not in fleet.absent]
+    found: dict[int, str] = {}
+    for series in sorted(history.bundles, key=lambda each: (int(each.minutes[0]), each.bundle)):
+        if series.owner in there:
+            for place, _ in parents.of(series.bundle):
+                found.setdefault(place, series.owner)
+    return tuple(
+        found.get(place, there[place % len(there)]) for place in range(len(parents.bundles))
+    )

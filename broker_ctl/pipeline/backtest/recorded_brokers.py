@@ -1,0 +1,183 @@
+"""The brokers of a recorded cluster: who was there when, and how strong."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker_ctl.errors import PipelineError
+from broker_ctl.simulation.capacity import Capacity
+from broker_ctl.simulation.cluster import MEAN_USAGE
+from broker_ctl.simulation.scenario import Event, EventKind
+
+Numbers = NDArray[np.int64]
+
+# Who is missing for less was only late to report.
+_GONE_MIN: Final = 2
+# As in the named scenarios: bytes are short when messages are at half of what there is.
+_MESSAGES_RATIO: Final = 0.5
+
+
+class Size(NamedTuple):
+    """How strong a broker is from a minute on; 0: it does not say."""
+
+    minute: int
+    cores_percent: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BrokerSeries:
+    """A broker, as long as it reported.
+
+    Attributes:
+        minutes: in which it had reported, ascending.
+        is_draining: of each of them.
+        usage: of each of them, 1.0 is full.
+        msg_rate, bytes_s: of each of them, in and out.
+        sizes: as they changed, by minute; one before minute 0 counts from there on.
+    """
+
+    broker_id: str
+    minutes: Numbers
+    is_draining: NDArray[np.bool_]
+    usage: NDArray[np.float64]
+    msg_rate: NDArray[np.float64]
+    bytes_s: NDArray[np.float64]
+    sizes: Sequence[Size]
+
+
+class Fleet(NamedTuple):
+    """As `Scenario` has it."""
+
+    brokers: Mapping[str, Capacity]
+    absent: frozenset[str]
+    events: tuple[Event, ...]
+
+
+def fleet_of(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) -> Fleet:
+    """Who is there at the start, and what befalls them.
+
+    Args:
+        cluster: its name, for errors.
+        seen: minutes in which somebody led, ascending.
+        brokers: all that ever reported.
+
+    Raises:
+        PipelineError: no broker had any traffic.
+    """
+    in_order = sorted(brokers, key=lambda each: each.broker_id)
+    sizes = _sizes(in_order)
+    usual = _capacity(cluster, in_order, sizes)
+    absent: set[str] = set()
+    events: list[Event] = []
+    for series in in_order:
+        lives = _lives(series, seen)
+        if not lives[0].is_there:
+            absent.add(series.broker_id)
+        events += _comings(series, seen, lives)
+        events += _resized(series.broker_id, sizes[series.broker_id])
+    return Fleet(
+        {name: usual.times(known[0].cores_percent) for name, known in sizes.items()},
+        frozenset(absent),
+        tuple(sorted(events, key=lambda event: event.minute)),
+    )
+
+
+class _Life(NamedTuple):
+    """A stretch of minutes that were seen: places in ``seen``."""
+
+    is_there: bool
+    start: int
+    stop: int
+
+
+def _lives(series: BrokerSeries, seen: Numbers) -> list[_Life]:
+    """In turns there and not."""
+    is_there = np.zeros(len(seen), dtype=np.bool_)
+    is_there[np.searchsorted(seen, series.minutes)] = True
+    for life in [*_stretches(is_there)]:
+        if not life.is_there and life.stop - life.start < _GONE_MIN:
+            is_there[life.start : life.stop] = True
+    return [*_stretches(is_there)]
+
+
+def _stretches(flags: NDArray[np.bool_]) -> Iterator[_Life]:
+    start = 0
+    for flag, group in groupby(flags.tolist()):
+        stop = start + len(list(group))
+        yield _Life(flag, start, stop)
+        start = stop
+
+
+def _comings(series: BrokerSeries, seen: Numbers, lives: Sequence[_Life]) -> Iterator[Event]:
+    """It comes, is drained, is not drained after all, goes."""
+    latest = np.searchsorted(series.minutes, seen, side="right") - 1
+    draining = series.is_draining[np.maximum(latest, 0)]
+    for life in lives:
+        if life.start > 0:
+            kind = EventKind.UP if life.is_there else EventKind.DOWN
+            yield Event(int(seen[life.start]), series.broker_id, kind)
+        if not life.is_there:
+            continue
+        for stretch in _stretches(draining[life.start : life.stop]):
+            if stretch.is_there or stretch.start > 0:
+                kind = EventKind.DRAIN if stretch.is_there else EventKind.UP
+                minute = int(seen[life.start + stretch.start])
+                yield Event(minute, series.broker_id, kind)
+
+
+def _sizes(brokers: Sequence[BrokerSeries]) -> dict[str, list[Size]]:
+    """How strong each is over time, 1.0 for all where one of them does not say."""
+    if any(not each.sizes or min(each.sizes, key=_cores).cores_percent <= 0 for each in brokers):
+        return {each.broker_id: [Size(0, 1.0)] for each in brokers}
+    return {each.broker_id: [*_changes(each.sizes)] for each in brokers}
+
+
+def _cores(size: Size) -> float:
+    return size.cores_percent
+
+
+def _changes(sizes: Sequence[Size]) -> Iterator[Size]:
+    """Without those that say again what the one before says; the first holds from the start."""
+    before = [each for each in sizes if each.minute <= 0]
+    first = before[-1] if before else sizes[0]
+    yield Size(0, first.cores_percent)
+    last = first.cores_percent
+    for each in sizes:
+        if each.minute > 0 and each.cores_percent != last:
+            yield each
+            last = each.cores_percent
+
+
+def _resized(broker_id: str, sizes: Sequence[Size]) -> Iterator[Event]:
+    usual = sizes[0].cores_percent
+    for each in sizes[1:]:
+        factor = each.cores_percent / usual
+        yield Event(each.minute, broker_id, EventKind.CAPACITY, factor)
+
+
+def _capacity(
+    cluster: str, brokers: Sequence[BrokerSeries], sizes: Mapping[str, Sequence[Size]]
+) -> Capacity:
+    """Of a broker of size 1: what the traffic fills as much as the brokers say that it does."""
+    told = room = messages = octets = 0.0
+    for series in brokers:
+        changes = sizes[series.broker_id]
+        places = np.searchsorted([each.minute for each in changes], series.minutes, side="right")
+        strong = np.array([each.cores_percent for each in changes])[np.maximum(places - 1, 0)]
+        told += float((series.usage * strong).sum())
+        room += float(strong.sum())
+        messages += float(series.msg_rate.sum())
+        octets += float(series.bytes_s.sum())
+    # In sizes of a broker, how much of them is full, minute by minute together.
+    full = told if told > 0 else room * MEAN_USAGE
+    if octets > 0 and messages > 0:
+        return Capacity(messages / full / _MESSAGES_RATIO, octets / full)
+    if octets > 0:
+        return Capacity(bytes_s=octets / full)
+    if messages > 0:
+        return Capacity(msg_rate=messages / full)
+    raise PipelineError(f"cluster {cluster}: its brokers carried nothing")

@@ -1,0 +1,226 @@
+"""Recorded clusters out of the tables of a history."""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
+from broker_ctl.errors import InvalidName, PipelineError
+from broker_ctl.pipeline import tables
+from broker_ctl.pipeline.backtest.recorded import BundleSeries, History
+from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
+from broker_ctl.pipeline.failures import told
+from broker_ctl.pipeline.folders import located
+from broker_ctl.pipeline.tables import HISTORY
+from broker_ctl.simulation.bounds import MOST_CELLS, MOST_MINUTES
+
+_MINUTE_MS: Final = 60_000
+_HOUR_MIN: Final = 60
+_RATES: Final = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")
+
+
+class _Cycle(NamedTuple):
+    epoch: int
+    cycle: int
+    at_ms: int
+
+
+class Recordings:
+    """The history in the tables of a warehouse.
+
+    Args:
+        spark: the session.
+        root: of the tables that `ingest` writes.
+    """
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root
+
+    def clusters(self) -> list[str]:
+        """Names of all that a leader of was seen.
+
+        Raises:
+            PipelineError: nothing was taken in, or it cannot be read.
+        """
+        with told(self._root):
+            if not tables.committed(self._spark, located(self._root)):
+                raise PipelineError(
+                    f"{self._root}: no history was taken in: broker-ctl pipeline ingest does it"
+                )
+            rows = self._table("broker_loads").select("cluster").distinct().collect()
+        if not rows:
+            raise PipelineError(f"{self._root}: no leader wrote anything of any cluster")
+        return sorted(row["cluster"] for row in rows)
+
+    def history(self, cluster: str, hours: int | None) -> History:
+        """What is known of one of them.
+
+        Args:
+            cluster: its name.
+            hours: the newest of them; None: all.
+
+        Raises:
+            PipelineError: there is too much of it to be replayed at once, or it cannot be read.
+        """
+        with told(self._root):
+            cycles = self._cycles(cluster, hours)
+            span = _Span.of(self._spark, cluster, cycles)
+            return History(
+                cluster=cluster,
+                seen=np.array(span.minutes, dtype=np.int64),
+                rings=dict(self._rings(span)),
+                bundles=[*self._bundles(span)],
+                brokers=[*self._brokers(span)],
+            )
+
+    def _table(self, name: str) -> DataFrame:
+        return tables.read(self._spark, located(self._root), HISTORY[name])
+
+    def _cycles(self, cluster: str, hours: int | None) -> list[_Cycle]:
+        """Of each minute the newest, by time; of the first one the oldest.
+
+        What the first cycle does, such as splitting, is done in the minute after it at the latest.
+        """
+        of_cluster = self._table("broker_loads").where(F.col("cluster") == cluster)
+        cycles = of_cluster.groupBy("epoch", "cycle").agg(F.min("at_ms").alias("at_ms"))
+        one = F.struct("epoch", "cycle", "at_ms")
+        minute = F.floor(F.col("at_ms") / _MINUTE_MS).alias("minute")
+        by_minute = cycles.groupBy(minute).agg(
+            F.min(one).alias("oldest"), F.max(one).alias("newest")
+        )
+        found = sorted(by_minute.collect(), key=lambda row: row["minute"])
+        if hours is not None:
+            first = found[-1]["minute"] - hours * _HOUR_MIN
+            found = [row for row in found if row["minute"] > first]
+        minutes = found[-1]["minute"] - found[0]["minute"] + 1
+        if minutes > MOST_MINUTES:
+            raise PipelineError(
+                f"cluster {cluster}: {minutes} minutes; at most {MOST_MINUTES}: --hours"
+                f" {MOST_MINUTES // _HOUR_MIN} takes the newest"
+            )
+        newest = (_Cycle(*row["newest"]) for row in found[1:])
+        return [_Cycle(*found[0]["oldest"]), *newest]
+
+    def _rings(self, span: "_Span") -> Iterator[tuple[Namespace, tuple[int, ...]]]:
+        """Those that held in the first cycle, as far as its own leader told them."""
+        first = span.cycles[0]
+        before = self._table("bundle_boundaries").where(
+            (F.col("cluster") == span.cluster)
+            & (F.col("epoch") == first.epoch)
+            & (F.col("cycle") <= first.cycle)
+        )
+        newest = before.groupBy("namespace").agg(F.max_by("boundaries", "cycle").alias("points"))
+        for row in newest.collect():
+            # Of a namespace that is gone there are none.
+            if row["points"]:
+                yield _parsed(Namespace, row["namespace"]), tuple(row["points"])
+
+    def _bundles(self, span: "_Span") -> Iterator[BundleSeries]:
+        rows = span.rows(self._table("bundle_loads"))
+        cells = rows.count()
+        if cells > MOST_CELLS:
+            raise PipelineError(
+                f"cluster {span.cluster}: {cells} rows of bundles; at most {MOST_CELLS}: --hours"
+                " takes the newest"
+            )
+        known = (F.coalesce(name, F.lit(float("nan"))).alias(name) for name in _RATES)
+        by_bundle = _gathered(rows, "bundle", *known, F.col("owner"), F.col("topics"))
+        owner = F.get(F.filter("owner", lambda each: each.isNotNull()), 0)
+        frame: Any = by_bundle.select(
+            *("bundle", "minute", *_RATES),
+            owner.alias("owner"),
+            F.coalesce(F.array_max("topics"), F.lit(0)).alias("topics"),
+        )
+        for row in frame.toPandas().itertuples(index=False):
+            yield BundleSeries(
+                bundle=_parsed(Bundle, row.bundle),
+                minutes=np.asarray(row.minute, dtype=np.int64),
+                rates=np.array([getattr(row, name) for name in _RATES], dtype=np.float32),
+                owner=row.owner,
+                topics=int(row.topics),
+            )
+
+    def _brokers(self, span: "_Span") -> Iterator[BrokerSeries]:
+        sizes = self._sizes(span)
+        frame: Any = _gathered(
+            span.rows(self._table("broker_loads")),
+            "broker",
+            F.col("is_draining"),
+            F.col("usage_ratio"),
+            (F.col("msg_rate_in") + F.col("msg_rate_out")).alias("msg_rate"),
+            (F.col("bytes_in") + F.col("bytes_out")).alias("bytes_s"),
+        )
+        for row in frame.toPandas().itertuples(index=False):
+            yield BrokerSeries(
+                broker_id=row.broker,
+                minutes=np.asarray(row.minute, dtype=np.int64),
+                is_draining=np.asarray(row.is_draining, dtype=np.bool_),
+                usage=np.asarray(row.usage_ratio, dtype=np.float64),
+                msg_rate=np.asarray(row.msg_rate, dtype=np.float64),
+                bytes_s=np.asarray(row.bytes_s, dtype=np.float64),
+                sizes=sizes.get(row.broker, ()),
+            )
+
+    def _sizes(self, span: "_Span") -> dict[str, list[Size]]:
+        """By broker, as they were told, by time."""
+        rows = self._table("capacities").where(F.col("cluster") == span.cluster)
+        found: dict[str, list[Size]] = {}
+        for row in rows.select("broker", "at_ms", "cpu_limit_percent").orderBy("at_ms").collect():
+            size = Size(span.minute_of(row["at_ms"]), row["cpu_limit_percent"])
+            if size.minute <= span.minutes[-1]:
+                found.setdefault(row["broker"], []).append(size)
+        return found
+
+
+class _Span(NamedTuple):
+    """The cycles that count.
+
+    Attributes:
+        cycles: by time.
+        frame: the same with their minutes, from 0 on.
+    """
+
+    cluster: str
+    cycles: list[_Cycle]
+    frame: DataFrame
+
+    @classmethod
+    def of(cls, spark: SparkSession, cluster: str, cycles: list[_Cycle]) -> "_Span":
+        start = cycles[0].at_ms // _MINUTE_MS
+        rows = [(each.epoch, each.cycle, each.at_ms // _MINUTE_MS - start) for each in cycles]
+        schema = "epoch long, cycle long, minute int"
+        return cls(cluster, cycles, spark.createDataFrame(rows, schema))
+
+    @property
+    def minutes(self) -> list[int]:
+        """In which there was a cycle."""
+        return [self.minute_of(each.at_ms) for each in self.cycles]
+
+    def minute_of(self, at_ms: int) -> int:
+        """Counted from the first cycle's."""
+        return at_ms // _MINUTE_MS - self.cycles[0].at_ms // _MINUTE_MS
+
+    def rows(self, frame: DataFrame) -> DataFrame:
+        """Those of a table of cycles that count, each with its minute."""
+        of_cluster = frame.where(F.col("cluster") == self.cluster)
+        return of_cluster.join(F.broadcast(self.frame), ["epoch", "cycle"])
+
+
+def _gathered(rows: DataFrame, key: str, *others: Column) -> DataFrame:
+    """A row for each key, with the others as lists by minute."""
+    one = F.struct("minute", *others)
+    lists = rows.groupBy(key).agg(F.array_sort(F.collect_list(one)).alias("lists"))
+    names = rows.select("minute", *others).columns
+    return lists.select(key, *(F.col(f"lists.{name}").alias(name) for name in names))
+
+
+def _parsed(kind: Any, text: str) -> Any:
+    try:
+        return kind.parse(text)
+    except InvalidName as error:
+        raise PipelineError(f"table bundle_loads: {error}") from error

@@ -1,0 +1,59 @@
+"""What one task of a back-test does: one replay, as it is done anywhere else."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker_ctl.pipeline.backtest.candidates import Candidate
+from broker_ctl.pipeline.backtest.results import ReplayRow
+from broker_ctl.pipeline.backtest.traces import Trace
+from broker_ctl.simulation.lower_bound import bound_of
+from broker_ctl.simulation.replay import replay
+from broker_ctl.simulation.scores import scores_of
+
+
+class Task(NamedTuple):
+    """One replay."""
+
+    trace: Trace
+    candidate: Candidate
+    seed: int
+
+
+def tasks_of(
+    traces: Sequence[Trace], candidates: Sequence[Candidate], seeds: Sequence[int]
+) -> list[Task]:
+    """Each trace with each seed for each candidate; those of one scenario follow each other."""
+    return [
+        Task(trace, candidate, seed)
+        for trace in traces
+        for seed in seeds
+        for candidate in candidates
+    ]
+
+
+def replayed(task: Task) -> ReplayRow:
+    """What comes of it; equal tasks give equal rows, to the bit.
+
+    Raises:
+        SettingsError: there is no such scenario, or it is too large.
+        InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
+    """
+    found = task.trace.of_seed(task.seed)
+    contestant = task.candidate.contestant
+    scores = scores_of(replay(found, contestant.rules, contestant.pace))
+    return ReplayRow(
+        trace=task.trace.name,
+        policy=task.candidate.policy,
+        parameters=task.candidate.parameters,
+        seed=task.seed,
+        minutes=found.traffic.minutes,
+        bound=bound_of(found),
+        p50=scores.p50,
+        p99=scores.p99,
+        most=scores.most,
+        load_moved_pct_per_h=scores.load_moved_pct_per_h,
+        moves=scores.moves,
+        back_and_forth=scores.back_and_forth,
+        settle_min=scores.settle_min,
+        overload_broker_min=scores.overload_broker_min,
+    )

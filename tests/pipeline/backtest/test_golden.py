@@ -1,0 +1,107 @@
+"""The same replay in the process itself and on Spark, to the bit."""
+
+import os
+
+import pytest
+from pyspark.sql import SparkSession
+
+from broker_ctl.core.deciding import DecidingRules
+from broker_ctl.core.placement.catalog import PLACEMENT
+from broker_ctl.core.shedding.catalog import BALANCE
+from broker_ctl.pipeline.backtest.candidates import Candidate
+from broker_ctl.pipeline.backtest.job import replay_all
+from broker_ctl.pipeline.backtest.results import ReplayRow
+from broker_ctl.pipeline.backtest.tasks import Task, replayed, tasks_of
+from broker_ctl.pipeline.backtest.traces import drawn_trace, recorded_trace
+from broker_ctl.simulation.replay import replay
+from broker_ctl.simulation.rivals import POLICIES, Contestant
+from broker_ctl.simulation.scores import scores_of
+from broker_ctl.simulation.sources import Source
+from tests.support.golden_trace import AtHand, golden_trace
+from tests.support.small_scenarios import small
+
+BOUND = "0x1.0000000000001p+0"
+# p50, p99, max, % moved an hour, moves, back and forth, settled, overloaded.
+GOLDEN = {
+    ("balance", 0): (
+        *("0x1.65a9e9585a9eap+0", "0x1.7f714f61989e5p+0", "0x1.80db6db6db6dbp+0"),
+        *("0x1.00e9ecd8693d3p+7", 42, 0, 3, 42),
+    ),
+    ("threshold", 0): (
+        *("0x1.0b21642c8590cp+0", "0x1.2734b48f54a9ep+0", "0x1.2a7af82cb7562p+0"),
+        *("0x1.224bf7d67cd8bp+7", 28, 0, 2, 21),
+    ),
+    ("balance", 1): (
+        *("0x1.1000000000001p+0", "0x1.38e922742428fp+0", "0x1.4288393d6be1ep+0"),
+        *("0x1.61a1540b4c57ap+6", 32, 0, 0, 24),
+    ),
+    ("threshold", 1): (
+        *("0x1.1d738a31d738ap+0", "0x1.2e464c272368cp+0", "0x1.2e71463ae7147p+0"),
+        *("0x1.6568226647551p+6", 14, 0, 0, 36),
+    ),
+}
+# Three quarters of all on one of two brokers, and nobody does anything: by hand.
+STILL = Candidate("settings", "", Contestant(DecidingRules(PLACEMENT.find(BALANCE), shedding=None)))
+STILL_ROW = ReplayRow(
+    "cluster:still", "settings", "", 0, 20, 1.0, 1.5, 1.5, 1.5, 0.0, 0, 0, None, 0
+)
+
+
+def golden_tasks() -> list[Task]:
+    golden = recorded_trace("cluster:golden", AtHand(golden_trace()))
+    candidates = [Candidate(name, "", POLICIES[name]()) for name in ("balance", "threshold")]
+    still = small([75.0, 25.0], ["a", "b"], minutes=20)
+    return [
+        *tasks_of([golden], candidates, [0, 1]),
+        Task(recorded_trace("cluster:still", AtHand(still)), STILL, 0),
+    ]
+
+
+def exact(row: ReplayRow) -> tuple[object, ...]:
+    return tuple(each.hex() if isinstance(each, float) else each for each in row)
+
+
+GOLDEN_ROWS = [
+    *(
+        ("cluster:golden", policy, "", seed, 45, BOUND, *found)
+        for (policy, seed), found in GOLDEN.items()
+    ),
+    exact(STILL_ROW),
+]
+
+
+def test_a_replay_has_its_golden_scores_to_the_bit() -> None:
+    contestant = POLICIES["threshold"]()
+    scores = scores_of(replay(golden_trace(), contestant.rules, contestant.pace))
+    assert scores.p99.hex() == GOLDEN["threshold", 0][1]
+    assert scores.load_moved_pct_per_h.hex() == GOLDEN["threshold", 0][3]
+    assert [exact(replayed(task)) for task in golden_tasks()] == GOLDEN_ROWS
+
+
+@pytest.mark.timeout(300)
+def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
+    told: list[int] = []
+    found = replay_all(spark, golden_tasks(), told.append)
+    assert [exact(row) for row in found] == GOLDEN_ROWS
+    assert all(0 <= done <= len(found) for done in told)
+    context = spark.sparkContext
+    threads = context.parallelize([0], 1).map(lambda _: os.environ.get("OMP_NUM_THREADS"))
+    assert threads.collect() == ["1"]
+    assert not context.getLocalProperty("spark.jobGroup.id")
+
+
+def test_a_seed_draws_the_traffic_of_a_scenario_and_the_start_of_a_recorded_cluster() -> None:
+    drawn = drawn_trace(Source("steady-skew", hours=1, brokers=2)).of_seed
+    assert (drawn(1).traffic.bytes_in != drawn(2).traffic.bytes_in).any()
+    whole = golden_trace()
+    recorded = recorded_trace("cluster:golden", AtHand(whole)).of_seed
+    assert recorded(0) is whole
+    assert recorded(3).traffic is whole.traffic
+    assert recorded(3).owners == recorded(3).owners != recorded(4).owners
+    assert set(recorded(3).owners) == {"a", "b", "c"}
+
+
+def test_whoever_is_not_there_yet_begins_with_nothing() -> None:
+    later = small([1.0] * 40, ["a"] * 40, brokers=("a", "b", "c"), absent=["b"])
+    owners = recorded_trace("cluster:later", AtHand(later)).of_seed(1).owners
+    assert set(owners) == {"a", "c"}

@@ -1,0 +1,58 @@
+"""Comparisons and fronts of replays, worked out by hand."""
+
+import math
+
+from broker_ctl.pipeline.backtest.candidates import Named
+from broker_ctl.pipeline.backtest.judging import compared, fronts
+from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, ReplayRow
+
+BASE = Named("settings", "")
+HIGH = Named("settings", "loadBalancerBalanceHighPercentage=112")
+
+
+def row(trace: str, who: Named, seed: int, *measures: float) -> ReplayRow:
+    p99, moved, overload = measures
+    return ReplayRow(trace, *who, seed, 60, 1.0, 1.0, p99, p99, moved, 3, 0, None, int(overload))
+
+
+def test_pairs_are_of_the_same_seed_and_trace() -> None:
+    replays = [
+        # What a seed makes of both is four times what they differ by.
+        row("day", BASE, 1, 1.25, 2.0, 5),
+        row("day", BASE, 2, 1.75, 4.0, 0),
+        row("day", BASE, 3, 9.0, 9.0, 9),
+        row("day", HIGH, 2, 1.875, 1.0, 0),
+        row("day", HIGH, 1, 1.375, 1.0, 7),
+        row("day", HIGH, 4, 9.0, 9.0, 9),
+        row("night", HIGH, 1, 1.0, 0.0, 0),
+    ]
+    key = ("day", *HIGH)
+    assert list(compared(replays, BASE)) == [
+        ComparisonRow(*key, "p99", *BASE, 2, 1.5, 1.625, 0.125, 0.125, 0.125),
+        ComparisonRow(*key, "load_moved_pct_per_h", *BASE, 2, 3.0, 1.0, -2.0, -3.0, -1.0),
+        ComparisonRow(*key, "overload_broker_min", *BASE, 2, 2.5, 3.5, 1.0, 0.0, 2.0),
+    ]
+
+
+def test_one_pair_bounds_nothing() -> None:
+    replays = [row("day", BASE, 1, 1.25, 2.0, 5), row("day", HIGH, 1, 1.5, 2.0, 5)]
+    first = next(compared(replays, BASE))
+    assert (first.pairs, first.difference, first.low, first.high) == (1, 0.25, -math.inf, math.inf)
+
+
+def test_each_trace_has_a_front_of_its_own() -> None:
+    other = Named("threshold", "")
+    replays = [
+        row("day", BASE, 1, 1.25, 2.0, 4),
+        row("day", BASE, 2, 1.75, 4.0, 0),
+        row("day", HIGH, 1, 1.5, 3.0, 3),
+        row("day", other, 1, 1.25, 9.0, 9),
+        row("night", HIGH, 1, 1.5, 3.0, 3),
+    ]
+    assert list(fronts(replays)) == [
+        # HIGH is as good in two and worse in overload.
+        FrontRow("day", *BASE, 2, 1.5, 3.0, 2.0, is_on_front=True),
+        FrontRow("day", *HIGH, 1, 1.5, 3.0, 3.0, is_on_front=False),
+        FrontRow("day", *other, 1, 1.25, 9.0, 9.0, is_on_front=True),
+        FrontRow("night", *HIGH, 1, 1.5, 3.0, 3.0, is_on_front=True),
+    ]

@@ -1,0 +1,162 @@
+"""Recorded clusters out of tables, value by value; and the verb, from tables to tables."""
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from broker_ctl.cli.main import main
+from broker_ctl.core.names import Namespace
+from broker_ctl.pipeline.backtest.recordings import Recordings
+from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT, REPLAYS
+from broker_ctl.pipeline.tables import BATCHES, HISTORY, Table
+from tests.support.duck import answered
+from tests.support.segment_files import DAY_ONE_MS
+
+MINUTE_MS = 60_000
+LOW, HIGH = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
+RING = [0, 0x80000000, 0xFFFFFFFF]
+# Epoch, cycle and second of each cycle; minute 2 has none.
+CYCLES = [(1, 1, 5), (1, 2, 40), (1, 3, 65), (2, 1, 185), (2, 2, 230)]
+
+
+def stamped(at: tuple[int, int, int], values: dict[str, Any]) -> dict[str, Any]:
+    epoch, cycle, second = at
+    at_ms = DAY_ONE_MS + second * 1000
+    stamp = {"cluster": "east", "id": "1", "writer": "a"}
+    return {**stamp, "at_ms": at_ms, "epoch": epoch, "cycle": cycle, **values}
+
+
+def rates(value: float | None) -> dict[str, Any]:
+    names = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")
+    factors = (1, 2, 100, 200)
+    parts = (None if value is None else value * factor for factor in factors)
+    return {**dict(zip(names, parts, strict=True)), "topics": None if value is None else 3}
+
+
+def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Bundle LOW carries 1, 2, 3 and so on by cycle, HIGH the tenfold."""
+    for number, (epoch, cycle, second) in enumerate(CYCLES, start=1):
+        at = (epoch, cycle, second)
+        for bundle, factor, owner in ((LOW, 1, "a"), (HIGH, 10, None if number == 1 else "b")):
+            told = rates(None if number == 1 and bundle == HIGH else float(number * factor))
+            yield "bundle_loads", stamped(at, {"bundle": bundle, "owner": owner, **told})
+        for name in ("a", "b"):
+            values = {"usage_ratio": number / 10, "is_draining": name == "b" and epoch == 2}
+            yield "broker_loads", stamped(at, {"broker": name, **values, **rates(float(number))})
+    for at, points in (((1, 1, 5), RING), ((1, 2, 40), [0, 7, 0xFFFFFFFF])):
+        yield "bundle_boundaries", stamped(at, {"namespace": "t/n", "boundaries": points})
+    for at, cores in (((1, 1, 5), 400.0), ((2, 1, 185), 200.0)):
+        yield "capacities", stamped(at, {"broker": "a", "cpu_limit_percent": cores})
+    # Of a cluster where nobody led there is nothing to replay.
+    other = stamped((0, 0, 5), {"bundle": LOW, "owner": "x", **rates(1.0)})
+    yield "bundle_loads", {**other, "cluster": "west"}
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Written without Spark, for which every table is a job."""
+    root = tmp_path_factory.mktemp("tables")
+    by_table: dict[str, list[dict[str, Any]]] = {}
+    for name, row in rows():
+        by_table.setdefault(f"{name}/dt=2026-01-01/cluster={row['cluster']}/batch=b", []).append(
+            row
+        )
+    for place, some in by_table.items():
+        write_parquet(root / place, HISTORY[place.partition("/")[0]], some)
+    batch = dict(zip(BATCHES.schema.names, ("b", 1, 0, 1, 0, 0, 1, 1), strict=True))
+    write_parquet(root / BATCHES.name, BATCHES, [batch])
+    return str(root)
+
+
+def write_parquet(directory: Path, table: Table, some: list[dict[str, Any]]) -> None:
+    directory.mkdir(parents=True)
+    names = [name for name in table.schema.names if name not in table.partitions]
+    whole = to_arrow_schema(table.schema)
+    pyarrow = import_module("pyarrow")
+    schema = pyarrow.schema([whole.field(name).with_nullable(nullable=True) for name in names])
+    values = [{name: row.get(name) for name in names} for row in some]
+    made = pyarrow.Table.from_pylist(values, schema=schema)
+    import_module("pyarrow.parquet").write_table(made, directory / "part-0.parquet")
+
+
+@pytest.mark.timeout(300)
+def test_a_history_is_read_minute_by_minute(spark: SparkSession, warehouse: str) -> None:
+    recordings = Recordings(spark, warehouse)
+    assert recordings.clusters() == ["east"]
+    found = recordings.history("east", None)
+    # Of the first minute the first cycle, of the others the last; the third had none.
+    assert found.seen.tolist() == [0, 1, 3]
+    assert found.rings == {Namespace("t", "n"): tuple(RING)}
+    low, high = sorted(found.bundles, key=lambda each: each.bundle)
+    assert (str(low.bundle), low.owner, low.topics) == (LOW, "a", 3)
+    assert low.minutes.tolist() == [0, 1, 3]
+    assert low.rates.tolist() == [[1, 3, 5], [2, 6, 10], [100, 300, 500], [200, 600, 1000]]
+    assert (str(high.bundle), high.owner) == (HIGH, "b")
+    assert np.isnan(high.rates[:, 0]).all()
+    assert high.rates[0, 1:].tolist() == [30, 50]
+    one, other = sorted(found.brokers, key=lambda each: each.broker_id)
+    assert (one.broker_id, other.broker_id) == ("a", "b")
+    assert other.minutes.tolist() == [0, 1, 3]
+    assert other.is_draining.tolist() == [False, False, True]
+    assert other.usage.tolist() == [0.1, 0.3, 0.5]
+    assert (other.msg_rate.tolist(), other.bytes_s.tolist()) == ([3, 9, 15], [300, 900, 1500])
+    assert (one.sizes, other.sizes) == ([(0, 400.0), (3, 200.0)], ())
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, ["pipeline", "backtest", *map(str, words)])
+
+
+@pytest.mark.timeout(300)
+def test_a_history_and_a_scenario_are_back_tested(
+    spark: SparkSession, warehouse: str, tmp_path: Path
+) -> None:
+    target = tmp_path / "results"
+    size = ("--hours", 1, "--brokers", 2, "--seeds", 2)
+    policies = ("--policy", "threshold", "--policy", "settings")
+    words = ("steady-skew", "--tables", warehouse, "--to", target, *size, *policies)
+    done = run(*words, "--set", "loadBalancerBalanceHighPercentage=120", "--output", "json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    high = "loadBalancerBalanceHighPercentage=120"
+    candidates = [("settings", ""), ("settings", high), ("threshold", "")]
+    assert [
+        (row["trace"], row["seed"], row["policy"], row["parameters"]) for row in found["replays"]
+    ] == [
+        (trace, seed, *candidate)
+        for trace in ("steady-skew", "cluster:east")
+        for seed in (0, 1)
+        for candidate in candidates
+    ]
+    minutes = {row["trace"]: row["minutes"] for row in found["replays"]}
+    assert minutes == {"steady-skew": 60, "cluster:east": 4}
+    first = found["comparisons"][0]
+    assert (first["baseline_policy"], first["baseline_parameters"]) == ("settings", "")
+    p99 = {
+        (row["policy"], row["parameters"], row["seed"]): row["p99"]
+        for row in found["replays"]
+        if row["trace"] == "steady-skew"
+    }
+    mean = sum(p99["settings", high, seed] - p99["settings", "", seed] for seed in (0, 1)) / 2
+    assert first["difference"] == pytest.approx(mean)
+    for table, name in ((REPLAYS, "replays"), (COMPARISONS, "comparisons"), (FRONT, "front")):
+        columns = ", ".join(table.schema.names)
+        written = answered(f"SELECT {columns} FROM '{target}/{table.name}/*.parquet'")
+        assert written == [tuple(row.values()) for row in found[name]]
+        assert list(found[name][0]) == table.schema.names
+
+    unknown = run("--tables", warehouse, "--cluster", "west", "--to", target)
+    assert unknown.exit_code == 2
+    assert "'west'; " in unknown.output
+    assert "has east" in unknown.output
+    empty = run("--tables", tmp_path / "nowhere", "--to", target)
+    assert empty.exit_code == 1
+    assert "no history was taken in" in empty.output

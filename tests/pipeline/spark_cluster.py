@@ -1,0 +1,249 @@
+"""The pipeline on a cluster: a standalone master and two workers, as processes of this machine.
+
+    python -m tests.pipeline.spark_cluster
+
+A history is taken in by spark-submit, and back-tested by broker-ctl with the settings that are in
+deploy/spark. The Python of the workers has not got the package: it comes to them with the job.
+What the cluster replays is what a replay in this process says, to the bit. Prints one JSON object;
+the exit code is 1 where something is not as it should be.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import site
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from zipfile import ZipFile
+
+import pyspark
+
+from broker_ctl.cli.backtest_table import to_row
+from broker_ctl.pipeline.backtest.candidates import Candidate, Named
+from broker_ctl.pipeline.backtest.job import Verdict
+from broker_ctl.pipeline.backtest.judging import compared, fronts
+from broker_ctl.pipeline.backtest.tasks import replayed, tasks_of
+from broker_ctl.pipeline.backtest.traces import drawn_trace
+from broker_ctl.simulation.rivals import POLICIES
+from broker_ctl.simulation.sources import Source
+from tests.support.segment_files import small_history
+from tests.support.waiting import eventually
+from tests.support.web_server import free_port
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SPARK = Path(pyspark.__file__).parent
+_DEPLOY = _ROOT / "deploy" / "spark"
+_DEADLINE_S = 900.0
+_END_S = 60.0
+_POLL_S = 0.3
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_SCENARIO, _HOURS, _BROKERS, _SEEDS = "steady-skew", 1, 2, 2
+# For one machine, and a driver that nobody calls by another name.
+_SMALL = {
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+
+
+def spark_cluster(directory: Path) -> dict[str, Any]:
+    """Raise it, use it, and look at what came of it."""
+    history, tables, results = (directory / name for name in ("history", "tables", "results"))
+    lines = small_history(history, segments=2)
+    environ = _environ(directory)
+    with ExitStack() as stack:
+        master, page = _raised(stack, directory, environ)
+        taken = _ingested(directory, environ, master, history, tables)
+        replays = _back_tested(directory, environ, master, tables, results)
+        state = _page(page)
+    used = [len([*(directory / name).glob("app-*")]) for name in ("worker-1", "worker-2")]
+    here = _replayed_here()
+    there = [row for row in replays["replays"] if row["trace"] == _SCENARIO]
+    found = {
+        "rows": taken["rows"],
+        "replays": len(replays["replays"]),
+        "traces": sorted({row["trace"] for row in replays["replays"]}),
+        "workers": len(state["workers"]),
+        "applications_of_workers": used,
+        "finished": [app["state"] for app in state["completedapps"]],
+        "is_same": there == here,
+    }
+    found["is_right"] = (
+        found["is_same"]
+        and found["traces"] == ["cluster:small", _SCENARIO]
+        and taken["rows"] == sum(lines.values())
+        and taken["faulty_lines"] == 0
+        and found["workers"] == 2
+        and used == [2, 2]
+        and found["finished"] == ["FINISHED"] * 2
+    )
+    return found
+
+
+def _raised(stack: ExitStack, directory: Path, environ: Mapping[str, str]) -> tuple[str, str]:
+    """URL of the master, and of its page; all of it ends with the stack."""
+    port, web = free_port(), free_port()
+    url, page = f"spark://127.0.0.1:{port}", f"http://127.0.0.1:{web}/json/"
+    at = ("--host", "127.0.0.1", "--port", port, "--webui-port", web)
+    stack.enter_context(_daemon(directory / "master.log", environ, _MASTER, *at))
+    _wait_for_workers(page, 0)
+    for number in (1, 2):
+        name = f"worker-{number}"
+        words = ("--host", "127.0.0.1", "--cores", 1, "--memory", "600m", "--webui-port", 0)
+        where = ("--work-dir", directory / name, url)
+        stack.enter_context(_daemon(directory / f"{name}.log", environ, _WORKER, *words, *where))
+    _wait_for_workers(page, 2)
+    return url, page
+
+
+@contextmanager
+def _daemon(log: Path, environ: Mapping[str, str], name: str, *words: object) -> Iterator[None]:
+    command = [str(_SPARK / "bin" / "spark-class"), name, *map(str, words)]
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(
+            command, env=environ, stdout=said, stderr=said, start_new_session=True
+        ) as process,
+    ):
+        try:
+            yield
+        finally:
+            # With what it has started itself.
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+        # Whoever of the group has not gone by now goes without a word.
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _wait_for_workers(page: str, count: int) -> None:
+    def are_there() -> bool:
+        with contextlib.suppress(URLError, ConnectionError, TimeoutError):
+            states: list[str] = [worker["state"] for worker in _page(page)["workers"]]
+            return states.count("ALIVE") == count
+        return False
+
+    what = f"{page}: {count} workers"
+    asyncio.run(eventually(are_there, _DEADLINE_S, what, poll_s=_POLL_S))
+
+
+def _page(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return json.load(answer)
+
+
+def _environ(directory: Path) -> dict[str, str]:
+    """Of all processes; the Python of the workers does not find this package by itself."""
+    python = directory / "python"
+    python.write_text(
+        "#!/bin/sh\n"
+        "# Without -S it would follow the .pth file of an editable installation.\n"
+        f'PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{":".join(site.getsitepackages())}"\n'
+        f'export PYTHONPATH\nexec {sys.executable} -S "$@"\n'
+    )
+    python.chmod(0o755)
+    return {
+        **os.environ,
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_HOME": str(_SPARK),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        # It would listen on a port of its own, which may be somebody else's.
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        "SPARK_LOCAL_DIRS": str(directory / "scratch"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _ingested(
+    directory: Path, environ: Mapping[str, str], master: str, history: Path, tables: Path
+) -> Any:
+    package = directory / "broker_ctl.zip"
+    with ZipFile(package, "w") as zipped:
+        for path in sorted((_ROOT / "broker_ctl").rglob("*.py")):
+            zipped.write(path, path.relative_to(_ROOT))
+    settings = [word for key, value in _SMALL.items() for word in ("--conf", f"{key}={value}")]
+    submitted = [_DEPLOY / "submitted.py", "pipeline", "ingest", history, "--tables", tables]
+    return _answer(
+        directory,
+        environ,
+        *(_SPARK / "bin" / "spark-submit", "--master", master, "--py-files", package),
+        *(*settings, *submitted, "--master", master, "--output", "json"),
+    )
+
+
+def _back_tested(
+    directory: Path, environ: Mapping[str, str], master: str, tables: Path, results: Path
+) -> Any:
+    settings = [word for key, value in _SMALL.items() for word in ("--conf", f"{key}={value}")]
+    return _answer(
+        directory,
+        environ,
+        *(sys.executable, "-m", "broker_ctl", "pipeline", "backtest", _SCENARIO),
+        *("--hours", _HOURS, "--brokers", _BROKERS, "--seeds", _SEEDS, "--tables", tables),
+        *("--to", results, "--policy", "balance", "--policy", "threshold"),
+        *("--config", _DEPLOY / "cluster.conf", "--master", master, *settings),
+        *("--output", "json"),
+    )
+
+
+def _answer(directory: Path, environ: Mapping[str, str], *words: object) -> Any:
+    done = subprocess.run(
+        [*map(str, words)],
+        env=environ,
+        cwd=directory,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=_DEADLINE_S,
+    )
+    if done.returncode:
+        raise RuntimeError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def _replayed_here() -> list[dict[str, Any]]:
+    candidates = [Candidate(name, "", POLICIES[name]()) for name in ("balance", "threshold")]
+    trace = drawn_trace(Source(_SCENARIO, _HOURS, _BROKERS))
+    rows = [replayed(task) for task in tasks_of([trace], candidates, range(_SEEDS))]
+    baseline = Named("balance", "")
+    verdict = Verdict(rows, [*compared(rows, baseline)], [*fronts(rows)])
+    replays: list[dict[str, Any]] = to_row(verdict)["replays"]
+    return replays
+
+
+def main() -> None:
+    """Try it and print."""
+    # Whoever ends this process ends what it has raised.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    directory = Path(tempfile.mkdtemp())
+    try:
+        found = spark_cluster(directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.exit(0 if found["is_right"] else 1)
+
+
+if __name__ == "__main__":
+    main()
