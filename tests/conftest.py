@@ -1,15 +1,31 @@
 """Fixtures that the whole suite shares."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has none
 
 from tests.support.ensemble import SharedEnsemble, fresh_chroot, shared_ensemble
 
 # Properties are judged by their answers: a busy machine is no reason to fail.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+_PIPELINE = "tests/pipeline/"
+
+
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # as above
+    """A file stays in one process, and the pipeline's all in the same: they share one Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _PIPELINE if nodeid.startswith(_PIPELINE) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling | None:
+    """For ``--dist loadfile``; None: xdist's own."""
+    return _Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

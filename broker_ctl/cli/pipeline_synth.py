@@ -1,13 +1,17 @@
 """``broker-ctl pipeline synth``: a history of any size, from the scenarios."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from broker_ctl.cli.pipeline_engine import Engine, engine_options, shown
 from broker_ctl.cli.tables import echo_json, print_facts
+
+if TYPE_CHECKING:
+    from broker_ctl.pipeline.synthesis.shards import Written
 
 _DAY_HOURS: Final = 24
 _EXAMPLES: Final = """\b
@@ -56,8 +60,9 @@ def command(
     """Write segments of a history that never was into the directory HISTORY.
 
     Each cluster of it is a scenario (broker-ctl simulate --list), replayed under the planner as it
-    is by default; what its daemons would have written is written, minute by minute. The same
-    arguments write the same history. Of scenarios of more than a day only those are taken whose
+    is by default; what its daemons would have written is written, minute by minute. With --rows up
+    to four clusters are run alike, and differ in their names only. The same arguments write the
+    same history. Of scenarios of more than a day only those are taken whose
     days are alike. HISTORY must be empty, or not there yet; all workers must see it.
     """
     from broker_ctl.pipeline.synthesis.shards import Extent, shards_of
@@ -76,21 +81,27 @@ def command(
         from broker_ctl.pipeline.synthesis.job import synthesise
 
         written = []
-        with shown(engine, f"{len(shards)} clusters") as tell:
+        clusters = sum(len(shard.clusters) for shard in shards)
+        with shown(engine, f"{clusters} clusters") as tell:
             for each in synthesise(spark, shards):
                 written.append(each)
-                tell(f"{len(written)} of {len(shards)} clusters", len(written), len(shards))
-    facts = {
-        "clusters": len(written),
+                done = sum(one.clusters for one in written)
+                tell(f"{done} of {clusters} clusters", done, clusters)
+    facts = _facts(written)
+    if engine.is_json:
+        echo_json(facts)
+    else:
+        print_facts("", facts)
+
+
+def _facts(written: Sequence["Written"]) -> dict[str, int]:
+    return {
+        "clusters": sum(each.clusters for each in written),
         "segments": sum(each.files for each in written),
         "lines": sum(each.lines for each in written),
         "rows": sum(each.rows for each in written),
         "bundle_loads": sum(each.bundle_rows for each in written),
     }
-    if engine.is_json:
-        echo_json(facts)
-    else:
-        print_facts("", facts)
 
 
 def _empty(directory: Path) -> Path:

@@ -1,5 +1,9 @@
 """What a table promises, held against its rows: the grain, and that keys are known."""
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -16,20 +20,7 @@ def check(frame: DataFrame, table: Table) -> int:
     Raises:
         PipelineError: a column that must not is null somewhere, or rows have the same key.
     """
-    needed = [field.name for field in table.schema.fields if not field.nullable]
-    nulls = (F.count_if(F.col(name).isNull()).alias(name) for name in needed)
-    found = frame.agg(F.count("*").alias("rows_of_all"), *nulls).head()
-    counts = found.asDict() if found is not None else {}
-    rows = int(counts.pop("rows_of_all"))
-    if bad := {name: count for name, count in counts.items() if count}:
-        raise PipelineError(f"table {table.name}: nulls in columns that must have none: {bad}")
-    repeated = frame.groupBy(*table.key).count().where("count > 1").head()
-    if repeated is not None:
-        told = ", ".join(f"{name}={repeated[name]}" for name in table.key)
-        raise PipelineError(
-            f"table {table.name} has {table.grain}; but {repeated['count']} rows have {told}"
-        )
-    return rows
+    return _check([(frame, table)])[table.name]
 
 
 def check_all(spark: SparkSession, root: str) -> dict[str, int]:
@@ -40,19 +31,70 @@ def check_all(spark: SparkSession, root: str) -> dict[str, int]:
     """
     place = located(root)
     with told(root):
-        rows = {
-            table.name: check(tables.read(spark, place, table), table) for table in tables.BATCHED
-        }
-        totals = tables.whole(spark, place, BATCHES).agg(
-            F.sum("taken_lines"), F.sum("rows"), F.sum(F.col("faulty_lines") + F.col("unreadable"))
+        batches = tables.whole(spark, place, BATCHES).collect()
+        names = [batch["batch"] for batch in batches]
+        rows = _check(
+            [(tables.brought(spark, place, table, names), table) for table in tables.BATCHED]
         )
-        taken, of_lines, faulty = (each or 0 for each in totals.head() or (0, 0, 0))
     of_history = sum(count for name, count in rows.items() if name in tables.HISTORY)
     for what, count, promised in (
-        ("lines", rows[LINES.name], taken),
-        ("rows of history", of_history, of_lines),
-        ("lines and segments in quarantine", rows[QUARANTINE.name], faulty),
+        ("lines", rows[LINES.name], sum(each["taken_lines"] for each in batches)),
+        ("rows of history", of_history, sum(each["rows"] for each in batches)),
+        (
+            "lines and segments in quarantine",
+            rows[QUARANTINE.name],
+            sum(each["faulty_lines"] + each["unreadable"] for each in batches),
+        ),
     ):
         if count != promised:
             raise PipelineError(f"{root}: {count} {what}; its batches brought {promised}")
     return rows
+
+
+def _check(given: Sequence[tuple[DataFrame, Table]]) -> dict[str, int]:
+    """As `check`, of all of them in one job."""
+    found = reduce(DataFrame.unionAll, (_looked_through(*each) for each in given)).collect()
+    by_name = {row["name"]: row for row in found}
+    for frame, table in given:
+        row = by_name[table.name]
+        if row["with_nulls"]:
+            raise PipelineError(_null_told(frame, table))
+        if row["most"] > 1:
+            raise PipelineError(_repeated_told(frame, table))
+    return {table.name: by_name[table.name]["rows"] for _, table in given}
+
+
+def _looked_through(frame: DataFrame, table: Table) -> DataFrame:
+    """One row: name; rows; with_nulls, where none must be; most, rows of the same key."""
+    has_null = reduce(or_, (F.col(name).isNull() for name in _needed(table)))
+    by_key = frame.groupBy(*table.key).agg(
+        F.count("*").alias("rows_of_key"), F.count_if(has_null).alias("nulls_of_key")
+    )
+    return by_key.select(
+        F.lit(table.name).alias("name"),
+        *(
+            F.coalesce(found, F.lit(0)).alias(name)
+            for name, found in (
+                ("rows", F.sum("rows_of_key")),
+                ("with_nulls", F.sum("nulls_of_key")),
+                ("most", F.max("rows_of_key")),
+            )
+        ),
+    )
+
+
+def _needed(table: Table) -> list[str]:
+    return [field.name for field in table.schema.fields if not field.nullable]
+
+
+def _null_told(frame: DataFrame, table: Table) -> str:
+    counts = frame.agg(*(F.count_if(F.col(name).isNull()).alias(name) for name in _needed(table)))
+    bad = {name: count for row in counts.collect() for name, count in row.asDict().items() if count}
+    return f"table {table.name}: nulls in columns that must have none: {bad}"
+
+
+def _repeated_told(frame: DataFrame, table: Table) -> str:
+    by_key = frame.groupBy(*table.key).agg(F.count("*").alias("rows_of_key"))
+    repeated = by_key.where("rows_of_key > 1").take(1)[0]
+    key = ", ".join(f"{name}={repeated[name]}" for name in table.key)
+    return f"table {table.name} has {table.grain}; but {repeated['rows_of_key']} rows have {key}"

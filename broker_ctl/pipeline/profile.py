@@ -50,6 +50,9 @@ class Material:
         spark: the session.
         source, target: roots of the tables of the history, and of the results.
         rules: for those results that want some.
+
+    Raises:
+        PipelineError: nothing was taken in.
     """
 
     def __init__(self, spark: SparkSession, source: str, target: str, rules: ProfileRules) -> None:
@@ -57,10 +60,16 @@ class Material:
         self._spark = spark
         self._source = source
         self._target = target
+        # One history for all results, whatever is taken in meanwhile.
+        self._batches = tables.committed(spark, source)
+        if not self._batches:
+            raise PipelineError(
+                f"{source}: no history was taken in: broker-ctl pipeline ingest does it"
+            )
 
     def history(self, name: str) -> DataFrame:
         """A table of the history."""
-        return tables.read(self._spark, self._source, HISTORY[name])
+        return tables.brought(self._spark, self._source, HISTORY[name], self._batches)
 
     def made(self, table: Table) -> DataFrame:
         """A result."""
@@ -201,12 +210,8 @@ def profile(
     Raises:
         PipelineError: nothing was taken in, or something cannot be read or written.
     """
-    material = Material(spark, located(source), located(target), rules)
     with told(source):
-        if not tables.committed(spark, located(source)):
-            raise PipelineError(
-                f"{source}: no history was taken in: broker-ctl pipeline ingest does it"
-            )
+        material = Material(spark, located(source), located(target), rules)
         for result in results:
             tables.replace(result.make(material), located(target), result.table)
             rows = check(material.made(result.table), result.table)

@@ -9,7 +9,7 @@ A batch counts when its row stands in `BATCHES`, which is written last: readers 
 only, whenever whoever writes them dies.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -210,8 +210,12 @@ def committed(spark: SparkSession, root: str) -> frozenset[str]:
 
 def read(spark: SparkSession, root: str, table: Table) -> DataFrame:
     """The rows of a table of batches, as far as they count; none where there is no such table."""
-    names = sorted(committed(spark, root))
-    return whole(spark, root, table).where(F.col(BATCH).isin(names))
+    return brought(spark, root, table, committed(spark, root))
+
+
+def brought(spark: SparkSession, root: str, table: Table, batches: Iterable[str]) -> DataFrame:
+    """The rows of a table that came with these batches."""
+    return whole(spark, root, table).where(F.col(BATCH).isin(sorted(batches)))
 
 
 def whole(spark: SparkSession, root: str, table: Table) -> DataFrame:

@@ -4,15 +4,19 @@ A history is synthesised from the daily scenarios, then taken in and profiled by
 the same profile of the same tables. Printed is:
 
 rows                    of bundle loads, at 4x; all others of the history come on top
-ingest_rows_s           rows of all kinds a second, from segments to tables
+ingest_rows_s           rows of all kinds a second, from segments to tables, at 4x
 profile_rows_s          rows of bundle loads a second, from tables to the profile of a usual day
 profile_duckdb_rows_s   the same by DuckDB
 scaling_1x_4x           time of ingest and profile at 4x over that at 1x, by rows: 4.0 is even
-peak_rss_mb             of all processes together, at 4x, by turns largest
-peak_rss_1x_mb          likewise at 1x
+sweep                   seconds of the same replays on one core and on two, see sweep.py
+peak_rss_mb             of all processes together, at 4x
+python_rss_mb           of Python's processes, at 1x and at 4x, by turns largest
+java_rss_mb             likewise of Java
 synth_rows_s            rows of bundle loads that are synthesised a second
 
-A first run on one segment, which is not counted, lets Java get warm.
+A first run on one segment, which is not counted, lets Java get warm. What is being done is told on
+stderr. The default of ten million rows takes some minutes and some gigabytes of disk, both of which
+are given back; after --minutes it gives up.
 """
 
 import argparse
@@ -22,11 +26,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 _ROWS: Final = 10_000_000
+# On a busy machine; on a quiet one with two cores it takes a third of it.
+_MINUTES: Final = 30.0
 _SAMPLE_S: Final = 0.2
 _MIB: Final = 1024 * 1024
 _DUCKDB: Final = """
@@ -49,18 +55,22 @@ class _Turn(NamedTuple):
     bundle_rows: int
     ingest_s: float
     profile_s: float
-    peak_rss_mb: float
+    peak: "_Peak"
 
 
 class _Peak:
-    """The most memory that this process and all below it had at once."""
+    """The most memory that this process and all below it had at once.
+
+    Attributes:
+        total_mb, python_mb, java_mb: of all; of those that run Python; of those that run Java.
+    """
 
     def __init__(self) -> None:
         import psutil
 
         self._me = psutil.Process()
         self._is_over = threading.Event()
-        self.bytes = 0
+        self.total_mb = self.python_mb = self.java_mb = 0
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -73,29 +83,56 @@ class _Peak:
             thread.join()
 
     def _watch(self) -> None:
+        while not self._is_over.wait(_SAMPLE_S):
+            java, python = self._sizes_mb()
+            self.java_mb = max(self.java_mb, java)
+            self.python_mb = max(self.python_mb, python)
+            self.total_mb = max(self.total_mb, java + python)
+
+    def _sizes_mb(self) -> tuple[int, int]:
         import psutil
 
-        while not self._is_over.wait(_SAMPLE_S):
-            total = 0
-            for process in (self._me, *self._me.children(recursive=True)):
-                try:
-                    total += process.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-            self.bytes = max(self.bytes, total)
+        sizes = [0, 0]
+        for process in (self._me, *self._me.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                sizes["java" not in process.name()] += process.memory_info().rss
+        return sizes[0] // _MIB, sizes[1] // _MIB
+
+
+@contextmanager
+def _bounded(spark: Any, minutes: float) -> Iterator[None]:
+    """Whatever Spark does in the block ends after so long."""
+    is_late = threading.Event()
+
+    def end() -> None:
+        is_late.set()
+        spark.stop()
+
+    timer = threading.Timer(minutes * 60, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if is_late.is_set():
+            sys.exit(f"it is not done after {minutes:g} minutes; --rows makes it smaller")
 
 
 def measure(spark: Any, directory: Path, rows: int, hours: int) -> dict[str, Any]:
     """Synthesise, take in, profile; see the module."""
     history = directory / "history"
     history.mkdir()
+    _tell(f"synthesising {rows:,} rows")
     began_s = time.perf_counter()
     written = _synthesised(spark, history, rows, hours)
     synth_s = time.perf_counter() - began_s
     segments = sorted(history.iterdir())
     _turn(spark, directory / "warm", segments[:1])
-    once = _turn(spark, directory / "once", segments[: max(1, len(segments) // 4)])
+    # Every fourth: the clusters are not all alike.
+    once = _turn(spark, directory / "once", segments[::4])
     whole = _turn(spark, directory / "whole", segments)
+    _tell("DuckDB profiles the same")
     duckdb_s = _duckdb_s(directory / "whole" / "tables", directory / "profile.parquet")
     by_row = [(turn.ingest_s + turn.profile_s) / turn.rows for turn in (once, whole)]
     return {
@@ -104,10 +141,16 @@ def measure(spark: Any, directory: Path, rows: int, hours: int) -> dict[str, Any
         "profile_rows_s": round(whole.bundle_rows / whole.profile_s),
         "profile_duckdb_rows_s": round(whole.bundle_rows / duckdb_s),
         "scaling_1x_4x": round(4 * by_row[1] / by_row[0], 2),
-        "peak_rss_mb": round(whole.peak_rss_mb),
-        "peak_rss_1x_mb": round(once.peak_rss_mb),
+        "peak_rss_mb": whole.peak.total_mb,
+        "python_rss_mb": [once.peak.python_mb, whole.peak.python_mb],
+        "java_rss_mb": [once.peak.java_mb, whole.peak.java_mb],
         "synth_rows_s": round(written / synth_s),
     }
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+    sys.stderr.flush()
 
 
 def _synthesised(spark: Any, history: Path, rows: int, hours: int) -> int:
@@ -135,16 +178,21 @@ def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
     rules = ProfileRules(defaults.days, 20, 10, 0.1, 0.01)
     batches: list[BatchRow] = []
     peak = _Peak()
+
+    def on_batch(batch: BatchRow) -> None:
+        batches.append(batch)
+        _tell(f"{directory.name}: {sum(each.rows for each in batches):,} rows are taken in")
+
     with peak.watched():
         began_s = time.perf_counter()
-        ingest(spark, str(some), str(tables), IngestRules(defaults.batch_bytes), batches.append)
+        ingest(spark, str(some), str(tables), IngestRules(defaults.batch_bytes), on_batch)
         taken_s = time.perf_counter()
         made = profile(spark, str(tables), str(profiles), wanted(("hour_profiles",)), rules)
         assert [each.name for each in made] == ["bundle_hours", "hour_profiles"]
         done_s = time.perf_counter()
     bundle_rows = read(spark, str(tables), HISTORY["bundle_loads"]).count()
     rows = sum(batch.rows for batch in batches)
-    return _Turn(rows, bundle_rows, taken_s - began_s, done_s - taken_s, peak.bytes / _MIB)
+    return _Turn(rows, bundle_rows, taken_s - began_s, done_s - taken_s, peak)
 
 
 def _duckdb_s(tables: Path, out: Path) -> float:
@@ -163,14 +211,19 @@ def main() -> None:
     from broker_ctl.codec import encode, encode_pretty
     from broker_ctl.errors import BrokerCtlError
     from broker_ctl.pipeline.session import session
+    from tests.benchmarks.sweep import sweep
 
     arguments = _parser().parse_args()
     try:
         with (
             tempfile.TemporaryDirectory(dir=arguments.directory) as directory,
             session(arguments.master, {}, os.environ) as spark,
+            _bounded(spark, arguments.minutes),
         ):
             found = measure(spark, Path(directory), arguments.rows, arguments.hours)
+        if not arguments.no_sweep:
+            _tell("replaying on one core and on two")
+            found["sweep"] = sweep()
     except BrokerCtlError as error:
         sys.exit(str(error))
     text = encode(found) if arguments.json else encode_pretty(found)
@@ -187,6 +240,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rows", type=int, default=_ROWS, help="of bundle loads (10 million)")
     parser.add_argument("--hours", type=int, default=24, help="of each cluster (24)")
     parser.add_argument("--master", default="local[*]", help="where Spark runs (local[*])")
+    parser.add_argument("--no-sweep", action="store_true", help="leave the replays out")
+    parser.add_argument(
+        "--minutes", type=float, default=_MINUTES, help="at most, before the replays (30)"
+    )
     parser.add_argument("--directory", type=Path, help="for some gigabytes of files")
     return parser
 

@@ -22,8 +22,9 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
-        # Compiling a plan takes longer than working it off.
+        # Compiling a plan takes longer than working it off; so does compiling Spark itself well.
         "spark.sql.codegen.wholeStage": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     session = open_session("local[2]", conf, os.environ)
     yield session

@@ -21,9 +21,14 @@ NAME, HOURS, BROKERS = "giant-bundle", 1, 3
 
 def written(directory: Path) -> tuple[Written, list[dict[str, Any]]]:
     directory.mkdir()
-    done = write_shard(Shard("c", NAME, HOURS, BROKERS, None, DAY_ONE_MS, str(directory)))
-    texts = (gzip.decompress(path.read_bytes()) for path in sorted(directory.iterdir()))
-    return done, [json.loads(text) for data in texts for text in data.splitlines()]
+    done = write_shard(Shard(("c",), NAME, HOURS, BROKERS, None, DAY_ONE_MS, str(directory)))
+    return done, read(directory, "c")
+
+
+def read(directory: Path, cluster: str) -> list[dict[str, Any]]:
+    paths = sorted(directory.glob(f"{cluster}-*"))
+    texts = (gzip.decompress(path.read_bytes()) for path in paths)
+    return [json.loads(text) for data in texts for text in data.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +90,23 @@ def test_the_same_arguments_write_the_same_files(
 
 def test_there_are_as_many_clusters_as_it_takes(tmp_path: Path) -> None:
     shards = shards_of(Extent(("diurnal", "steady-skew"), 7_500_000, 24), DAY_ONE_MS, tmp_path)
-    assert len(shards) == 11
-    assert len({(shard.name, shard.seed) for shard in shards}) == 11
-    assert len({shard.cluster for shard in shards}) == 11
-    assert shards_of(Extent(("diurnal",)), DAY_ONE_MS, tmp_path)[0].seed is None
+    assert [len(shard.clusters) for shard in shards] == [4, 4, 3]
+    assert len({(shard.name, shard.seed) for shard in shards}) == 3
+    assert len({name for shard in shards for name in shard.clusters}) == 11
+    (alone,) = shards_of(Extent(("diurnal",)), DAY_ONE_MS, tmp_path)
+    assert (alone.seed, alone.clusters) == (None, ("diurnal-0",))
+
+
+def test_clusters_that_are_run_alike_differ_in_names_and_ids_only(
+    tmp_path: Path, history: tuple[Written, list[dict[str, Any]]]
+) -> None:
+    (tmp_path / "both").mkdir()
+    both = Shard(("c", "d"), NAME, HOURS, BROKERS, None, DAY_ONE_MS, str(tmp_path / "both"))
+    alone, lines = history
+    done = write_shard(both)
+    assert (done.clusters, done.rows, done.lines) == (2, 2 * alone.rows, 2 * alone.lines)
+    ours, theirs = (read(tmp_path / "both", cluster) for cluster in ("c", "d"))
+    assert ours == lines
+    assert not {line["id"] for line in ours} & {line["id"] for line in theirs}
+    same = {"cluster": "c", "id": ""}
+    assert [line | same for line in theirs] == [line | same for line in ours]

@@ -47,7 +47,7 @@ def small_history(directory: Path, segments: int, hours: int = 1) -> dict[str, i
     directory.mkdir(parents=True)
     scratch = directory.with_name(f"{directory.name}-whole")
     scratch.mkdir()
-    write_shard(Shard("small", "diurnal", hours, 2, None, DAY_ONE_MS, str(scratch)))
+    write_shard(Shard(("small",), "diurnal", hours, 2, None, DAY_ONE_MS, str(scratch)))
     texts = [
         text
         for path in sorted(scratch.iterdir())

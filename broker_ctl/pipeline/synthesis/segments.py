@@ -2,15 +2,14 @@
 
 import gzip
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.history.columns import Kind
-from broker_ctl.core.history.lines import Stamp, line_of, packed_line_of
+from broker_ctl.core.history.lines import Stamp
 from broker_ctl.core.history.seen import ROWS_A_LINE
 from broker_ctl.core.steps import batched
 
@@ -29,28 +28,33 @@ class Moment(NamedTuple):
 
 
 class SegmentFiles:
-    """Lines of one cluster, of all its writers, in segments; equal rows give equal files.
+    """Lines of clusters that are run alike, each in segments of its own.
+
+    What they say is the same, and is encoded once: it is what takes long. Names and ids differ.
+    Equal rows give equal files.
 
     Attributes:
-        files, lines: that were written.
-        rows: by name of their kind.
+        rows: of one cluster, by name of their kind.
 
     Args:
         directory: where; it must be there.
-        cluster: its name, which the files begin with.
+        clusters: their names, which the files begin with.
         seed: of the ids.
     """
 
-    def __init__(self, directory: Path, cluster: str, seed: int) -> None:
-        self._directory = directory
-        self._cluster = cluster
-        self._seed = seed
-        self._counts: dict[str, int] = {}
-        self._open = BytesIO()
-        self._began_ms = 0
-        self.files = 0
-        self.lines = 0
+    def __init__(self, directory: Path, clusters: Sequence[str], seed: int) -> None:
+        self._clusters = [_Cluster(directory, name, seed) for name in clusters]
         self.rows: dict[str, int] = {}
+
+    @property
+    def files(self) -> int:
+        """That were written, of all clusters."""
+        return sum(each.files for each in self._clusters)
+
+    @property
+    def lines(self) -> int:
+        """That were written, of all clusters."""
+        return sum(each.lines for each in self._clusters)
 
     def __enter__(self) -> Self:
         return self
@@ -58,49 +62,70 @@ class SegmentFiles:
     def __exit__(self, kind: object, *_: object) -> None:
         # Half a history is none: it will be written again from its beginning.
         if kind is None:
-            self._complete()
+            for each in self._clusters:
+                each.complete()
 
     def write(self, kind: Kind[Any], rows: Sequence[Any], moment: Moment) -> None:
         """Add rows of one moment."""
         self.rows[kind.name] = self.rows.get(kind.name, 0) + len(rows)
-        for line in self._lines_of(kind, rows, partial(self._stamp, kind, moment)):
-            if not self._open.tell():
-                self._began_ms = moment.at_ms
-            self.lines += 1
-            self._open.write(encode(line) + b"\n")
-            if self._open.tell() >= _MAX_BYTES:
-                self._complete()
+        for said in _said(kind, rows):
+            body = encode(said)
+            for each in self._clusters:
+                each.write(kind, body, moment)
 
-    @staticmethod
-    def _lines_of(
-        kind: Kind[Any], rows: Sequence[Any], stamp: Callable[[], Stamp]
-    ) -> Iterator[Mapping[str, Any]]:
-        if kind.is_packed:
-            for some in batched(rows, ROWS_A_LINE):
-                yield packed_line_of(stamp(), kind.to_columns(some))
-        else:
-            for row in rows:
-                yield line_of(kind, stamp(), row)
 
-    def _stamp(self, kind: Kind[Any], moment: Moment) -> Stamp:
-        writer, at_ms, epoch, cycle = moment
-        self._counts[writer] = count = self._counts.get(writer, 0) + 1
-        line_id = f"{self._nonce(writer)}-{count}"
-        return Stamp(
-            *(kind.name, kind.format, line_id, self._cluster), *(writer, at_ms, epoch, cycle)
-        )
+class _Cluster:
+    """The segments of one of them, of all its writers."""
 
-    def _nonce(self, writer: str) -> str:
-        named = f"{self._cluster} {writer} {self._seed}".encode()
-        return hashlib.sha256(named).hexdigest()[:_NONCE_DIGITS]
+    def __init__(self, directory: Path, name: str, seed: int) -> None:
+        self._directory = directory
+        self._name = name
+        self._seed = seed
+        self._counts: dict[str, int] = {}
+        self._nonces: dict[str, str] = {}
+        self._open = BytesIO()
+        self._began_ms = 0
+        self.files = 0
+        self.lines = 0
 
-    def _complete(self) -> None:
+    def write(self, kind: Kind[Any], body: bytes, moment: Moment) -> None:
+        """Add a line that says ``body``, a JSON object that has something in it."""
+        if not self._open.tell():
+            self._began_ms = moment.at_ms
+        self.lines += 1
+        stamp = encode(self._stamp(kind, moment)._asdict())
+        self._open.write(stamp[:-1] + b"," + body[1:] + b"\n")
+        if self._open.tell() >= _MAX_BYTES:
+            self.complete()
+
+    def complete(self) -> None:
+        """What is open becomes a segment."""
         if not self._open.tell():
             return
         self.files += 1
-        stem = f"{self._cluster}-{self._began_ms:013d}-{self._nonce('')}-{self.files:06d}"
+        stem = f"{self._name}-{self._began_ms:013d}-{self._nonce('')}-{self.files:06d}"
         beside = self._directory / f".{stem}.tmp"
         # Without the time, which would be another one at each attempt.
         beside.write_bytes(gzip.compress(self._open.getvalue(), _LEVEL, mtime=0))
         beside.replace(self._directory / f"{stem}.ndjson.gz")
         self._open = BytesIO()
+
+    def _stamp(self, kind: Kind[Any], moment: Moment) -> Stamp:
+        writer, at_ms, epoch, cycle = moment
+        self._counts[writer] = count = self._counts.get(writer, 0) + 1
+        line_id = f"{self._nonce(writer)}-{count}"
+        return Stamp(*(kind.name, kind.format, line_id, self._name), *(writer, at_ms, epoch, cycle))
+
+    def _nonce(self, writer: str) -> str:
+        if writer not in self._nonces:
+            named = f"{self._name} {writer} {self._seed}".encode()
+            self._nonces[writer] = hashlib.sha256(named).hexdigest()[:_NONCE_DIGITS]
+        return self._nonces[writer]
+
+
+def _said(kind: Kind[Any], rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    """Of each line what stands behind its stamp."""
+    if kind.is_packed:
+        yield from (kind.to_columns(some) for some in batched(rows, ROWS_A_LINE))
+    else:
+        yield from map(kind.to_row, rows)

@@ -1,10 +1,13 @@
-"""A synthesised history in parts: one cluster each, which is replayed and written by itself."""
+"""A synthesised history in parts: one replay each, which is written by itself.
+
+A history that is to be large has several clusters of each replay. They are run alike: what a leader
+decides takes most of the time, and is worked out once for all of them.
+"""
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,21 +29,23 @@ POLICY: Final = "balance"
 _RELEASE: Final = "synthesised"
 # Seeds of the same scenario in other clusters.
 _STRIDE: Final = 1_000
+# Clusters of one replay, where many are wanted: what their names end with.
+_ALIKE: Final = ("a", "b", "c", "d")
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One cluster of a synthesised history.
+    """Clusters of a synthesised history that are run alike.
 
     Attributes:
-        cluster: its name.
+        clusters: their names.
         name: of the scenario.
         seed: of the scenario; None: its own.
         start_ms: wall clock when it begins.
         directory: of the segments.
     """
 
-    cluster: str
+    clusters: tuple[str, ...]
     name: str
     hours: int
     brokers: int
@@ -56,7 +61,7 @@ class Written(NamedTuple):
         bundle_rows: of ``bundle_loads``.
     """
 
-    cluster: str
+    clusters: int
     files: int
     lines: int
     rows: int
@@ -69,7 +74,7 @@ class Extent:
 
     Attributes:
         names: scenarios that are taken in turns.
-        rows: of ``bundle_loads`` at least; None: each scenario once.
+        rows: of ``bundle_loads`` at least; None: each scenario once, in one cluster.
         hours: of each cluster.
         brokers: of each cluster.
         seed: 0: the scenarios' own, in their first turn.
@@ -84,27 +89,38 @@ class Extent:
 
 def shards_of(extent: Extent, start_ms: int, directory: Path) -> list[Shard]:
     """The clusters of a history; equal arguments give equal histories."""
+    shards = []
+    for number, endings in enumerate(_endings(extent)):
+        turn, place = divmod(number, len(extent.names))
+        name = extent.names[place]
+        shards.append(
+            Shard(
+                clusters=tuple(f"{name}-{turn}{ending}" for ending in endings),
+                name=name,
+                hours=extent.hours,
+                brokers=extent.brokers,
+                seed=extent.seed + turn * _STRIDE if extent.seed or turn else None,
+                start_ms=start_ms,
+                directory=str(directory),
+            )
+        )
+    return shards
+
+
+def _endings(extent: Extent) -> list[Sequence[str]]:
+    """Of each replay what the names of its clusters end with; all have about as many."""
+    if extent.rows is None:
+        return [("",)] * len(extent.names)
     # A split makes more of them.
     each = extent.hours * 60 * extent.brokers * BUNDLES_PER_BROKER
-    clusters = len(extent.names) if extent.rows is None else -(-extent.rows // each)
-    turns = (
-        Shard(
-            cluster=f"{name}-{turn}",
-            name=name,
-            hours=extent.hours,
-            brokers=extent.brokers,
-            seed=extent.seed + turn * _STRIDE if extent.seed or turn else None,
-            start_ms=start_ms,
-            directory=str(directory),
-        )
-        for turn in count()
-        for name in extent.names
-    )
-    return list(islice(turns, clusters))
+    clusters = -(-extent.rows // each)
+    replays = -(-clusters // len(_ALIKE))
+    some, more = divmod(clusters, replays)
+    return [_ALIKE[: some + (number < more)] for number in range(replays)]
 
 
 def write_shard(shard: Shard) -> Written:
-    """Replay one cluster, and write what its daemons would have written.
+    """Replay it, and write what the daemons of its clusters would have written.
 
     Raises:
         PipelineError: it cannot be written.
@@ -115,7 +131,7 @@ def write_shard(shard: Shard) -> Written:
     present = [broker for broker in plot.brokers if broker not in plot.absent]
     events = by_minute(plot.events)
     try:
-        with SegmentFiles(Path(shard.directory), shard.cluster, shard.seed or 0) as files:
+        with SegmentFiles(Path(shard.directory), shard.clusters, shard.seed or 0) as files:
             chronicle = Chronicle(
                 files, shard.start_ms, present, _policy_row(), contestant.pace.move_s
             )
@@ -128,10 +144,9 @@ def write_shard(shard: Shard) -> Written:
                 chronicle.tell(course.record, partial(_owner_in, course.cluster))
     except OSError as error:
         raise PipelineError(f"{shard.directory}: {error.strerror or error}") from error
-    rows = files.rows
-    return Written(
-        shard.cluster, files.files, files.lines, sum(rows.values()), rows[BUNDLE_LOADS.name]
-    )
+    size = len(shard.clusters)
+    rows, bundle_rows = sum(files.rows.values()), files.rows[BUNDLE_LOADS.name]
+    return Written(size, files.files, files.lines, rows * size, bundle_rows * size)
 
 
 def _owner_in(cluster: Cluster, bundle: Bundle) -> str | None:
