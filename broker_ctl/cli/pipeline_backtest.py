@@ -24,10 +24,10 @@ _MOST_TASKS: Final = 100_000
 _EXAMPLES: Final = """\b
 Examples:
   broker-ctl pipeline backtest diurnal --to results
-  broker-ctl pipeline backtest --tables tables --to results --seeds 8
+  broker-ctl pipeline backtest --tables tables --to results
   broker-ctl pipeline backtest --tables tables --cluster east --hours 48 --to results --dry-run
   broker-ctl pipeline backtest --all --policy balance --policy threshold --to results
-  broker-ctl pipeline backtest diurnal flash-crowd --to results --seeds 10 \\
+  broker-ctl pipeline backtest diurnal flash-crowd --to results --seeds 12 \\
       --set loadBalancerBalanceHighPercentage=106,108,112 \\
       --set loadBalancerBalanceLowPercentage=102,104
   broker-ctl pipeline backtest diurnal --to results --random 40 --draw-seed 7 \\
@@ -167,7 +167,7 @@ class _Sweep:
 @click.option("--random", "drawn", type=click.IntRange(min=1), help="Draw so many combinations.")
 @click.option("--draw-seed", type=click.IntRange(min=0), help="Of these draws.  [default: 0]")
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Replays of each."
+    "--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Replays of each."
 )
 @click.option(
     "--first-seed",
