@@ -102,8 +102,8 @@ def command(
     Works with the modular load manager of Pulsar 2.9 to 4.x over ZooKeeper. Nothing of the
     cluster's own nodes is ever written: what is kept lies under /broker-ctl, and with --act,
     bundles are moved and split by the admin API of the brokers. It does not act while the cluster
-    sheds or splits by itself, and names the settings that are in the way. Several that run at a
-    time elect one that decides.
+    sheds or splits by itself, and names the settings that are in the way; nor before Pulsar 3.0,
+    where no broker heeds a destination. Several that run at a time elect one that decides.
     """
     if is_once and (act or is_quieting or history):
         raise click.UsageError("--once only shows: not with --act, --history or --quiet-...")

@@ -45,5 +45,10 @@ async def quieted(attached: Attached) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for change in await restore(attached.admin, former):
-            click.echo(f"{change.key} is not put back: {change.command}", err=True)
+        left = former
+        try:
+            left = await restore(attached.admin, former)
+        finally:
+            # Also where it takes too long and is cut off.
+            for change in left:
+                click.echo(f"{change.key} is not put back: {change.command}", err=True)

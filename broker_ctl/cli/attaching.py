@@ -5,8 +5,8 @@ import logging
 import os
 import random
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -77,12 +77,12 @@ def attach(wanted: Wanted) -> bool:
 
 async def _run(wanted: Wanted, port: int) -> bool:
     settings = settings_of(wanted, await _cluster_of(wanted), port)
-    _configure_logs(settings)
-    attached = assembled(settings, LiveSurroundings(SystemClock(), random.SystemRandom()))
-    if wanted.is_once:
-        return await _once(wanted, attached)
-    await _show(wanted, attached)
-    return False
+    with _logs_of(settings):
+        attached = assembled(settings, LiveSurroundings(SystemClock(), random.SystemRandom()))
+        if wanted.is_once:
+            return await _once(wanted, attached)
+        await _show(wanted, attached)
+        return False
 
 
 def settings_of(wanted: Wanted, cluster: str, port: int) -> Settings:
@@ -110,12 +110,20 @@ def settings_of(wanted: Wanted, cluster: str, port: int) -> Settings:
     return reading.settings
 
 
-def _configure_logs(settings: Settings) -> None:
+@contextmanager
+def _logs_of(settings: Settings) -> Iterator[None]:
     """What happens is shown; a log is for who asks for it."""
-    if settings.origin("logLevel") == DEFAULT_ORIGIN:
-        logging.getLogger("broker_ctl").setLevel(logging.CRITICAL)
-    else:
+    if settings.origin("logLevel") != DEFAULT_ORIGIN:
         configure_logs(settings.log)
+        yield
+        return
+    logger = logging.getLogger("broker_ctl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 async def _cluster_of(wanted: Wanted) -> str:

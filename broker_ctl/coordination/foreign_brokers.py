@@ -16,6 +16,8 @@ from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.foreign_brokers import BrokerRecord
 
 _REPORTING = frozenset({MODULAR.class_name, SIMPLE.class_name})
+# First numbers of releases without a destination of an unload.
+_DEAF = frozenset({"1", "2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,23 @@ class ForeignBrokers:
             f"planned (bundles owned: {counts or 'not told there either'}). "
             f"Set loadManagerClassName={MODULAR.class_name} in broker.conf and restart all "
             "brokers, or leave the balance to the cluster"
+        )
+
+    def deaf(self) -> str:
+        """Why these brokers would not heed where a bundle is to go; empty: they would.
+
+        An unload with a destination is known since 3.0; before, it went wherever it was looked up.
+        """
+        old = {
+            f"{broker_id} ({broker.version})"
+            for broker_id, broker in self._tree.values.items()
+            if broker.version.partition(".")[0] in _DEAF
+        }
+        if not old:
+            return ""
+        return (
+            f"Pulsar before 3.0 heeds no destination, what is unloaded goes anywhere: "
+            f"{', '.join(sorted(old))}; upgrade the brokers, or only look on (pulsarAct=false)"
         )
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:

@@ -108,7 +108,7 @@ def attach(settings: Settings, surroundings: Surroundings) -> Attached:
     base = lay(settings, surroundings)
     followed, http = _followed(base), _admin_http(settings)
     admin = _admin(settings, http, followed.brokers)
-    attachment = _attachment(base, admin)
+    attachment = _attachment(base, admin, followed.brokers)
     history = history_of(base)
     journal = DecisionJournal(history)
     controller = _controller(base, followed, attachment, journal, history)
@@ -158,13 +158,14 @@ def _followed(base: Foundation) -> Followed:
     )
 
 
-def _attachment(base: Foundation, admin: PulsarAdmin) -> Attachment:
+def _attachment(base: Foundation, admin: PulsarAdmin, brokers: ForeignBrokers) -> Attachment:
     pulsar = base.settings.pulsar
     own_balancing = OwnBalancing(
         admin,
         base.clock,
         acts=pulsar.acts and not base.settings.balancing.dry_run,
         is_beside=pulsar.acts_beside_own_balancing,
+        obstacle=brokers.deaf,
     )
     return Attachment(admin, own_balancing, OwnMoves())
 

@@ -225,9 +225,12 @@ async def looking_on(attached: Attached) -> AsyncIterator[None]:
     """Lead without a seat, to see what would be planned: nothing at all is written.
 
     Raises:
-        StartError: it is no cluster that can be balanced from outside, and why.
+        StartError: it is no cluster that can be balanced from outside, and why; or it would act,
+            beside whoever has the seat.
     """
     try:
+        if attached.own_balancing.acts:
+            raise StartError("whoever only looks on carries nothing out: set pulsarAct=false")
         await open_cluster(attached)
         onlooker = Leadership(paths.ATTACH_SEAT, _NO_EPOCH, lambda: None)
         async with asyncio.TaskGroup() as group:

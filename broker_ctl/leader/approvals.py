@@ -166,6 +166,10 @@ class Approvals:
             return False
         self._due_s = self._clock.now_s() + _PACE_S
         await self._leading.leadership.wait_deciding()
+        if await self._leading.hands.held_back():
+            # It waits, with all its patience: whoever may not act writes nothing either.
+            self._moved_s = -math.inf
+            return False
         async with self._turn:
             await self._loaded()
             current = self._open()

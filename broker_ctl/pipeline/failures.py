@@ -30,8 +30,8 @@ def told(what: str) -> Iterator[None]:
 def sentence_of(error: Exception) -> str:
     """The first line of it, or what a worker said."""
     text = str(error)
-    ours = _OURS.search(text)
-    if ours is not None:
-        return ours[1]
+    # Of a chain the last is what was made of the others.
+    if ours := _OURS.findall(text):
+        return str(ours[-1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

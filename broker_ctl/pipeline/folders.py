@@ -38,6 +38,13 @@ def delete(spark: SparkSession, path: str) -> None:
     files.delete(wanted, True)  # noqa: FBT003  Hadoop's "recursive"
 
 
+def on_this_machine(spark: SparkSession, path: str) -> Path | None:
+    """Where it is for this process; None: on a file system that only Spark reaches."""
+    files, wanted = _opened(spark, path)
+    place = files.makeQualified(wanted).toUri()
+    return Path(place.getPath()) if place.getScheme() == "file" else None
+
+
 def _opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's client
     wanted = jvm.org.apache.hadoop.fs.Path(path)

@@ -3,8 +3,11 @@
 Late rows need no watermark: a row belongs to the day of its ``at_ms``, whenever it comes.
 """
 
-from collections.abc import Callable
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pyspark.errors import StreamingQueryException
@@ -12,13 +15,14 @@ from pyspark.sql import SparkSession
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.failures import sentence_of
-from broker_ctl.pipeline.folders import is_there, located
+from broker_ctl.pipeline.folders import is_there, located, on_this_machine
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.sources import segments
 from broker_ctl.pipeline.tables import BatchRow
 
 # Spark's own file of what it has done; names that begin so are no part of a table.
 _CHECKPOINT: Final = "_checkpoint"
+_LOCK: Final = "_lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +56,54 @@ def ingest(
         told: hears of each batch when it counts.
 
     Raises:
-        PipelineError: there is no such directory, or something cannot be read or written.
+        PipelineError: there is no such directory, another ingest writes the same tables, or
+            something cannot be read or written.
     """
     source, target = located(directory), located(root)
     if not is_there(spark, source):
         raise PipelineError(f"{directory}: no such directory; it should hold segments (.ndjson.gz)")
-    sink = Sink(spark, target, told)
-    sink.sweep()
-    stream = segments(spark, source, rules.batch_bytes).writeStream.foreachBatch(sink.take_in)
-    stream = stream.option("checkpointLocation", f"{target}/{_CHECKPOINT}")
-    if rules.every_s is None:
-        stream = stream.trigger(availableNow=True)
-    else:
-        stream = stream.trigger(processingTime=f"{rules.every_s} seconds")
-    query = stream.start()
+    with alone(on_this_machine(spark, target)):
+        sink = Sink(spark, target, told)
+        sink.sweep()
+        stream = segments(spark, source, rules.batch_bytes).writeStream.foreachBatch(sink.take_in)
+        stream = stream.option("checkpointLocation", f"{target}/{_CHECKPOINT}")
+        if rules.every_s is None:
+            stream = stream.trigger(availableNow=True)
+        else:
+            stream = stream.trigger(processingTime=f"{rules.every_s} seconds")
+        query = stream.start()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            raise sink.failure or PipelineError(f"{directory}: {sentence_of(error)}") from error
+        finally:
+            query.stop()
+
+
+@contextmanager
+def alone(directory: Path | None) -> Iterator[None]:
+    """No other process takes anything in there meanwhile: it would sweep away what is half done.
+
+    Args:
+        directory: of the tables; None: they are not on this machine, and nobody sees to it.
+
+    Raises:
+        PipelineError: another one does, or nothing can be written there.
+    """
+    if directory is None:
+        yield
+        return
     try:
-        query.awaitTermination()
-    except StreamingQueryException as error:
-        raise sink.failure or PipelineError(f"{directory}: {sentence_of(error)}") from error
-    finally:
-        query.stop()
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / _LOCK).open("ab")
+    except OSError as error:
+        raise PipelineError(f"{directory}: {error.strerror}") from error
+    with lock:
+        try:
+            # It ends with the process, whatever ends that.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PipelineError(f"{directory}: another ingest takes a history in there") from error
+        except OSError as error:
+            raise PipelineError(f"{directory / _LOCK}: {error.strerror}") from error
+        yield

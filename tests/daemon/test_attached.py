@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from broker_ctl.core.approval import Fate, State
+from broker_ctl.core.decisions import Reason, Split
+from broker_ctl.core.directives import Order
 from broker_ctl.daemon.attached import attached_rules
 from broker_ctl.daemon.attached_lifecycle import AttachedDaemon, looking_on
 from broker_ctl.daemon.lifecycle import Daemon
@@ -15,6 +18,7 @@ from broker_ctl.errors import StartError
 from broker_ctl.http import HttpClient
 from broker_ctl.settings.load import load
 from broker_ctl.store import paths
+from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 from tests.support.attached import AttachedRun, attached_run, attached_settings, attached_to
 from tests.support.foreign_cluster import DYNAMIC, NAMESPACE, ForeignCluster, foreign_cluster
 from tests.support.history_files import lines
@@ -259,3 +263,68 @@ async def test_another_clusters_name_is_refused(cluster: ForeignCluster) -> None
     with pytest.RaisesGroup(refused, flatten_subgroups=True):
         async with attached_run(cluster, "clusterName=other") as run:
             await run.daemon
+
+
+async def test_an_onlooker_that_would_act_is_refused(cluster: ForeignCluster) -> None:
+    attached, _ = attached_to(cluster, ACT)
+    with pytest.raises(StartError, match="only looks on"):
+        async with looking_on(attached):
+            await eventually(lambda: cluster.asked, what="an act without a seat")
+
+
+@pytest.fixture
+async def approved(cluster: ForeignCluster) -> list[str]:
+    """A plan that an earlier leader was to carry out; the paths of its nodes."""
+    first = cluster.brokers[0]
+    bundle = min(first.owned)
+    split = Split(bundle, first.broker_id, "range_equally_divide", (), Reason.ADMIN, "it is a test")
+    record = PlanRecord("p1", 1, Order.of(1, "me", "a test"), (split,), 0)
+    progress = PlanProgress(State.APPROVED, (Fate.WAITING,), 1)
+    written = {paths.plan("p1"): record.encode(), paths.plan_progress("p1"): progress.encode()}
+    for path, data in written.items():
+        await cluster.store.create(path, data, make_parents=True)
+    return [*written]
+
+
+async def test_whoever_may_not_act_leaves_an_approved_plan_to_who_may(
+    cluster: ForeignCluster, approved: list[str]
+) -> None:
+    before = [await cluster.store.get(path) for path in approved]
+
+    async def begun() -> bool:
+        return [await cluster.store.get(path) for path in approved] != before
+
+    attached, _ = attached_to(cluster)
+    async with looking_on(attached):
+        controller = attached.controller
+        await eventually(lambda: controller.is_leading, what="an onlooker")
+        await eventually(lambda: controller.overview()["cycle"] >= 2, what="two cycles")
+    async with attached_run(cluster) as run:
+        await eventually(lambda: run.is_leading, what="a leader")
+        await eventually(
+            lambda: run.attached.controller.overview()["cycle"] >= 2, what="two cycles"
+        )
+    assert not await begun()
+    async with attached_run(cluster, ACT):
+        await eventually(begun, what="it is begun by who may act")
+
+
+@pytest.mark.parametrize(
+    ("version", "manager", "told"),
+    [
+        ("2.9.2", "ModularLoadManagerImpl", "Pulsar before 3.0 heeds no destination"),
+        ("4.0.8", "SimpleLoadManagerImpl", "would not be heeded: loadManagerClassName="),
+    ],
+)
+async def test_it_does_not_act_where_no_destination_is_heeded_whatever_it_may_act_beside(
+    cluster: ForeignCluster, version: str, manager: str, told: str
+) -> None:
+    cluster.version = version
+    cluster.load_manager = f"org.apache.pulsar.broker.loadbalance.impl.{manager}"
+    await cluster.report()
+    async with attached_run(cluster, ACT, "pulsarActBesideOwnBalancing=true") as run:
+        await eventually(lambda: "held_back" in results(run), what="decisions that are held back")
+        why = await run.attached.own_balancing.held_back()
+    assert told in why
+    assert "pulsarActBesideOwnBalancing" not in why
+    assert cluster.asked == []

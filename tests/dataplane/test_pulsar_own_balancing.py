@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_ctl.cli.attach_quieting import quieted
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.load_managers import EXTENSIBLE, MODULAR, SIMPLE, LoadManager
+from broker_ctl.daemon.attached import Attached
 from broker_ctl.dataplane.pulsar import quieting
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.own_balancing import KEYS, judge
@@ -91,6 +95,7 @@ class Configured:
         overrides: what was changed.
         deaf: brokers that do not obey.
         refused: keys that are not dynamic after all.
+        answers: what is dropped waits for it.
     """
 
     def __init__(self) -> None:
@@ -98,6 +103,8 @@ class Configured:
         self.overrides: dict[str, str] = {}
         self.deaf: set[str] = set()
         self.refused: set[str] = set()
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.urls: dict[str, BrokerUrls] = {}
 
     def app(self, broker_id: str) -> web.Application:
@@ -133,6 +140,7 @@ class Configured:
         return web.Response()
 
     async def _drop(self, request: web.Request) -> web.Response:
+        await self.answers.wait()
         self.overrides.pop(request.match_info["key"], None)
         return web.Response()
 
@@ -210,3 +218,22 @@ async def test_what_cannot_be_put_back_is_told() -> None:
         former = await quiet(admin, await admin.own_balancing())
         cluster.refused = {SPLIT}
         assert [one.key for one in await restore(admin, former)] == [SPLIT]
+
+
+async def test_what_is_cut_off_before_it_is_put_back_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with configured() as (cluster, admin):
+        attached = cast("Attached", SimpleNamespace(admin=admin))
+
+        async def cut_off() -> None:
+            async with asyncio.timeout(None) as limit, quieted(attached):
+                cluster.answers.clear()
+                limit.reschedule(asyncio.get_running_loop().time() + 0.2)
+
+        with pytest.raises(TimeoutError):
+            await cut_off()
+        cluster.answers.set()
+    told = capsys.readouterr().err
+    for key in (SHEDDING, SPLIT, UNLOAD):
+        assert f"{key} is not put back: pulsar-admin brokers delete-dynamic-config" in told

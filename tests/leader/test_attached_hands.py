@@ -1,5 +1,6 @@
 """Acts on a Pulsar cluster: what the owner nodes say came of them, whatever was answered."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -19,12 +20,16 @@ from broker_ctl.errors import (
     AuthorityLost,
     BundleGone,
     BundleMoving,
+    ConnectionLoss,
+    LeadingSuspended,
     NoBroker,
     NotOwner,
+    OperationTimeout,
     PeerRefused,
     PeerUnreachable,
 )
 from broker_ctl.http import HttpClient
+from broker_ctl.leader.attached import hands
 from broker_ctl.leader.attached.cluster import ClusterNodes
 from broker_ctl.leader.attached.hands import Attachment
 from broker_ctl.leader.attached.moves import OwnMoves
@@ -32,9 +37,11 @@ from broker_ctl.leader.attached.own_balancing import OwnBalancing
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.rules import LeaderRules
+from broker_ctl.leader.transfer import StandingOwner, newest_owner
 from broker_ctl.managers.journal import DecisionJournal
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.tasks import TaskScope
 from tests.support.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster
@@ -289,3 +296,55 @@ async def test_a_namespace_without_local_policies_has_the_ring_of_its_policies(
     ring = await scene.leading.parts.ring_of(namespace)
     assert ring.boundaries == (0, 0x80000000, 0xFFFFFFFF)
     assert await store.exists(paths.local_policies(namespace)) is None
+
+
+async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leadership = scene.leading.leadership
+
+    async def then_cut(store: MetadataStore, bundle: Bundle) -> StandingOwner | None:
+        owner = await newest_owner(store, bundle)
+        leadership.suspend()
+        return owner
+
+    with monkeypatch.context() as patched:
+        patched.setattr(hands, "newest_owner", then_cut)
+        for decision in (scene.transfer(), scene.split()):
+            async with asyncio.timeout(2):
+                with pytest.raises(LeadingSuspended):
+                    await scene.leading.hands.carry_out(decision)
+            leadership.resume()
+    assert scene.cluster.asked == []
+    assert (await scene.leading.hands.carry_out(scene.transfer()))["to"] == scene.ids[1]
+
+
+async def test_an_owner_that_cannot_be_read_is_not_told_as_none(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = scene.bundle
+
+    async def until_it_was_asked(store: MetadataStore, bundle: Bundle) -> StandingOwner | None:
+        if scene.cluster.asked:
+            raise ConnectionLoss("the test cut it")
+        return await newest_owner(store, bundle)
+
+    monkeypatch.setattr(hands, "newest_owner", until_it_was_asked)
+    with pytest.raises(OperationTimeout, match=f"{bundle} was asked for, and who owns it now is"):
+        await scene.leading.hands.carry_out(scene.transfer())
+    assert scene.cluster.owner(bundle) == scene.ids[1]
+
+
+async def test_equal_ranges_of_two_namespaces_go_one_after_the_other(scene: Scene) -> None:
+    """A leader notes the destination of an unload by the range alone, and forgets it when asked."""
+    store, cluster, other = scene.cluster.store, scene.cluster, Namespace("public", "other")
+    node = await store.get(paths.local_policies(scene.bundle.namespace))
+    assert node is not None
+    await store.create(paths.local_policies(other), node.data, make_parents=True)
+    one, two = scene.bundle, Bundle(other, scene.bundle.range)
+    await cluster.take(cluster.brokers[0], two)
+    cluster.notes_ranges = True
+    moves = [scene.transfer(one, to=1), scene.transfer(two, to=2)]
+    done = await scene.leading.hands.perform(moves)
+    assert [done[move]["to"] for move in moves if move in done] == [scene.ids[1], scene.ids[2]]
+    assert scene.moves.astray == 0

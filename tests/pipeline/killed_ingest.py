@@ -126,7 +126,7 @@ def _found(tables: Path) -> dict[str, int]:
     """Rows by the id of their line, of whatever stands on disk."""
     found: dict[str, int] = {}
     for folder in sorted(tables.iterdir()):
-        if folder.name in {"batches", "lines", "quarantine", "_checkpoint"}:
+        if folder.name in {"batches", "lines", "quarantine", "_checkpoint", "_lock"}:
             continue
         rows = answered(
             f"SELECT split_part(id, '/', 1), count(*), count(DISTINCT id)"

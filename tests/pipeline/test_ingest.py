@@ -16,7 +16,7 @@ from broker_ctl.core.history.loads import BundleLoadRow
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check, check_all
-from broker_ctl.pipeline.ingest import IngestRules, ingest
+from broker_ctl.pipeline.ingest import IngestRules, alone, ingest
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.tables import BatchRow
 from tests.support.segment_files import DAY_MS, DAY_ONE_MS, line, write_segment
@@ -193,6 +193,20 @@ def test_a_table_that_breaks_its_promise_is_told(spark: SparkSession) -> None:
     assert check(twice.limit(1), tables.BATCHES) == 1
     with pytest.raises(PipelineError, match="table batches: no column batch; there are: segments"):
         tables.fitted(twice.drop("batch"), tables.BATCHES)
+
+
+def test_a_second_ingest_into_the_same_tables_is_turned_away(tmp_path: Path) -> None:
+    root = tmp_path / "a" / "tables"
+    with alone(root):
+        with pytest.raises(PipelineError, match="another ingest"), alone(root):
+            raise AssertionError
+        with alone(tmp_path / "others"):
+            pass
+    with alone(root):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(PipelineError, match="Not a directory"), alone(tmp_path / "file" / "x"):
+        raise AssertionError
 
 
 def test_no_directory_is_told(spark: SparkSession, tmp_path: Path) -> None:

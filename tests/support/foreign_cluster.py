@@ -33,6 +33,8 @@ DYNAMIC = (
 )
 # Of the link of each broker.
 _CAPACITY_BYTES_S = 1e8
+# Until clients ask again for what was closed.
+_CLOSING_S = 0.05
 
 
 @dataclass
@@ -56,6 +58,7 @@ class ForeignCluster:
         refuses: a status that every act is answered with; 0: acts are carried out.
         is_mute: acts are carried out, and the connection is cut without an answer.
         abandons: what is unloaded is taken by nobody.
+        notes_ranges: a destination is noted by the range alone, whatever the namespace is.
         parts_nothing: a split finds no boundary.
         gate: acts wait for it.
     """
@@ -70,10 +73,13 @@ class ForeignCluster:
     refuses: int = 0
     is_mute: bool = False
     abandons: bool = False
+    notes_ranges: bool = False
     parts_nothing: bool = False
     load_manager: str = MODULAR
+    version: str = "4.0.8"
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     _writes: int = 0
+    _noted: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -176,7 +182,7 @@ class ForeignCluster:
             "bundles": list(lines),
             "lastBundleGains": [],
             "lastBundleLosses": [],
-            "brokerVersionString": "4.0.8",
+            "brokerVersionString": self.version,
             "protocols": {},
             "advertisedListeners": {},
             "loadManagerClassName": self.load_manager,
@@ -240,10 +246,14 @@ class ForeignCluster:
         owner, wanted = self.owner(bundle), request.query["destinationBroker"]
         if owner is None:
             return
+        key = str(bundle.range if self.notes_ranges else bundle)
+        self._noted[key] = wanted
         await self.release(self.broker(owner), bundle)
+        await asyncio.sleep(_CLOSING_S if self.notes_ranges else 0)
+        wanted = self._noted.pop(key, "")
         others = [each.broker_id for each in self.brokers if each.broker_id not in {owner, wanted}]
         if not self.abandons:
-            await self.take(self.broker(wanted if self.heeds else others[0]), bundle)
+            await self.take(self.broker((self.heeds and wanted) or others[0]), bundle)
         await self.report()
 
     async def _split(self, _: web.Request, bundle: Bundle) -> None:

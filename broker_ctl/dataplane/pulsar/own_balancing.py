@@ -48,6 +48,11 @@ class Automatism:
     wanted: str
 
     @property
+    def is_rival(self) -> bool:
+        """Whether it moves or splits by itself; otherwise no destination is heeded."""
+        return self.key in {SHEDDING, AUTO_SPLIT, AUTO_UNLOAD}
+
+    @property
     def command(self) -> str:
         """The line that sets it right."""
         if self.is_dynamic:

@@ -8,20 +8,23 @@ answer alone (reference: pulsar-load-management 8.4).
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import math
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
+from weakref import WeakValueDictionary
 
 from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.core.decisions import Action, Split, Transfer
 from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import (
     BundleGone,
     NoBroker,
     NotOwner,
+    OperationTimeout,
     PeerRefused,
     PeerUnreachable,
     StoreError,
@@ -97,6 +100,7 @@ class AttachedHands:
         self._outcomes = outcomes
         self._deeds = Deeds(outcomes, parts.clock, self._act, _AT_ONCE)
         self._numbers = count(1)
+        self._ranges: WeakValueDictionary[BundleRange, asyncio.Lock] = WeakValueDictionary()
 
     async def held_back(self) -> str:
         """See `leader.parts.Hands.held_back`."""
@@ -119,6 +123,7 @@ class AttachedHands:
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
+            LeadingSuspended: the connection was lost meanwhile; nothing was asked of the cluster.
             AuthorityLost: this process does not lead any more.
         """
         return await self._deeds.carry_out(decision)
@@ -127,15 +132,38 @@ class AttachedHands:
         """Nothing: what an earlier leader has asked for, the cluster carries out by itself."""
 
     async def _act(self, decision: Action) -> Reply:
-        if why := await self.held_back():
-            raise PeerRefused("HeldBack", why)
-        match decision:
-            case Transfer():
-                return await self._transfer(decision)
-            case Split():
-                return await self._split(decision)
-            case _:
-                raise PeerRefused("NotPossible", f"Pulsar has no such request: {decision.sentence}")
+        async with self._turn_of(decision):
+            # First: what is looked at before a long wait says nothing of what is there after it.
+            await self._leadership.wait_deciding()
+            if why := await self.held_back():
+                raise PeerRefused("HeldBack", why)
+            match decision:
+                case Transfer():
+                    return await self._transfer(decision)
+                case Split():
+                    return await self._split(decision)
+                case _:
+                    raise PeerRefused(
+                        "NotPossible", f"Pulsar has no such request: {decision.sentence}"
+                    )
+
+    @asynccontextmanager
+    async def _turn_of(self, decision: Action) -> AsyncIterator[None]:
+        """Many a release notes the destination of an unload by the range alone.
+
+        Of two namespaces with the same boundaries, as most have, the second would overwrite the
+        first (reference: pulsar-load-management 6.1): equal ranges go one after the other.
+
+        Raises:
+            BundleMoving: the bundle is on its way already.
+        """
+        if not isinstance(decision, Transfer):
+            yield
+            return
+        self._moves.check_still(decision.bundle)
+        turn = self._ranges.setdefault(decision.bundle.range, asyncio.Lock())
+        async with turn:
+            yield
 
     # Moves.
 
@@ -174,7 +202,7 @@ class AttachedHands:
         complaint: PeerUnreachable | None = None
         # With the answer it has been given up, and is taken by whoever it is looked up at.
         limit_s = self._parts.rules().load_s
-        await self._leadership.wait_deciding()
+        self._leadership.check()
         self._memory.disturbed(move.bundle)
         try:
             await self._admin.unload(move.bundle, move.to_broker)
@@ -197,13 +225,14 @@ class AttachedHands:
         )
 
     async def _next_owner(self, bundle: Bundle, token: int, limit_s: float) -> StandingOwner | None:
-        """The owner after the one with ``token``; within the limit, else as it stands then."""
-        changed, owner = asyncio.Event(), None
-        stop_watching = await set_watch(
-            self._parts.store, paths.ownership(bundle), lambda _: changed.set()
-        )
+        """The owner after the one with ``token``; within the limit, else as it stands then.
+
+        Raises:
+            StoreError: the store did not answer to the end: who owns it is not known.
+        """
+        clock, owner, read_s = self._parts.clock, None, -math.inf
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(limit_s), self._news_of(bundle) as changed:
                 while True:
                     changed.clear()
                     try:
@@ -213,13 +242,28 @@ class AttachedHands:
                             raise
                         await asyncio.sleep(_RETRY_S)
                         continue
+                    read_s = clock.now_s()
                     if owner is not None and owner.token != token:
                         return owner
                     with suppress(TimeoutError):
                         async with asyncio.timeout(_LOOK_S):
                             await changed.wait()
         except TimeoutError:
+            if clock.now_s() - read_s > 2 * _LOOK_S:
+                raise OperationTimeout(
+                    f"{bundle} was asked for, and who owns it now is not known: its owner node "
+                    f"could not be read within {limit_s:g} s"
+                ) from None
             return owner
+
+    @asynccontextmanager
+    async def _news_of(self, bundle: Bundle) -> AsyncIterator[asyncio.Event]:
+        """Set whenever the owner node of a bundle has changed."""
+        changed = asyncio.Event()
+        path = paths.ownership(bundle)
+        stop_watching = await set_watch(self._parts.store, path, lambda _: changed.set())
+        try:
+            yield changed
         finally:
             stop_watching()
 
@@ -230,7 +274,7 @@ class AttachedHands:
         bundle, rules = split.bundle, self._parts.rules()
         await self._ring_with(bundle)
         await self._owned_by(bundle, split.owner)
-        await self._leadership.wait_deciding()
+        self._leadership.check()
         complaint: PeerUnreachable | None = None
         positions = split.boundaries if split.algorithm == _BY_POSITIONS else ()
         self._memory.splitting.add(bundle)

@@ -36,6 +36,15 @@ class OwnMoves:
                 return record
         return None
 
+    def check_still(self, bundle: Bundle) -> None:
+        """Nothing of it may be moved twice at a time.
+
+        Raises:
+            BundleMoving: the bundle is on its way already.
+        """
+        if (other := self.of(bundle)) is not None:
+            raise BundleMoving(f"{bundle}: {other.move.bundle} is on its way already")
+
     @contextmanager
     def under_way(self, move: Move) -> Iterator[None]:
         """For the length of the block.
@@ -43,8 +52,7 @@ class OwnMoves:
         Raises:
             BundleMoving: the bundle is on its way already.
         """
-        if (other := self.of(move.bundle)) is not None:
-            raise BundleMoving(f"{move.bundle}: {other.move.bundle} is on its way already")
+        self.check_still(move.bundle)
         self._records[move.move_id] = MoveRecord(move, 0)
         try:
             yield

@@ -5,7 +5,7 @@ Pulsar's leader sheds and splits on its own; two who decide on one cluster undo 
 wants it all the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from broker_ctl.clock import Clock
@@ -19,16 +19,28 @@ _FRESH_S: Final = 5.0
 class OwnBalancing:
     """What the cluster does by itself, asked again every few seconds at most.
 
-    Args:
+    Attributes:
         acts: whether this process may change anything in the cluster (pulsarAct).
+
+    Args:
         is_beside: it may although the cluster balances itself (pulsarActBesideOwnBalancing).
+        obstacle: why these brokers cannot be asked at all; empty: they can.
     """
 
-    def __init__(self, admin: AdminApi, clock: Clock, *, acts: bool, is_beside: bool) -> None:
+    def __init__(
+        self,
+        admin: AdminApi,
+        clock: Clock,
+        *,
+        acts: bool,
+        is_beside: bool,
+        obstacle: Callable[[], str] = lambda: "",
+    ) -> None:
         self._admin = admin
         self._clock = clock
-        self._acts = acts
+        self.acts = acts
         self._is_beside = is_beside
+        self._obstacle = obstacle
         self._known: tuple[Finding, ...] = ()
         self._asked_s: float | None = None
 
@@ -46,24 +58,28 @@ class OwnBalancing:
 
     async def held_back(self) -> str:
         """See `leader.parts.Hands.held_back`."""
-        if not self._acts:
+        if not self.acts:
             return "nothing is carried out, only told and recorded: see pulsarAct and dryRun"
-        if self._is_beside:
-            return ""
+        if why := self._obstacle():
+            return why
         try:
             found = await self.findings()
         except PeerError as error:
+            if self._is_beside:
+                return ""
             return f"whether the cluster balances itself is not known: {error}"
-        return told(found)
+        return told(one for one in found if not (self._is_beside and one.is_rival))
 
 
 def told(findings: Iterable[Finding]) -> str:
     """In the way, why, and what to do; empty where nothing is."""
-    lines = [f"{one.key}={one.value}: {one.why}; {one.command}" for one in findings]
-    if not lines:
+    found = tuple(findings)
+    if not found:
         return ""
+    told = " / ".join(f"{one.key}={one.value}: {one.why}; {one.command}" for one in found)
+    if not all(one.is_rival for one in found):
+        return f"what is asked of the cluster would not be heeded: {told}"
     return (
-        "the cluster balances itself, and each would undo what the other does: "
-        + " / ".join(lines)
-        + " / or set pulsarActBesideOwnBalancing=true"
+        f"the cluster balances itself, and each would undo what the other does: {told} / or set "
+        "pulsarActBesideOwnBalancing=true"
     )

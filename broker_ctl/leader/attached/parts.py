@@ -29,6 +29,11 @@ class Finding(Protocol):
         ...
 
     @property
+    def is_rival(self) -> bool:
+        """Whether it moves or splits by itself; otherwise it makes acting useless."""
+        ...
+
+    @property
     def command(self) -> str:
         """The exact line that an operator would type to switch it off."""
         ...

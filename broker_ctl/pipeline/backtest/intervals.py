@@ -5,6 +5,7 @@ same seeds, so what a seed makes of both does not count.
 """
 
 import math
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -40,13 +41,19 @@ def mean_interval(values: Floats) -> Interval:
     mean = math.fsum(values) / len(values)
     if len(values) == 1:
         return Interval(mean, -math.inf, math.inf)
-    draw = np.random.Generator(np.random.PCG64(_DRAW_SEED))
-    drawn = draw.integers(len(values), size=(RESAMPLES, len(values)))
-    # A resample is told by how often it has each value: sums of the same values are then the same.
-    counts = np.zeros((RESAMPLES, len(values)))
-    np.add.at(counts, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
-    means = (counts * values).sum(axis=1) / len(values)
+    means = (_counts(len(values)) * values).sum(axis=1) / len(values)
     tail = (100 - _CONFIDENCE_PERCENT) / 2
     low, high = np.percentile(means, [tail, 100 - tail]).tolist()
     # What is rounded in a sum puts no mean outside of what it is the mean of.
     return Interval(mean, min(low, mean), max(high, mean))
+
+
+# A sweep compares thousands of candidates on as many seeds each.
+@lru_cache(maxsize=1)
+def _counts(values: int) -> Floats:
+    """How often each value is in each resample: sums of the same values are then the same."""
+    draw = np.random.Generator(np.random.PCG64(_DRAW_SEED))
+    drawn = draw.integers(values, size=(RESAMPLES, values))
+    counts = np.zeros((RESAMPLES, values))
+    np.add.at(counts, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
+    return counts

@@ -3,7 +3,8 @@
 What a history does not tell, and what stands in its place:
 
 - A minute without a cycle (nobody led) is like the one before it.
-- A bundle that its owner has not reported yet carries what it did last, or will do first.
+- A bundle that its owner has not reported yet carries what it did last, or will do first. One that
+  is missing for a single minute carries what it did before: its row was lost.
 - Bundles are those of the first minute. What was split later counts for its parent, and where the
   parts were cut there are topics to cut between; what was merged counts by the width of its parts.
 - Of topics there is only a number: they lie at equal distances.
@@ -28,11 +29,14 @@ from broker_ctl.core.hashing import RING_HIGH, RING_LOW
 from broker_ctl.core.names import Namespace
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Fleet, fleet_of
+from broker_ctl.simulation.bounds import MOST_CELLS, MOST_TOPICS
 from broker_ctl.simulation.scenario import Rates, Scenario, TopicShares, Traffic
 
 Numbers = NDArray[np.int64]
 
 _RATES: Final = 4
+# Rows are lost with a leader that dies in the middle of a cycle, and where a journal has no room.
+_LOST_MIN: Final = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,18 +78,31 @@ def recorded(history: History) -> Scenario:
     """The scenario that the history tells.
 
     Raises:
-        PipelineError: it tells of no bundles, or of no traffic.
+        PipelineError: it tells of no bundles, of no traffic, or of too much of it.
     """
     if not history.bundles:
         raise PipelineError(f"cluster {history.cluster}: no bundle was ever reported")
     parents = _Parents(_first_bundles(history))
     minutes = int(history.seen[-1]) + 1
+    _check_size(history, minutes, len(parents.bundles))
     traffic = _traffic(history, parents, minutes)
     fleet = fleet_of(history.cluster, history.seen, history.brokers)
     owners = _owners(history, parents, fleet)
     return Scenario(
         f"cluster:{history.cluster}", traffic, fleet.brokers, owners, fleet.absent, fleet.events
     )
+
+
+def _check_size(history: History, minutes: int, bundles: int) -> None:
+    """Rows say little of it: there are minutes without any, and bundles that nobody owns."""
+    if minutes * bundles > MOST_CELLS:
+        raise PipelineError(
+            f"cluster {history.cluster}: {minutes} minutes of {bundles} bundles; at most"
+            f" {MOST_CELLS} when multiplied: --hours takes the newest"
+        )
+    topics = sum(each.topics for each in history.bundles)
+    if topics > MOST_TOPICS:
+        raise PipelineError(f"cluster {history.cluster}: {topics} topics; at most {MOST_TOPICS}")
 
 
 class _Parents:
@@ -163,6 +180,8 @@ def _held(series: BundleSeries, seen: Numbers) -> Rates:
     latest = np.searchsorted(known, np.arange(len(series.minutes)), side="right") - 1
     places = np.searchsorted(seen, series.minutes)
     full[:, places] = series.rates[:, known[np.maximum(latest, 0)]]
+    before = places[:-1][np.diff(places) == _LOST_MIN + 1]
+    full[:, before + _LOST_MIN] = full[:, before]
     return full
 
 

@@ -1,6 +1,6 @@
 """Recorded clusters out of the tables of a history."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,10 +23,20 @@ _HOUR_MIN: Final = 60
 _RATES: Final = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")
 
 
-class _Cycle(NamedTuple):
+class Cycle(NamedTuple):
+    """A cycle of a leader."""
+
     epoch: int
     cycle: int
     at_ms: int
+
+
+class Minute(NamedTuple):
+    """A minute with cycles, since 1970."""
+
+    minute: int
+    oldest: Cycle
+    newest: Cycle
 
 
 class Recordings:
@@ -81,11 +91,7 @@ class Recordings:
     def _table(self, name: str) -> DataFrame:
         return tables.read(self._spark, located(self._root), HISTORY[name])
 
-    def _cycles(self, cluster: str, hours: int | None) -> list[_Cycle]:
-        """Of each minute the newest, by time; of the first one the oldest.
-
-        What the first cycle does, such as splitting, is done in the minute after it at the latest.
-        """
+    def _cycles(self, cluster: str, hours: int | None) -> list[Cycle]:
         of_cluster = self._table("broker_loads").where(F.col("cluster") == cluster)
         cycles = of_cluster.groupBy("epoch", "cycle").agg(F.min("at_ms").alias("at_ms"))
         one = F.struct("epoch", "cycle", "at_ms")
@@ -93,18 +99,11 @@ class Recordings:
         by_minute = cycles.groupBy(minute).agg(
             F.min(one).alias("oldest"), F.max(one).alias("newest")
         )
-        found = sorted(by_minute.collect(), key=lambda row: row["minute"])
-        if hours is not None:
-            first = found[-1]["minute"] - hours * _HOUR_MIN
-            found = [row for row in found if row["minute"] > first]
-        minutes = found[-1]["minute"] - found[0]["minute"] + 1
-        if minutes > MOST_MINUTES:
-            raise PipelineError(
-                f"cluster {cluster}: {minutes} minutes; at most {MOST_MINUTES}: --hours"
-                f" {MOST_MINUTES // _HOUR_MIN} takes the newest"
-            )
-        newest = (_Cycle(*row["newest"]) for row in found[1:])
-        return [_Cycle(*found[0]["oldest"]), *newest]
+        rows = sorted(by_minute.collect(), key=lambda row: row["minute"])
+        found = [
+            Minute(row["minute"], Cycle(*row["oldest"]), Cycle(*row["newest"])) for row in rows
+        ]
+        return chosen(cluster, found, hours)
 
     def _rings(self, span: "_Span") -> Iterator[tuple[Namespace, tuple[int, ...]]]:
         """Those that held in the first cycle, as far as its own leader told them."""
@@ -177,6 +176,39 @@ class Recordings:
         return found
 
 
+def chosen(cluster: str, minutes: Sequence[Minute], hours: int | None) -> list[Cycle]:
+    """Of each minute the newest cycle, by time; of the first and of the last one the oldest.
+
+    What the first cycle does, such as splitting, is done in the minute after it at the latest. Of
+    the very last one some rows may still stand in an open segment: it counts where it is the only
+    one.
+
+    Args:
+        cluster: its name, for errors.
+        minutes: all that have cycles, by time; one at least.
+        hours: the newest of them that count; None: all.
+
+    Raises:
+        PipelineError: too many minutes to be replayed at once.
+    """
+    found = [*minutes]
+    last = found[-1]
+    if len(found) > 1 and last.oldest == last.newest:
+        found.pop()
+    if hours is not None:
+        first = found[-1].minute - hours * _HOUR_MIN
+        found = [each for each in found if each.minute > first]
+    count = found[-1].minute - found[0].minute + 1
+    if count > MOST_MINUTES:
+        raise PipelineError(
+            f"cluster {cluster}: {count} minutes; at most {MOST_MINUTES}: --hours"
+            f" {MOST_MINUTES // _HOUR_MIN} takes the newest"
+        )
+    if found[-1].minute == last.minute:
+        found[-1] = last._replace(newest=last.oldest)
+    return [found[0].oldest, *(each.newest for each in found[1:])]
+
+
 class _Span(NamedTuple):
     """The cycles that count.
 
@@ -186,11 +218,11 @@ class _Span(NamedTuple):
     """
 
     cluster: str
-    cycles: list[_Cycle]
+    cycles: list[Cycle]
     frame: DataFrame
 
     @classmethod
-    def of(cls, spark: SparkSession, cluster: str, cycles: list[_Cycle]) -> "_Span":
+    def of(cls, spark: SparkSession, cluster: str, cycles: list[Cycle]) -> "_Span":
         start = cycles[0].at_ms // _MINUTE_MS
         rows = [(each.epoch, each.cycle, each.at_ms // _MINUTE_MS - start) for each in cycles]
         schema = "epoch long, cycle long, minute int"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker_ctl.errors import BrokerCtlError, PipelineError
 from broker_ctl.pipeline.backtest.candidates import Candidate
 from broker_ctl.pipeline.backtest.results import ReplayRow
 from broker_ctl.pipeline.backtest.traces import Trace
@@ -35,9 +36,19 @@ def replayed(task: Task) -> ReplayRow:
     """What comes of it; equal tasks give equal rows, to the bit.
 
     Raises:
-        SettingsError: there is no such scenario, or it is too large.
-        InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
+        PipelineError: which replay failed, and why: there is no such scenario, it is too large, or
+            a strategy has a fault.
     """
+    try:
+        return _replayed(task)
+    except Exception as error:
+        # One of thousands; and of what is not ours Spark says no more than that something failed.
+        why = str(error) if isinstance(error, BrokerCtlError) else repr(error)
+        which = f"{task.trace.name}, seed {task.seed}, {task.candidate.named}"
+        raise PipelineError(f"{which}: {why}") from error
+
+
+def _replayed(task: Task) -> ReplayRow:
     found = task.trace.of_seed(task.seed)
     contestant = task.candidate.contestant
     scores = scores_of(replay(found, contestant.rules, contestant.pace))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from broker_ctl.core.balance.profile import HOURS
@@ -12,6 +12,7 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.failures import told
 from broker_ctl.pipeline.folders import located
+from broker_ctl.pipeline.newest import newest_cycle
 from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS, HOUR_PROFILES, newest_days
 
@@ -74,7 +75,9 @@ def read_usual_day(spark: SparkSession, source: str, target: str, cluster: str |
             tables.read(spark, located(source), HISTORY[name]).where(of_one)
             for name in ("broker_loads", "bundle_loads", "capacities")
         )
-        cycle = _newest_cycle(brokers, source, found)
+        cycle = newest_cycle(brokers)
+        if cycle is None:
+            raise PipelineError(f"{source}: nothing of brokers of cluster {found} was taken in")
         sizes = _sizes(brokers.where(cycle), capacities)
         there = bundles.where(cycle).select("bundle", "owner", "at_ms")
         rows = there.join(by_bundle, "bundle", "left").orderBy("bundle").collect()
@@ -114,16 +117,6 @@ def _by_bundle(profiles: DataFrame) -> DataFrame:
     usage = F.array(*(F.try_element_at("by_hour", F.lit(hour)) for hour in range(HOURS)))
     by_hour = profiles.groupBy("bundle").agg(hours.alias("by_hour"))
     return by_hour.select("bundle", usage.alias("hours"))
-
-
-def _newest_cycle(brokers: DataFrame, source: str, cluster: str) -> Column:
-    """Which rows are of it. Of the very last one some may still stand in an open segment."""
-    cycles = brokers.select("epoch", "cycle").distinct().orderBy(F.desc("epoch"), F.desc("cycle"))
-    newest = cycles.limit(2).collect()
-    if not newest:
-        raise PipelineError(f"{source}: nothing of brokers of cluster {cluster} was taken in")
-    epoch, cycle = newest[-1]
-    return (F.col("epoch") == F.lit(epoch)) & (F.col("cycle") == F.lit(cycle))
 
 
 def _sizes(brokers: DataFrame, capacities: DataFrame) -> dict[str, float]:

@@ -8,13 +8,16 @@ from pyspark.sql import SparkSession
 from broker_ctl.core.deciding import DecidingRules
 from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.core.shedding.catalog import BALANCE
+from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.candidates import Candidate
 from broker_ctl.pipeline.backtest.job import replay_all
 from broker_ctl.pipeline.backtest.results import ReplayRow
 from broker_ctl.pipeline.backtest.tasks import Task, replayed, tasks_of
-from broker_ctl.pipeline.backtest.traces import drawn_trace, recorded_trace
+from broker_ctl.pipeline.backtest.traces import Trace, drawn_trace, recorded_trace
+from broker_ctl.pipeline.failures import sentence_of
 from broker_ctl.simulation.replay import replay
 from broker_ctl.simulation.rivals import POLICIES, Contestant
+from broker_ctl.simulation.scenario import Scenario
 from broker_ctl.simulation.scores import scores_of
 from broker_ctl.simulation.sources import Source
 from tests.support.golden_trace import AtHand, golden_trace
@@ -88,6 +91,24 @@ def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
     threads = context.parallelize([0], 1).map(lambda _: os.environ.get("OMP_NUM_THREADS"))
     assert threads.collect() == ["1"]
     assert not context.getLocalProperty("spark.jobGroup.id")
+
+
+def test_which_replay_failed_is_told_and_why() -> None:
+    def broken(seed: int) -> Scenario:
+        raise ZeroDivisionError(f"of {seed}")
+
+    with pytest.raises(PipelineError, match=r"^cluster:east, seed 7, settings: ZeroDivisionError"):
+        replayed(Task(Trace("cluster:east", broken), STILL, 7))
+    with pytest.raises(PipelineError, match=r"^diurnal, seed 1, settings: scenario diurnal: 0"):
+        replayed(Task(drawn_trace(Source("diurnal", hours=0)), STILL, 1))
+    # As Spark tells it: the last of the chain, and nothing of Java.
+    chain = (
+        "An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        'Traceback (most recent call last):\n  File "a.py", line 1, in b\n'
+        "broker_ctl.errors.SettingsError: first\n\nThe above exception was the direct cause\n"
+        "broker_ctl.errors.PipelineError: last\n\tat org.apache.spark\n"
+    )
+    assert sentence_of(RuntimeError(chain)) == "last"
 
 
 def test_a_seed_draws_the_traffic_of_a_scenario_and_the_start_of_a_recorded_cluster() -> None:

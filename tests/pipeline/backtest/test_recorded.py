@@ -92,6 +92,12 @@ def test_what_is_not_reported_yet_carries_what_it_did_last_or_will_first() -> No
     assert found.traffic.msg_rate_in[:, 1].tolist() == [0, 0, 0, 8, 8, 0]
 
 
+def test_a_row_that_was_lost_is_like_the_one_before() -> None:
+    found = recorded(history([bundle(LOW, {0: 1, 2: 3, 5: 6}), bundle(HIGH, steady(1))]))
+    # Two minutes without it, and it was not there.
+    assert found.traffic.msg_rate_in[:, 0].tolist() == [1, 1, 3, 0, 0, 6]
+
+
 def test_children_count_for_their_parent_which_can_be_cut_where_it_was() -> None:
     parent = bundle(LOW, {0: 4, 1: 4}, topics=6)
     left, right = bundle(QUARTER, steady(3, [2, 3, 4, 5])), bundle(NEXT, steady(1, [2, 3, 4, 5]))
@@ -176,6 +182,16 @@ def test_one_that_does_not_say_how_strong_it_is_makes_all_equal() -> None:
     brokers = [broker("a", range(6), sizes=[(0, 800.0)]), broker("b", range(6), sizes=[(0, 0.0)])]
     found = recorded(history([bundle(LOW, steady(1))], brokers))
     assert found.brokers == dict.fromkeys("ab", Capacity(4_000.0, 20_000.0))
+
+
+def test_more_than_can_be_replayed_at_once_is_told() -> None:
+    # Two rows; but a ring of many bundles, most of them nobody's, for two weeks.
+    ring = {NAMESPACE: (*range(0, 1_000_000, 1_000), 0x80000000, 0xFFFFFFFF)}
+    sparse = history([bundle(LOW, {0: 1, 20_159: 1})], seen=[0, 20_159], rings=ring)
+    with pytest.raises(PipelineError, match="20160 minutes of 1001 bundles"):
+        recorded(sparse)
+    with pytest.raises(PipelineError, match="1000001 topics"):
+        recorded(history([bundle(LOW, steady(1), topics=1_000_001)]))
 
 
 def test_a_history_of_nothing_is_told() -> None:

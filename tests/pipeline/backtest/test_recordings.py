@@ -1,7 +1,7 @@
 """Recorded clusters out of tables, value by value; and the verb, from tables to tables."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from broker_ctl.cli.main import main
 from broker_ctl.core.names import Namespace
-from broker_ctl.pipeline.backtest.recordings import Recordings
+from broker_ctl.pipeline.backtest.recordings import Cycle, Minute, Recordings, chosen
 from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT, REPLAYS
 from broker_ctl.pipeline.tables import BATCHES, HISTORY, Table
 from tests.support.duck import answered
@@ -92,23 +92,55 @@ def test_a_history_is_read_minute_by_minute(spark: SparkSession, warehouse: str)
     recordings = Recordings(spark, warehouse)
     assert recordings.clusters() == ["east"]
     found = recordings.history("east", None)
-    # Of the first minute the first cycle, of the others the last; the third had none.
+    # Of the first and of the last minute the first cycle, of others the last; the third had none.
     assert found.seen.tolist() == [0, 1, 3]
     assert found.rings == {Namespace("t", "n"): tuple(RING)}
     low, high = sorted(found.bundles, key=lambda each: each.bundle)
     assert (str(low.bundle), low.owner, low.topics) == (LOW, "a", 3)
     assert low.minutes.tolist() == [0, 1, 3]
-    assert low.rates.tolist() == [[1, 3, 5], [2, 6, 10], [100, 300, 500], [200, 600, 1000]]
+    assert low.rates.tolist() == [[1, 3, 4], [2, 6, 8], [100, 300, 400], [200, 600, 800]]
     assert (str(high.bundle), high.owner) == (HIGH, "b")
     assert np.isnan(high.rates[:, 0]).all()
-    assert high.rates[0, 1:].tolist() == [30, 50]
+    assert high.rates[0, 1:].tolist() == [30, 40]
     one, other = sorted(found.brokers, key=lambda each: each.broker_id)
     assert (one.broker_id, other.broker_id) == ("a", "b")
     assert other.minutes.tolist() == [0, 1, 3]
     assert other.is_draining.tolist() == [False, False, True]
-    assert other.usage.tolist() == [0.1, 0.3, 0.5]
-    assert (other.msg_rate.tolist(), other.bytes_s.tolist()) == ([3, 9, 15], [300, 900, 1500])
+    assert other.usage.tolist() == [0.1, 0.3, 0.4]
+    assert (other.msg_rate.tolist(), other.bytes_s.tolist()) == ([3, 9, 12], [300, 900, 1200])
     assert (one.sizes, other.sizes) == ([(0, 400.0), (3, 200.0)], ())
+
+
+def cycles(*seconds: int) -> list[Minute]:
+    """Minutes with their cycles, which are numbered from 1; the epoch is 1."""
+    told = [Cycle(1, number, second * 1000) for number, second in enumerate(seconds, start=1)]
+    return [
+        Minute(minute, *(ends(each for each in told if each.at_ms // MINUTE_MS == minute)))
+        for minute in sorted({each.at_ms // MINUTE_MS for each in told})
+    ]
+
+
+def ends(some: Iterable[Cycle]) -> tuple[Cycle, Cycle]:
+    listed = list(some)
+    return listed[0], listed[-1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "hours", "expected"),
+    [
+        # Of the last cycle some rows may not be there yet.
+        ((5, 40, 65, 100, 130, 150), None, [1, 4, 5]),
+        ((5, 65, 130), None, [1, 2]),
+        ((5, 40), None, [1]),
+        ((5,), None, [1]),
+        ((5, 130, 3660, 3700, 3750), 1, [2, 4]),
+        ((5, 130, 3660, 3720, 3750), 1, [3, 4]),
+    ],
+)
+def test_the_very_last_cycle_does_not_count(
+    seconds: tuple[int, ...], hours: int | None, expected: list[int]
+) -> None:
+    assert [each.cycle for each in chosen("east", cycles(*seconds), hours)] == expected
 
 
 def run(*words: object) -> Result:

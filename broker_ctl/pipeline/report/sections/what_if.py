@@ -11,6 +11,7 @@ from broker_ctl.core.balance.profile import NOBODY
 from broker_ctl.core.balance.rules import BalanceRules
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.errors import InvalidName
+from broker_ctl.pipeline.newest import newest_cycle
 from broker_ctl.pipeline.report.figures import figure
 from broker_ctl.pipeline.report.prediction import Circumstance, Foretold, foretold
 from broker_ctl.pipeline.report.scales import axis
@@ -49,7 +50,7 @@ _COLUMNS: Final = (
 
 
 class Now(NamedTuple):
-    """The cluster in the leader's last cycle.
+    """The cluster in the leader's last cycle that is there as a whole.
 
     Attributes:
         brokers: ids, ascending; ``sizes`` of each, in mean brokers.
@@ -183,10 +184,9 @@ def _row(label: str, found: Foretold, trembling: float, measured: float) -> tupl
 def _now(
     brokers: DataFrame, bundles: DataFrame, capacities: DataFrame, skew: DataFrame
 ) -> Now | None:
-    last = brokers.agg(F.max(F.struct("epoch", "cycle"))).head()
-    if last is None or last[0] is None:
+    is_last = newest_cycle(brokers)
+    if is_last is None:
         return None
-    is_last = (F.col("epoch") == last[0]["epoch"]) & (F.col("cycle") == last[0]["cycle"])
     there = sorted(row[0] for row in brokers.where(is_last).select("broker").collect())
     newest = F.max_by("size_ratio", F.struct("epoch", "cycle"))
     sizes = dict(map(tuple, capacities.groupBy("broker").agg(newest).collect()))
@@ -200,20 +200,20 @@ def _now(
         [sizes.get(each) or 1.0 for each in there],
         [bundle for bundle, _ in known],
         [owner for _, owner in known],
-        _measured(skew),
+        _measured(skew, len(there)),
         left_out,
     )
 
 
-def _measured(skew: DataFrame) -> float:
-    """P99 of the last days, with as many brokers as now, and not within the hour after a change."""
-    last = skew.agg(F.max("at_ms"), F.max_by("brokers", F.struct("epoch", "cycle"))).head()
-    newest_ms, brokers = last or (0, 0)
+def _measured(skew: DataFrame, brokers: int) -> float:
+    """P99 of the last days, with so many brokers, and not within the hour after a change."""
+    last = skew.agg(F.max("at_ms")).head()
+    newest_ms = (last and last[0]) or 0
     recent = skew.where(F.col("at_ms") > newest_ms - _RECENT_MS)
     alike = recent.where(F.col("brokers") == brokers)
-    changed = recent.agg(
-        F.max(F.when(F.col("brokers") != brokers, F.col("at_ms"))), F.min("at_ms")
-    ).head()
+    # Of the very last cycle brokers may be missing whose rows were not taken in yet.
+    is_change = (F.col("brokers") != brokers) & (F.col("at_ms") < newest_ms)
+    changed = recent.agg(F.max(F.when(is_change, F.col("at_ms"))), F.min("at_ms")).head()
     changed_ms = 0 if changed is None else changed[0] or changed[1]
     p99 = F.percentile("max_over_mean", 0.99)
     settled = F.percentile(
