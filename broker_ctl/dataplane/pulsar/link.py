@@ -78,17 +78,8 @@ class AdminLink:
         question = Request("GET", path, query or {})
         if at is not None:
             return await self._carried(question, at)
-        failures: list[str] = []
-        for _ in range(len(self._urls)):
-            url = self._urls[0]
-            try:
-                return await self._carried(question, url)
-            except PeerUnreachable as error:
-                failures.append(str(error))
-                # Others who ask meanwhile may have turned the line already.
-                if self._urls[0] == url:
-                    self._urls.rotate(-1)
-        raise PeerUnreachable("; ".join(failures))
+        _, reply = await self._anywhere(question)
+        return reply
 
     async def order(self, request: Request) -> None:
         """Something to be done, once: it is never repeated at another address.
@@ -97,9 +88,24 @@ class AdminLink:
             PeerRefused: the cluster said no; nothing was done.
             PeerUnreachable: no answer, or one that leaves it open whether it was carried out.
         """
-        # A question finds an address that answers, so that one that is down costs no order.
-        await self.ask("clusters")
-        await self._carried(request, self._urls[0])
+        # A question finds an address that answers, so that one that is down costs no order. It is
+        # that very address: others who ask meanwhile may have turned the line.
+        url, _ = await self._anywhere(Request("GET", "clusters"))
+        await self._carried(request, url)
+
+    async def _anywhere(self, question: Request) -> tuple[str, HttpReply]:
+        """The first address that answers, and what it says."""
+        failures: list[str] = []
+        for _ in range(len(self._urls)):
+            url = self._urls[0]
+            try:
+                return url, await self._carried(question, url)
+            except PeerUnreachable as error:
+                failures.append(str(error))
+                # Others who ask meanwhile may have turned the line already.
+                if self._urls[0] == url:
+                    self._urls.rotate(-1)
+        raise PeerUnreachable("; ".join(failures))
 
     async def _carried(self, request: Request, base: str) -> HttpReply:
         url = request.url(base)
