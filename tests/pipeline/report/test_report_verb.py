@@ -152,7 +152,16 @@ def write_backtest(root: Path) -> None:
     }
     compared |= {"baseline_policy": "balance", "baseline_parameters": "", "pairs": 3}
     numbers = {"baseline_mean": 1.1, "candidate_mean": 1.2, "difference": 0.1}
-    write_rows(root, COMPARISONS, {**compared, **numbers, "low": 0.05, "high": 0.15})
+    # Ten minutes of a thousand are less than half of what was moved.
+    overload = {"measure": "overload_broker_min", "baseline_mean": 1000.0, "candidate_mean": 990.0}
+    fallen = {"measure": "load_moved_pct_per_h", "baseline_mean": 1.0, "candidate_mean": 0.5}
+    write_rows(
+        root,
+        COMPARISONS,
+        {**compared, **numbers, "low": 0.05, "high": 0.15},
+        {**compared, **overload, "difference": -10.0, "low": -20.0, "high": 0.0},
+        {**compared, **fallen, "difference": -0.5, "low": -0.6, "high": -0.4},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +263,11 @@ def check_the_rest(found: Any) -> None:
         ("beaten by another", 1),
     ]
     assert points["groups"][0]["points"][0]["y"] == 1.1
-    assert found["front"]["tables"][0]["rows"][0][8:] == [0.1, 0.05, 0.15]
+    assert [row[8:] for row in found["front"]["tables"][0]["rows"]] == [
+        [-0.5, -0.6, -0.4],
+        [-10.0, -20.0, 0.0],
+        [0.1, 0.05, 0.15],
+    ]
     assert found["shapes"]["says"] == ["No bundle is too large, and no two are too small."]
     sessions = found["sessions"]
     assert [each["value"] for each in sessions["facts"]] == [2, 4.5]

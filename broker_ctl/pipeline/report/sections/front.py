@@ -75,7 +75,9 @@ def section(source: Source) -> Section:
 
 def _rows(comparisons: Any) -> list[tuple[Any, ...]]:
     against = F.concat_ws(" ", "baseline_policy", "baseline_parameters")
-    found = comparisons.orderBy("difference", "trace", "policy", "parameters", "measure").select(
+    # As a part of the baseline: minutes of overload are other numbers than ratios.
+    part = F.asc_nulls_last(F.try_divide("difference", "baseline_mean"))
+    found = comparisons.orderBy(part, "trace", "policy", "parameters", "measure").select(
         *("trace", "policy", "parameters", "measure", against.alias("against"), "pairs"),
         *("baseline_mean", "candidate_mean", "difference", "low", "high"),
     )
