@@ -19,9 +19,11 @@ _BAR: Final = 24
 _MIB: Final = 1024 * 1024
 _MOST_PLANNED: Final = 8
 _MOST_DECIDED: Final = 6
+_MOST_BUNDLES: Final = 8
 # Without a terminal the same is said again after so long.
 _AGAIN_MS: Final = 60_000
 _BROKERS: Final = ("broker", "usage", "msg/s", "MiB/s", "bundles", "report")
+_BUNDLES: Final = ("bundle", "owner", "msg/s", "MiB/s", "topics")
 _WAYS: Final = ("setting", "now", "what it does", "to switch it off")
 
 Picture = Mapping[str, Any]
@@ -75,6 +77,7 @@ class Lines(Shows):
         """Tables, one after the other."""
         click.echo(_title(seen))
         print_table("", _BROKERS, map(_broker_cells, seen["brokers"]))
+        print_table(_heaviest(seen), _BUNDLES, _bundle_rows(seen))
         print_plan(seen["plan"])
         if seen["own_balancing"]:
             print_table("in the way of acting", _WAYS, map(_way_cells, seen["own_balancing"]))
@@ -138,6 +141,7 @@ def _drawn(seen: Picture) -> Iterator[Table | Text]:
     if seen["plan"] is not None:
         yield Text(_title(seen))
         yield _brokers(seen)
+        yield _table(_heaviest(seen), _BUNDLES, _bundle_rows(seen))
         yield Text(_plan_line(seen["plan"]))
         if seen["plan"]["decisions"]:
             yield _planned(seen["plan"])
@@ -227,6 +231,24 @@ def _broker_cells(broker: Mapping[str, Any]) -> tuple[str, ...]:
         str(broker["bundles"]),
         f"{broker['age_s']:.0f} s ago",
     )
+
+
+def _heaviest(seen: Picture) -> str:
+    shown = len(seen["bundles"][:_MOST_BUNDLES])
+    return f"the heaviest {shown} of {seen['bundle_count']} bundles"
+
+
+def _bundle_rows(seen: Picture) -> list[tuple[str, ...]]:
+    return [
+        (
+            row["bundle"],
+            row["owner"] or "nobody",
+            f"{row['msg_rate']:,.0f}",
+            f"{row['throughput'] / _MIB:,.2f}",
+            str(row["topics"]),
+        )
+        for row in seen["bundles"][:_MOST_BUNDLES]
+    ]
 
 
 def _way_cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -31,6 +31,11 @@ def broker(broker_id: str, usage: float) -> dict[str, Any]:
     return {"broker": broker_id, "usage": usage, "draining": False, **rates}
 
 
+def bundle(name: str) -> dict[str, Any]:
+    rates = {"msg_rate": 77.0, "throughput": 3.5 * 1024 * 1024, "topics": 12}
+    return {"bundle": name, "owner": None, **rates}
+
+
 def picture(at_s: int = 0, **changes: Any) -> Mapping[str, Any]:
     plan = {
         "id": "0123456789ab",
@@ -51,6 +56,9 @@ def picture(at_s: int = 0, **changes: Any) -> Mapping[str, Any]:
         "own_balancing": [],
         "imbalance": {"usage": 1.5, "throughput": 1.6},
         "brokers": [broker("b1:8080", 0.5), broker("b2:8080", 0.25)],
+        "bundles": [
+            bundle(f"public/default/0x{low:x}0000000_0x{low + 1:x}0000000") for low in range(9)
+        ],
         "bundle_count": 14,
         "decisions": [],
         "plan": plan,
@@ -106,3 +114,6 @@ def test_the_live_table_shows_brokers_plan_and_what_is_in_the_way() -> None:
     shown = out.getvalue()
     for text in ("b1:8080", "50.0%", "2.0", MOVE["sentence"], FINDING["command"], "so it is"):
         assert text in shown
+    for text in ("the heaviest 8 of 14 bundles", "0x70000000_0x80000000", "nobody", "77", "3.50"):
+        assert text in shown
+    assert "0x80000000_0x90000000" not in shown
