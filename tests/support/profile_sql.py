@@ -6,13 +6,19 @@ from typing import Any
 from tests.support.duck import answered
 
 _SQL = """
-WITH lines AS (
+WITH every AS MATERIALIZED (
+    -- Other kinds of lines have one value where these have a list.
     SELECT * FROM read_json(
         '{history}/*.ndjson.gz', format='newline_delimited',
-        columns={{kind: 'VARCHAR', cluster: 'VARCHAR', at_ms: 'BIGINT', bundle: 'VARCHAR[]',
-                  bytes_in: 'DOUBLE[]', bytes_out: 'DOUBLE[]', msg_rate_in: 'DOUBLE[]',
-                  msg_rate_out: 'DOUBLE[]', usage_ratio: 'DOUBLE[]'}})
+        columns={{kind: 'VARCHAR', cluster: 'VARCHAR', at_ms: 'BIGINT', bundle: 'JSON',
+                  bytes_in: 'JSON', bytes_out: 'JSON', msg_rate_in: 'JSON',
+                  msg_rate_out: 'JSON', usage_ratio: 'JSON'}})
     WHERE kind = 'bundle_loads'
+), lines AS (
+    SELECT cluster, at_ms, bundle::VARCHAR[] AS bundle, usage_ratio::DOUBLE[] AS usage_ratio,
+           bytes_in::DOUBLE[] AS bytes_in, bytes_out::DOUBLE[] AS bytes_out,
+           msg_rate_in::DOUBLE[] AS msg_rate_in, msg_rate_out::DOUBLE[] AS msg_rate_out
+    FROM every
 ), loads AS (
     SELECT cluster, at_ms, unnest(bundle) AS bundle, unnest(usage_ratio) AS usage_ratio,
            unnest(bytes_in) + unnest(bytes_out) AS bytes_s,
