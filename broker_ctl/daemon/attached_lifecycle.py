@@ -77,7 +77,7 @@ class AttachedDaemon:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
                 serving = group.create_task(self._serve(), name="serve")
-                await self._wait_stop()
+                await self._signals.wait_or(self._ended)
                 await self._shut_down()
                 # What stands around the serving has things to put back.
                 await asyncio.wait([serving], timeout=_LEAVE_S)
@@ -120,17 +120,6 @@ class AttachedDaemon:
         finally:
             reason = f"session {epoch} has ended"
             attached.readiness.now = Readiness(is_ready=False, reason=reason)
-
-    async def _wait_stop(self) -> None:
-        """A signal, or the daemon's own decision."""
-        async with asyncio.TaskGroup() as group:
-            waits = [
-                group.create_task(self._signals.wait(), name="signals"),
-                group.create_task(self._ended.wait(), name="own end"),
-            ]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for waiting in waits:
-                waiting.cancel()
 
     async def _shut_down(self) -> None:
         self._is_stopping = True

@@ -58,7 +58,7 @@ class Daemon:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
                 group.create_task(self._serve(), name="serve")
-                await self._wait_stop()
+                await self._signals.wait_or(self._ended)
                 await self._shut_down()
                 raise _Stopped
         except* _Stopped:
@@ -88,17 +88,6 @@ class Daemon:
             log.error("the session is lost, and zookeeperSessionExpiredPolicy is shutdown")
             self._exit_code = exit_codes.SESSION_LOST
             self._ended.set()
-
-    async def _wait_stop(self) -> None:
-        """A signal, or the daemon's own decision."""
-        async with asyncio.TaskGroup() as group:
-            waits = [
-                group.create_task(self._signals.wait(), name="signals"),
-                group.create_task(self._ended.wait(), name="own end"),
-            ]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for waiting in waits:
-                waiting.cancel()
 
     async def _shut_down(self) -> None:
         store = self._base.store

@@ -83,3 +83,14 @@ class StopSignals:
     async def wait(self) -> None:
         """Return once asked to stop."""
         await self._asked.wait()
+
+    async def wait_or(self, ended: asyncio.Event) -> None:
+        """Return once asked to stop, or once ``ended``: the daemon's own decision."""
+        async with asyncio.TaskGroup() as group:
+            waits = [
+                group.create_task(self.wait(), name="signals"),
+                group.create_task(ended.wait(), name="own end"),
+            ]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for waiting in waits:
+                waiting.cancel()
