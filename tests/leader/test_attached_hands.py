@@ -255,6 +255,22 @@ async def test_a_split_that_parts_nothing_is_told_as_such(scene: Scene) -> None:
         await scene.leading.hands.carry_out(scene.split())
 
 
+async def test_a_store_that_loses_its_connection_after_a_split_is_asked_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, cuts = scene.leading.parts.store, [ConnectionLoss("the test cut it")]
+    sync = store.sync
+
+    async def cut_once_it_was_asked(path: str) -> None:
+        if scene.cluster.asked and cuts:
+            raise cuts.pop()
+        await sync(path)
+
+    monkeypatch.setattr(store, "sync", cut_once_it_was_asked)
+    assert len((await scene.leading.hands.carry_out(scene.split()))["children"]) == 2
+    assert cuts == []
+
+
 async def test_what_pulsar_has_no_request_for_is_refused(scene: Scene) -> None:
     left, right = sorted(scene.cluster.brokers[0].owned)[-2:]
     merge = Merge(left, right, scene.ids[0], Reason.COLD, "it is a test")

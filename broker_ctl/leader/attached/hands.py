@@ -296,14 +296,22 @@ class AttachedHands:
 
     async def _children(self, parent: Bundle, limit_s: float) -> list[Bundle]:
         """What the bundle has become; looked at once at least. None: it stands."""
-        end_s = self._parts.clock.now_s() + limit_s
+        clock = self._parts.clock
+        asked_s = clock.now_s()
+        # A store that does not answer at once says nothing of the split.
+        last_s = asked_s + max(limit_s, self._parts.rules().load_s)
         while True:
-            ring = await self._newest_ring(parent)
-            if parent not in ring:
-                low, high = parent.range.low, parent.range.high
-                return [b for b in ring.bundles if low <= b.range.low and b.range.high <= high]
-            if self._parts.clock.now_s() >= end_s:
-                return []
+            try:
+                ring = await self._newest_ring(parent)
+            except StoreError as error:
+                if not error.can_retry or clock.now_s() >= last_s:
+                    raise
+            else:
+                if parent not in ring:
+                    low, high = parent.range.low, parent.range.high
+                    return [b for b in ring.bundles if low <= b.range.low and b.range.high <= high]
+                if clock.now_s() >= asked_s + limit_s:
+                    return []
             await asyncio.sleep(_RETRY_S)
 
     # What is looked at again.
