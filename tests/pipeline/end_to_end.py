@@ -56,6 +56,17 @@ class Console:
         Raises:
             RuntimeError: it ended with another code, or with a traceback.
         """
+        return self._done(name, line, code).stdout
+
+    def ask(self, name: str, line: str, *, code: int = 0) -> Any:
+        """The JSON that a command prints; raises as ``run``."""
+        return json.loads(self.run(name, f"{line} --output json", code=code))
+
+    def refusal(self, name: str, line: str) -> str:
+        """What a command that ends with code 1 says on stderr; raises as ``run``."""
+        return self._done(name, line, 1).stderr
+
+    def _done(self, name: str, line: str, code: int) -> subprocess.CompletedProcess[str]:
         self.commands.append(f"broker-ctl {line}")
         sys.stderr.write(f"broker-ctl {line}\n")
         started = time.monotonic()
@@ -70,11 +81,7 @@ class Console:
         self.seconds[name] = round(time.monotonic() - started, 1)
         if done.returncode != code or "Traceback" in done.stderr:
             raise RuntimeError(f"broker-ctl {line}: exit code {done.returncode}\n{done.stderr}")
-        return done.stdout
-
-    def ask(self, name: str, line: str, *, code: int = 0) -> Any:
-        """The JSON that a command prints."""
-        return json.loads(self.run(name, f"{line} --output json", code=code))
+        return done
 
 
 def end_to_end(directory: Path, duration_s: int) -> dict[str, Any]:
