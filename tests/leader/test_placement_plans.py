@@ -112,7 +112,7 @@ async def test_a_plan_that_was_carried_out_is_in_force_for_every_leader() -> Non
             await approvals.recall()
             balance = approvals.steered(RULES).shedding_rules.balance
             assert balance.band == RULES.shedding_rules.balance.planned_band
-            assert (balance.band.high, balance.severe_ratio) == (1.12, 1.18)
+            assert (balance.band.high, balance.severe_ratio) == (1.12, 1.14)
 
 
 class Told(Balance):

@@ -113,7 +113,7 @@ class BalanceRules:
             (loadBalancerCPUResourceWeight and its like).
         planned_band: likewise while a plan from the daily profile is in force: the day's rise and
             fall is taken care of, and what is left is answered only where it lasts and is large.
-        planned_severe_ratio: likewise.
+            Where ``band`` is the wider one, it stays.
     """
 
     band: Band = field(default_factory=Band)
@@ -129,12 +129,13 @@ class BalanceRules:
     headroom_ratio: float = 0.85
     weights: UsageWeights = field(default_factory=UsageWeights)
     planned_band: Band = field(default_factory=lambda: Band(high=1.12, low=1.06))
-    planned_severe_ratio: float = 1.18
 
     @property
     def under_plan(self) -> "BalanceRules":
         """While a plan from the daily profile is in force."""
-        return replace(self, band=self.planned_band, severe_ratio=self.planned_severe_ratio)
+        band, planned = self.band, self.planned_band
+        wider = replace(band, high=max(band.high, planned.high), low=max(band.low, planned.low))
+        return replace(self, band=wider)
 
     @property
     def trouble(self) -> Band:
