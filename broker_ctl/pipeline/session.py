@@ -106,11 +106,22 @@ def open_session(
         builder = builder.config(key, value)
     with _said(log) as said:
         try:
-            return builder.getOrCreate()
+            spark = builder.getOrCreate()
         except (PySparkException, OSError) as error:
             raise PipelineError(
                 f"Spark does not start with master {master}: {_words(said) or error}"
             ) from error
+    _hush(spark)
+    return spark
+
+
+def _hush(spark: SparkSession) -> None:
+    """Accumulators have a server in this process, which prints a traceback where Java ends first.
+
+    What has happened is told in one sentence, which that would run into.
+    """
+    server = spark.sparkContext._accumulatorServer  # noqa: SLF001  # it is nowhere else
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 def _is_gone(spark: SparkSession) -> bool:

@@ -99,7 +99,8 @@ def _one_kill(
 
 
 def _is_clear(code: int, said: str) -> bool:
-    return code == 1 and any(line.startswith(_CLEAR) for line in said.splitlines())
+    is_told = any(line.startswith(_CLEAR) for line in said.splitlines())
+    return code == 1 and is_told and "Traceback" not in said
 
 
 def _pause(process: subprocess.Popen[bytes], seconds: float) -> None:
