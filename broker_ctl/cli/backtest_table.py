@@ -21,6 +21,7 @@ def to_row(verdict: "Verdict") -> dict[str, Any]:
         "replays": [row._asdict() for row in verdict.replays],
         "comparisons": [_finite(row._asdict()) for row in verdict.comparisons],
         "front": [row._asdict() for row in verdict.front],
+        "faults": [fault.why for fault in verdict.faults],
     }
 
 

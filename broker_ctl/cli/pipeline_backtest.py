@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _DAY_HOURS: Final = 24
 _MOST_TASKS: Final = 100_000
+# Of replays that failed; one fault of a strategy may be that of thousands.
+_FAULTS_TOLD: Final = 10
 _EXAMPLES: Final = """\b
 Examples:
   broker-ctl pipeline backtest diurnal --to results
@@ -187,7 +189,8 @@ def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> 
 
     Written are the tables backtest_replays, backtest_comparisons (each candidate against the first
     one on the same seeds, with 95 % intervals) and backtest_front (whom no other beats in p99
-    imbalance, moved load and overloaded minutes). What stood there of them is replaced.
+    imbalance, moved load and overloaded minutes). What stood there of them is replaced. A candidate
+    of which a replay fails is left out of them all, and told; the exit code is 1 then.
     """
     plot, sweep = _Plot.of(options), _Sweep.of(options)
     candidates = _candidates(sweep)
@@ -277,3 +280,10 @@ def _replay(engine: Engine, spark: "SparkSession", tasks: "Sequence[Task]", targ
         echo_json(to_row(verdict))
     else:
         show(verdict)
+    if verdict.faults:
+        for fault in verdict.faults[:_FAULTS_TOLD]:
+            click.echo(fault.why, err=True)
+        raise click.ClickException(
+            f"{len(verdict.faults)} of {len(tasks)} replays failed; what came of their candidates"
+            " is left out"
+        )

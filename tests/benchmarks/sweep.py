@@ -116,7 +116,7 @@ def _answer(cores: int, extent: Extent) -> None:
             found = replay_all(spark, warm or tasks, lambda _: None)
             sys.stdout.write(f"{time.perf_counter() - began_s}\n")
             sys.stdout.flush()
-            assert len(found) == len(warm or tasks)
+            assert len(found.rows) == len(warm or tasks)
             warm = []
 
 

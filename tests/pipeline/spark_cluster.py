@@ -30,8 +30,7 @@ import pyspark
 
 from broker_ctl.cli.backtest_table import to_row
 from broker_ctl.pipeline.backtest.candidates import Candidate, Named
-from broker_ctl.pipeline.backtest.job import Verdict
-from broker_ctl.pipeline.backtest.judging import compared, fronts
+from broker_ctl.pipeline.backtest.job import Replays, Verdict
 from broker_ctl.pipeline.backtest.tasks import replayed, tasks_of
 from broker_ctl.pipeline.backtest.traces import drawn_trace
 from broker_ctl.simulation.rivals import POLICIES
@@ -227,7 +226,7 @@ def _replayed_here() -> list[dict[str, Any]]:
     trace = drawn_trace(Source(_SCENARIO, _HOURS, _BROKERS))
     rows = [replayed(task) for task in tasks_of([trace], candidates, range(_SEEDS))]
     baseline = Named("balance", "")
-    verdict = Verdict(rows, [*compared(rows, baseline)], [*fronts(rows)])
+    verdict = Verdict.of(Replays(rows, []), baseline)
     replays: list[dict[str, Any]] = to_row(verdict)["replays"]
     return replays
 

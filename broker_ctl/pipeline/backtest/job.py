@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import Event, Thread
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import compared, fronts
@@ -30,15 +32,58 @@ from broker_ctl.pipeline.tables import Table
 # Is told how many tasks are done.
 Progress = Callable[[int], None]
 
+# A task by its number, why it failed, and its row where it has not.
+_TRIED: Final = StructType(
+    [
+        StructField("task", LongType(), nullable=False),
+        StructField("why", StringType()),
+        *(StructField(field.name, field.dataType) for field in REPLAYS.schema),
+    ]
+)
+
 _LOOK_EVERY_S: Final = 0.5
 
 
+class Fault(NamedTuple):
+    """A replay that failed.
+
+    Attributes:
+        why: which one it was, and what went wrong.
+    """
+
+    candidate: Named
+    why: str
+
+
+class Replays(NamedTuple):
+    """What came of all tasks, in their order."""
+
+    rows: list[ReplayRow]
+    faults: list[Fault]
+
+
 class Verdict(NamedTuple):
-    """All that came of a back-test."""
+    """All that came of a back-test; of whom a replay failed nothing but that."""
 
     replays: list[ReplayRow]
     comparisons: list[ComparisonRow]
     front: list[FrontRow]
+    faults: list[Fault]
+
+    @classmethod
+    def of(cls, found: Replays, baseline: Named) -> Self:
+        """Judge those that can be held against each other.
+
+        A candidate that fails where it is hard would look better for it: it is left out everywhere.
+
+        Raises:
+            PipelineError: a replay of the baseline failed.
+        """
+        failed = {fault.candidate: fault.why for fault in reversed(found.faults)}
+        if baseline in failed:
+            raise PipelineError(f"{failed[baseline]}: there is nothing to hold the others against")
+        rows = [row for row in found.rows if Named(row.policy, row.parameters) not in failed]
+        return cls(rows, [*compared(rows, baseline)], [*fronts(rows)], found.faults)
 
 
 def backtest(
@@ -54,11 +99,11 @@ def backtest(
         progress: hears of tasks that are done.
 
     Raises:
-        PipelineError: a replay failed, or nothing can be written.
+        PipelineError: a replay of the baseline failed, or nothing can be written.
     """
     with told("a replay"):
-        replays = replay_all(spark, tasks, progress)
-    verdict = Verdict(replays, [*compared(replays, baseline)], [*fronts(replays)])
+        found = replay_all(spark, tasks, progress)
+    verdict = Verdict.of(found, baseline)
     with told(target):
         _write(spark, verdict.replays, target, REPLAYS)
         _write(spark, verdict.comparisons, target, COMPARISONS)
@@ -66,15 +111,15 @@ def backtest(
     return verdict
 
 
-def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -> list[ReplayRow]:
-    """The rows of all tasks, in their order."""
+def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -> Replays:
+    """Every task; one that fails takes none of the others with it."""
     every = tuple(tasks)
 
     def run(parts: Iterable[Any]) -> Iterator[Any]:
         pandas: Any = import_module("pandas")
         for part in parts:
-            rows = [replayed(every[number]) for number in part["id"].tolist()]
-            columns = zip(REPLAYS.schema.names, zip(*rows, strict=True), strict=True)
+            rows = [(number, *_tried(every[number])) for number in part["id"].tolist()]
+            columns = zip(_TRIED.names, zip(*rows, strict=True), strict=True)
             # Objects stay what they are: a whole number beside a null would become a double.
             yield pandas.DataFrame(
                 {name: pandas.Series(each, dtype=object) for name, each in columns}
@@ -83,8 +128,19 @@ def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -
     # One number in each part, and one part a task.
     numbers = spark.range(0, len(every), 1, numPartitions=len(every))
     with _watched(spark.sparkContext, progress):
-        found = numbers.mapInPandas(run, REPLAYS.schema).collect()
-    return [ReplayRow(*row) for row in found]
+        found = numbers.mapInPandas(run, _TRIED).collect()
+    return Replays(
+        [ReplayRow(*row) for _, why, *row in found if why is None],
+        [Fault(every[number].candidate.named, why) for number, why, *_ in found if why is not None],
+    )
+
+
+def _tried(task: Task) -> tuple[object, ...]:
+    """Why it failed, or None, and the columns of a replay."""
+    try:
+        return None, *replayed(task)
+    except PipelineError as error:
+        return str(error), *[None] * len(ReplayRow._fields)
 
 
 def _write(

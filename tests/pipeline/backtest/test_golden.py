@@ -1,6 +1,7 @@
 """The same replay in the process itself and on Spark, to the bit."""
 
 import os
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -9,8 +10,8 @@ from broker_ctl.core.deciding import DecidingRules
 from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.core.shedding.catalog import BALANCE
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.candidates import Candidate
-from broker_ctl.pipeline.backtest.job import replay_all
+from broker_ctl.pipeline.backtest.candidates import Candidate, Named
+from broker_ctl.pipeline.backtest.job import Fault, replay_all
 from broker_ctl.pipeline.backtest.results import ReplayRow
 from broker_ctl.pipeline.backtest.tasks import Task, replayed, tasks_of
 from broker_ctl.pipeline.backtest.traces import Trace, drawn_trace, recorded_trace
@@ -50,6 +51,14 @@ STILL_ROW = ReplayRow(
 )
 
 
+POOR = replace(STILL, policy="poor")
+
+
+def broken(seed: int) -> Scenario:
+    """Of a trace that has none."""
+    raise ZeroDivisionError(f"of {seed}")
+
+
 def golden_tasks() -> list[Task]:
     golden = recorded_trace("cluster:golden", AtHand(golden_trace()))
     candidates = [Candidate(name, "", POLICIES[name]()) for name in ("balance", "threshold")]
@@ -84,9 +93,14 @@ def test_a_replay_has_its_golden_scores_to_the_bit() -> None:
 @pytest.mark.timeout(300)
 def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
     told: list[int] = []
-    found = replay_all(spark, golden_tasks(), told.append)
-    assert [exact(row) for row in found] == GOLDEN_ROWS
-    assert all(0 <= done <= len(found) for done in told)
+    # One that fails takes no other with it.
+    failing = Task(Trace("cluster:east", broken), POOR, 7)
+    tasks = [*golden_tasks()[:2], failing, *golden_tasks()[2:]]
+    found = replay_all(spark, tasks, told.append)
+    assert [exact(row) for row in found.rows] == GOLDEN_ROWS
+    why = "cluster:east, seed 7, poor: ZeroDivisionError('of 7')"
+    assert found.faults == [Fault(Named("poor", ""), why)]
+    assert all(0 <= done <= len(tasks) for done in told)
     context = spark.sparkContext
     threads = context.parallelize([0], 1).map(lambda _: os.environ.get("OMP_NUM_THREADS"))
     assert threads.collect() == ["1"]
@@ -94,9 +108,6 @@ def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
 
 
 def test_which_replay_failed_is_told_and_why() -> None:
-    def broken(seed: int) -> Scenario:
-        raise ZeroDivisionError(f"of {seed}")
-
     with pytest.raises(PipelineError, match=r"^cluster:east, seed 7, settings: ZeroDivisionError"):
         replayed(Task(Trace("cluster:east", broken), STILL, 7))
     with pytest.raises(PipelineError, match=r"^diurnal, seed 1, settings: scenario diurnal: 0"):

@@ -2,7 +2,11 @@
 
 import math
 
+import pytest
+
+from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.candidates import Named
+from broker_ctl.pipeline.backtest.job import Fault, Replays, Verdict
 from broker_ctl.pipeline.backtest.judging import compared, fronts
 from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, ReplayRow
 
@@ -56,3 +60,23 @@ def test_each_trace_has_a_front_of_its_own() -> None:
         FrontRow("day", *other, 1, 1.25, 9.0, 9.0, is_on_front=True),
         FrontRow("night", *HIGH, 1, 1.5, 3.0, 3.0, is_on_front=True),
     ]
+
+
+def test_a_candidate_of_whom_a_replay_failed_is_left_out_everywhere() -> None:
+    other = Named("threshold", "")
+    rows = [
+        row("day", BASE, 1, 1.25, 2.0, 5),
+        row("day", HIGH, 1, 1.5, 2.0, 5),
+        row("day", other, 1, 1.5, 2.0, 5),
+        row("night", BASE, 1, 1.25, 2.0, 5),
+        row("night", other, 1, 1.5, 2.0, 5),
+    ]
+    faults = [Fault(HIGH, "night, seed 1, ...: it broke")]
+    found = Verdict.of(Replays(rows, faults), BASE)
+    left = [(each.trace, Named(each.policy, each.parameters)) for each in found.replays]
+    assert left == [("day", BASE), ("day", other), ("night", BASE), ("night", other)]
+    assert {each.policy for each in found.comparisons} == {"threshold"}
+    assert found.front == [*fronts(found.replays)]
+    assert found.faults == faults
+    with pytest.raises(PipelineError, match=r"^first: there is nothing to hold the others against"):
+        Verdict.of(Replays(rows, [Fault(BASE, "first"), Fault(BASE, "second")]), BASE)

@@ -1,7 +1,7 @@
 """Recorded clusters out of tables, value by value; and the verb, from tables to tables."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from broker_ctl.cli.main import main
 from broker_ctl.core.names import Namespace
+from broker_ctl.pipeline.backtest import job
+from broker_ctl.pipeline.backtest.candidates import Named
+from broker_ctl.pipeline.backtest.job import Fault, Replays
 from broker_ctl.pipeline.backtest.recordings import Cycle, Minute, Recordings, chosen
 from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT, REPLAYS
+from broker_ctl.pipeline.backtest.tasks import Task
 from broker_ctl.pipeline.tables import BATCHES, HISTORY, Table
 from tests.support.duck import answered
 from tests.support.segment_files import DAY_ONE_MS
@@ -192,3 +196,31 @@ def test_a_history_and_a_scenario_are_back_tested(
     empty = run("--tables", tmp_path / "nowhere", "--to", target)
     assert empty.exit_code == 1
     assert "no history was taken in" in empty.output
+
+
+@pytest.mark.timeout(300)
+def test_a_replay_that_fails_is_told_and_all_others_are_judged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = job.replay_all
+
+    def one_fails(spark: SparkSession, tasks: Sequence[Task], progress: job.Progress) -> Replays:
+        found = real(spark, tasks, progress)
+        fault = Fault(Named("avg", ""), "steady-skew, seed 0, avg: it broke")
+        return Replays([row for row in found.rows if row.policy != "avg"], [fault])
+
+    monkeypatch.setattr(job, "replay_all", one_fails)
+    size = ("--hours", 1, "--brokers", 2, "--seeds", 1)
+    policies = ("balance", "avg", "threshold")
+    options = [word for policy in policies for word in ("--policy", policy)]
+    done = run("steady-skew", "--to", tmp_path / "r", *size, *options, "--output", "json")
+    assert done.exit_code == 1
+    assert done.stderr.endswith(
+        "steady-skew, seed 0, avg: it broke\n"
+        "Error: 1 of 3 replays failed; what came of their candidates is left out\n"
+    )
+    found = json.loads(done.stdout)
+    assert found["faults"] == ["steady-skew, seed 0, avg: it broke"]
+    assert [row["policy"] for row in found["front"]] == ["balance", "threshold"]
+    written = answered(f"SELECT policy FROM '{tmp_path}/r/{REPLAYS.name}/*.parquet'")
+    assert written == [("balance",), ("threshold",)]
