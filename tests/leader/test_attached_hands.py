@@ -29,7 +29,7 @@ from broker_ctl.errors import (
     PeerUnreachable,
 )
 from broker_ctl.http import HttpClient
-from broker_ctl.leader.attached import hands
+from broker_ctl.leader.attached import witness
 from broker_ctl.leader.attached.cluster import ClusterNodes
 from broker_ctl.leader.attached.hands import Attachment
 from broker_ctl.leader.attached.moves import OwnMoves
@@ -325,7 +325,7 @@ async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on
         return owner
 
     with monkeypatch.context() as patched:
-        patched.setattr(hands, "newest_owner", then_cut)
+        patched.setattr(witness, "newest_owner", then_cut)
         for decision in (scene.transfer(), scene.split()):
             async with asyncio.timeout(2):
                 with pytest.raises(LeadingSuspended):
@@ -345,7 +345,7 @@ async def test_an_owner_that_cannot_be_read_is_not_told_as_none(
             raise ConnectionLoss("the test cut it")
         return await newest_owner(store, bundle)
 
-    monkeypatch.setattr(hands, "newest_owner", until_it_was_asked)
+    monkeypatch.setattr(witness, "newest_owner", until_it_was_asked)
     with pytest.raises(OperationTimeout, match=f"{bundle} was asked for, and who owns it now is"):
         await scene.leading.hands.carry_out(scene.transfer())
     assert scene.cluster.owner(bundle) == scene.ids[1]

@@ -19,6 +19,7 @@ is_right            all of it
 """
 
 import argparse
+import asyncio
 import gzip
 import json
 import re
@@ -26,7 +27,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +34,7 @@ from typing import Any, Final, TypeVar
 
 from broker_ctl.clock import SystemClock
 from tests.pipeline.end_to_end import Console
+from tests.support.waiting import eventually
 
 _NAMESPACE: Final = "public/default"
 _DEADLINE_S: Final = 300.0
@@ -203,12 +204,7 @@ def _tampered(console: Console, directory: Path, url: str) -> str:
 
 
 def _eventually(find: Callable[[], FoundT | None], what: str) -> FoundT:
-    end = time.monotonic() + _DEADLINE_S
-    while time.monotonic() < end:
-        if found := find():
-            return found
-        time.sleep(_POLL_S)
-    raise RuntimeError(f"{what}: not within {_DEADLINE_S:g} s")
+    return asyncio.run(eventually(find, _DEADLINE_S, what, _POLL_S))
 
 
 def main() -> None:

@@ -8,50 +8,38 @@ answer alone (reference: pulsar-load-management 8.4).
 
 import asyncio
 import logging
-import math
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
 from weakref import WeakValueDictionary
 
 from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.core.bundle import BundleRange
 from broker_ctl.core.decisions import Action, Split, Transfer
-from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import (
-    BundleGone,
     NoBroker,
-    NotOwner,
-    OperationTimeout,
     PeerRefused,
     PeerUnreachable,
-    StoreError,
 )
-from broker_ctl.leader.attached.cluster import decode_ring
 from broker_ctl.leader.attached.moves import OwnMoves
 from broker_ctl.leader.attached.own_balancing import OwnBalancing
 from broker_ctl.leader.attached.parts import AdminApi
+from broker_ctl.leader.attached.witness import Witness
 from broker_ctl.leader.bundle_memory import BundleMemory
 from broker_ctl.leader.deeds import Deeds
 from broker_ctl.leader.executor import NOTHING_TO_SPLIT
 from broker_ctl.leader.outcomes import Outcomes
 from broker_ctl.leader.parts import Choose, LeaderParts
-from broker_ctl.leader.transfer import StandingOwner, newest_owner
 from broker_ctl.ports import Outcome, Reply
-from broker_ctl.store import paths
 from broker_ctl.store.records.ours import Move
-from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 4
 # The only algorithm of Pulsar that is told where to cut.
 _BY_POSITIONS: Final = "specified_positions_divide"
-# A notification may fall into a lost connection: look again now and then.
-_LOOK_S: Final = 1.0
-_RETRY_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +86,7 @@ class AttachedHands:
         self._leadership = leadership
         self._memory = memory
         self._outcomes = outcomes
+        self._witness = Witness(parts)
         self._deeds = Deeds(outcomes, parts.clock, self._act, _AT_ONCE)
         self._numbers = count(1)
         self._ranges: WeakValueDictionary[BundleRange, asyncio.Lock] = WeakValueDictionary()
@@ -170,8 +159,8 @@ class AttachedHands:
     async def _transfer(self, transfer: Transfer) -> Reply:
         """The view is some time old: everything is looked at again."""
         bundle, rules = transfer.bundle, self._parts.rules()
-        ring = await self._ring_with(bundle)
-        owner = await self._owned_by(bundle, transfer.source)
+        ring = await self._witness.ring_with(bundle)
+        owner = await self._witness.owned_by(bundle, transfer.source)
         if not self._parts.can_receive(transfer.destination):
             raise NoBroker(f"{transfer.destination} has gone, or is to be emptied")
         limit_s = rules.unload_s + rules.load_s
@@ -209,7 +198,7 @@ class AttachedHands:
         except PeerUnreachable as error:
             complaint, limit_s = error, limit_s + self._parts.rules().unload_s
             log.info("%s: %s; looking at what came of it", move.bundle, error)
-        owner = await self._next_owner(move.bundle, move.token, limit_s)
+        owner = await self._witness.next_owner(move.bundle, move.token, limit_s)
         if owner is not None and owner.token != move.token:
             return owner.broker_id
         if complaint is not None:
@@ -224,56 +213,13 @@ class AttachedHands:
             "whoever does next has it placed",
         )
 
-    async def _next_owner(self, bundle: Bundle, token: int, limit_s: float) -> StandingOwner | None:
-        """The owner after the one with ``token``; within the limit, else as it stands then.
-
-        Raises:
-            StoreError: the store did not answer to the end: who owns it is not known.
-        """
-        clock, owner, read_s = self._parts.clock, None, -math.inf
-        try:
-            async with asyncio.timeout(limit_s), self._news_of(bundle) as changed:
-                while True:
-                    changed.clear()
-                    try:
-                        owner = await newest_owner(self._parts.store, bundle)
-                    except StoreError as error:
-                        if not error.can_retry:
-                            raise
-                        await asyncio.sleep(_RETRY_S)
-                        continue
-                    read_s = clock.now_s()
-                    if owner is not None and owner.token != token:
-                        return owner
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_LOOK_S):
-                            await changed.wait()
-        except TimeoutError:
-            if clock.now_s() - read_s > 2 * _LOOK_S:
-                raise OperationTimeout(
-                    f"{bundle} was asked for, and who owns it now is not known: its owner node "
-                    f"could not be read within {limit_s:g} s"
-                ) from None
-            return owner
-
-    @asynccontextmanager
-    async def _news_of(self, bundle: Bundle) -> AsyncIterator[asyncio.Event]:
-        """Set whenever the owner node of a bundle has changed."""
-        changed = asyncio.Event()
-        path = paths.ownership(bundle)
-        stop_watching = await set_watch(self._parts.store, path, lambda _: changed.set())
-        try:
-            yield changed
-        finally:
-            stop_watching()
-
     # Splits.
 
     async def _split(self, split: Split) -> Reply:
         """The children show in the ring; a request without an answer may have been carried out."""
         bundle, rules = split.bundle, self._parts.rules()
-        await self._ring_with(bundle)
-        await self._owned_by(bundle, split.owner)
+        await self._witness.ring_with(bundle)
+        await self._witness.owned_by(bundle, split.owner)
         self._leadership.check()
         complaint: PeerUnreachable | None = None
         positions = split.boundaries if split.algorithm == _BY_POSITIONS else ()
@@ -285,7 +231,7 @@ class AttachedHands:
                 complaint = error
                 log.info("%s: %s; looking at what came of it", bundle, error)
             limit_s = 0.0 if complaint is None else rules.order_s + rules.load_s
-            children = await self._children(bundle, limit_s)
+            children = await self._witness.children(bundle, limit_s)
         finally:
             self._memory.splitting.discard(bundle)
         if children:
@@ -293,45 +239,3 @@ class AttachedHands:
         if complaint is not None:
             raise complaint
         raise PeerRefused(NOTHING_TO_SPLIT, f"{split.owner}: no boundary would part {bundle}")
-
-    async def _children(self, parent: Bundle, limit_s: float) -> list[Bundle]:
-        """What the bundle has become; looked at once at least. None: it stands."""
-        clock = self._parts.clock
-        asked_s = clock.now_s()
-        # A store that does not answer at once says nothing of the split.
-        last_s = asked_s + max(limit_s, self._parts.rules().load_s)
-        while True:
-            try:
-                ring = await self._newest_ring(parent)
-            except StoreError as error:
-                if not error.can_retry or clock.now_s() >= last_s:
-                    raise
-            else:
-                if parent not in ring:
-                    low, high = parent.range.low, parent.range.high
-                    return [b for b in ring.bundles if low <= b.range.low and b.range.high <= high]
-                if clock.now_s() >= asked_s + limit_s:
-                    return []
-            await asyncio.sleep(_RETRY_S)
-
-    # What is looked at again.
-
-    async def _newest_ring(self, bundle: Bundle) -> Ring:
-        """Behind all that was committed so far."""
-        path = paths.local_policies(bundle.namespace)
-        await self._parts.store.sync(path)
-        node = await self._parts.store.get(path)
-        return await self._parts.ring_of(bundle.namespace) if node is None else decode_ring(node)
-
-    async def _ring_with(self, bundle: Bundle) -> Ring:
-        ring = await self._newest_ring(bundle)
-        if bundle not in ring:
-            raise BundleGone(f"{bundle} is no bundle of its namespace")
-        return ring
-
-    async def _owned_by(self, bundle: Bundle, broker_id: str) -> StandingOwner:
-        owner = await newest_owner(self._parts.store, bundle)
-        if owner is None or owner.broker_id != broker_id:
-            whose = "nobody" if owner is None else owner.broker_id
-            raise NotOwner(f"{bundle} is owned by {whose}, not by {broker_id}")
-        return owner
