@@ -14,6 +14,14 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 _PIPELINE = "tests/pipeline/"
+# What takes minutes begins first, or it would go on alone when all else is done.
+_LONG = (
+    _PIPELINE,
+    "tests/deterministic/",
+    "tests/end_to_end/",
+    "tests/chaos/",
+    "tests/benchmarks/",
+)
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # as above
@@ -21,6 +29,15 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # as above
 
     def _split_scope(self, nodeid: str) -> str:
         return _PIPELINE if nodeid.startswith(_PIPELINE) else nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first, in the order of `_LONG`; all others as they were found."""
+    items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def _turn(nodeid: str) -> int:
+    return next((turn for turn, each in enumerate(_LONG) if nodeid.startswith(each)), len(_LONG))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling | None:

@@ -18,9 +18,13 @@ SCHEDULES = 300
 SCHEDULES_OF_A_BUG = 256
 # Where one is soon met. Only the time of the test hangs on it.
 FIRST_SEEDS = {
+    "commit-alone": 3,
+    "elect-anybody": 1,
     "forget-reclaim-grace": 12,
-    "skip-ephemeral-owner": 24,
-    "steal-nodes": 7,
+    "skip-ephemeral-owner": 28,
+    "skip-ring-check": 1,
+    "steal-nodes": 56,
+    "trust-pongs": 47,
 }
 
 
