@@ -121,18 +121,17 @@ async def test_a_broker_process_that_keeps_replicas_is_told_of_them_and_a_new_on
         ):
             only: DaemonProcess = daemons.all[0]
 
-            async def replicas() -> list[object]:
-                """Topic, number and topic id of each."""
+            async def replicas() -> list[object] | None:
+                """Topic, number and topic id of each; one of them may be told before the other."""
                 url = f"http://127.0.0.1:{port}/dataplane/v1/replicas"
                 rows = (await as_daemon.request("GET", url)).json()["replicas"]
-                return [row[:3] for row in rows]
+                return [row[:3] for row in rows] if len(rows) == 2 else None
 
             authority_url = f"{only.url}/dataplane/v1/authority"
             async with broker_process(port, secret_file, authority_url, *number):
                 await only.wait_ready(http)
                 await make_topic(zookeeper.connect_string + chroot, "orders", [[1], [1]])
                 both = await eventually(replicas, what="replicas of both partitions")
-                assert len(both) == 2
             # Killed and back at once, on an empty disk: the daemon is not told by its silence.
             async with broker_process(port, secret_file, authority_url, *number):
                 await eventually(partial(answers, replicas), what="the new process")
