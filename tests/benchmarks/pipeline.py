@@ -92,11 +92,17 @@ class _Peak:
     def _sizes_mb(self) -> tuple[int, int]:
         import psutil
 
-        sizes = [0, 0]
-        for process in (self._me, *self._me.children(recursive=True)):
+        java, python = 0, self._me.memory_info().rss
+        for process in self._me.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                sizes["java" not in process.name()] += process.memory_info().rss
-        return sizes[0] // _MIB, sizes[1] // _MIB
+                # Java starts small programs now and then. Until such a child is a program of its
+                # own it has the name of a thread, and all of Java's memory, a second time.
+                name, size = process.name(), process.memory_info().rss
+                if name.startswith("java"):
+                    java += size
+                elif name.startswith("python"):
+                    python += size
+        return java // _MIB, python // _MIB
 
 
 @contextmanager
