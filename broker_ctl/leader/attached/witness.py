@@ -59,7 +59,7 @@ class Witness:
         """The owner after the one with ``token``; within the limit, else as it stands then.
 
         Raises:
-            StoreError: the store did not answer to the end: who owns it is not known.
+            OperationTimeout, StoreError: the store did not answer to the end: who owns it is not known.
         """
         clock, owner, read_s = self._parts.clock, None, -math.inf
         try:
@@ -99,7 +99,11 @@ class Witness:
             stop_watching()
 
     async def children(self, parent: Bundle, limit_s: float) -> list[Bundle]:
-        """What the bundle has become; looked at once at least. None: it stands."""
+        """What the bundle has become; looked at once at least. None: it stands.
+
+        Raises:
+            StoreError: the store did not answer to the end: what it is now is not known.
+        """
         clock = self._parts.clock
         asked_s = clock.now_s()
         # A store that does not answer at once says nothing of the split.
