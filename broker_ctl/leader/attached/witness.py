@@ -59,7 +59,8 @@ class Witness:
         """The owner after the one with ``token``; within the limit, else as it stands then.
 
         Raises:
-            OperationTimeout, StoreError: the store did not answer to the end: who owns it is not known.
+            OperationTimeout, StoreError: the store did not answer to the end: who owns it is not
+                known.
         """
         clock, owner, read_s = self._parts.clock, None, -math.inf
         try:
