@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kazoo.client import KazooClient
 
@@ -121,11 +122,11 @@ async def test_a_broker_process_that_keeps_replicas_is_told_of_them_and_a_new_on
         ):
             only: DaemonProcess = daemons.all[0]
 
-            async def replicas() -> list[object] | None:
-                """Topic, number and topic id of each; one of them may be told before the other."""
+            async def replicas() -> list[Any] | None:
+                """Topic, number and topic id of each, which are told one by one in any order."""
                 url = f"http://127.0.0.1:{port}/dataplane/v1/replicas"
                 rows = (await as_daemon.request("GET", url)).json()["replicas"]
-                return [row[:3] for row in rows] if len(rows) == 2 else None
+                return sorted(row[:3] for row in rows) if len(rows) == 2 else None
 
             authority_url = f"{only.url}/dataplane/v1/authority"
             async with broker_process(port, secret_file, authority_url, *number):
