@@ -66,7 +66,12 @@ def command() -> None:
     default=0,
     help="Replicas in sync without which nothing is committed.  [default: minInSyncReplicas]",
 )
-@click.option("--unclean", is_flag=True, help="Rather lose records than be without a leader.")
+@click.option(
+    "--unclean/--no-unclean",
+    default=None,
+    help="Rather lose records than be without a leader, or never.  [default: "
+    "uncleanLeaderElectionEnable]",
+)
 @act_options
 @daemon_options
 def create(
@@ -77,7 +82,7 @@ def create(
     partitions: int | None,
     replication_factor: int | None,
     min_isr: int,
-    unclean: bool,
+    unclean: bool | None,
     dry_run: bool,
     yes: bool,
 ) -> None:

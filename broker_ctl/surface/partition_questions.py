@@ -53,12 +53,13 @@ def flag_in(body: Mapping[str, Any], name: str) -> bool:
 
 
 def rules_in(body: Mapping[str, Any]) -> TopicRules:
-    """``min_isr`` and ``unclean``.
+    """``min_isr`` and ``unclean``; for what is absent or null the topic does not say.
 
     Raises:
         Refusal: 400, they do not fit.
     """
-    return TopicRules(flag_in(body, "unclean"), number_in(body, "min_isr", 0, _MOST_REPLICAS))
+    is_allowed = None if body.get("unclean") is None else flag_in(body, "unclean")
+    return TopicRules(is_allowed, number_in(body, "min_isr", 0, _MOST_REPLICAS))
 
 
 def replicas_in(body: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:

@@ -66,6 +66,16 @@ def test_a_topic_is_shown_before_it_is_made_and_made_as_shown(
     assert desk.written == [("create", "orders", lists, TopicRules(True, 2))]  # noqa: FBT003
 
 
+@pytest.mark.parametrize(
+    ("options", "is_allowed"), [([], None), (["--unclean"], True), (["--no-unclean"], False)]
+)
+def test_a_topic_allows_or_forbids_unclean_elections_or_leaves_it_to_the_cluster(
+    cluster: Cluster, desk: MemoryPartitionDesk, options: list[str], is_allowed: bool | None
+) -> None:
+    cluster.json(*GIVEN, *options, "--yes")
+    assert desk.written[0][3] == TopicRules(is_allowed)
+
+
 def test_a_program_reads_what_would_be_made(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
     told = cluster.json(*GIVEN, "--dry-run")
     assert (told["result"], told["partitions"][1]) == (

@@ -79,6 +79,14 @@ async def test_a_topic_is_created_shown_extended_and_deleted(
     assert (gone.status, gone.json()["error"]) == (404, "TopicMissing")
 
 
+@pytest.mark.parametrize("is_allowed", [True, False, None])
+async def test_a_topic_may_forbid_what_the_cluster_allows(
+    http: HttpClient, leader: Broker, is_allowed: bool | None
+) -> None:
+    assert (await ask(http, leader, "PUT", TOPIC, {**LISTS, "unclean": is_allowed})).status == 200
+    assert leader.partition_desk.written[0][3] == TopicRules(is_allowed)
+
+
 async def test_a_topic_of_which_only_the_size_is_told_is_spread(
     http: HttpClient, leader: Broker
 ) -> None:

@@ -85,16 +85,19 @@ class TopicRules:
 
     Attributes:
         is_unclean_allowed: ``unclean.leader.election.enable``: a replica out of sync may lead
-            where no other lives.
+            where no other lives; None means that the topic does not say, and the setting
+            ``uncleanLeaderElectionEnable`` holds.
         min_isr: ``min.insync.replicas``: with fewer in sync nothing is committed; 0 means that
             the topic does not say, and the setting ``minInSyncReplicas`` holds.
     """
 
-    is_unclean_allowed: bool = False
+    is_unclean_allowed: bool | None = None
     min_isr: int = 0
 
 
 DEFAULT_RULES: Final = TopicRules()
+# Of a topic whose configuration cannot be read: it may have forbidden what loses records.
+UNREADABLE_RULES: Final = TopicRules(is_unclean_allowed=False)
 
 
 @dataclass(frozen=True, slots=True)

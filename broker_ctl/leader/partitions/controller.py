@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.partitions.context import Context
-from broker_ctl.core.partitions.values import TopicRules
+from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import NoController
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.leader.partitions.batches import Batches
@@ -126,9 +126,7 @@ class PartitionController:
         parts = self._parts
         store, clock, instruments, rules = parts.store, parts.clock, parts.instruments, parts.rules
         settings = rules()
-        context = Context(
-            leadership.epoch, TopicRules(settings.is_unclean_allowed, settings.min_isr)
-        )
+        context = Context(leadership.epoch, settings.completed(DEFAULT_RULES))
         queue = EventQueue(clock, instruments)
 
         # Nobody tells of anything before the watches are started; then the leading stands.

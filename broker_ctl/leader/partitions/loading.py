@@ -10,7 +10,12 @@ from typing import TypeVar
 
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import LiveBroker, TopicAssignment, TopicRules
+from broker_ctl.core.partitions.values import (
+    UNREADABLE_RULES,
+    LiveBroker,
+    TopicAssignment,
+    TopicRules,
+)
 from broker_ctl.core.steps import batched
 from broker_ctl.errors import InvalidName, StoreError
 from broker_ctl.instruments.partitions import ControllerInstruments
@@ -89,14 +94,19 @@ class Loader:
         return [name for name in names if self._is_topic(name)]
 
     async def topic_rules(self, names: Iterable[str]) -> dict[str, TopicRules]:
-        """What these topics ask for, completed by the settings."""
+        """What those of them ask for that ask for anything, completed by the settings."""
         listed = list(names)
         paths = [partition_paths.topic_configuration(name) for name in listed]
-        found = await self._decoded("rules", paths, decode_topic_rules)
+        unreadable: set[str] = set()
+        found = await self._decoded("rules", paths, decode_topic_rules, unreadable)
+        known = [
+            UNREADABLE_RULES if path in unreadable else rules
+            for path, rules in zip(paths, found, strict=True)
+        ]
         return {
             name: self._rules().completed(rules)
-            for name, rules in zip(listed, found, strict=True)
-            if rules
+            for name, rules in zip(listed, known, strict=True)
+            if rules is not None
         }
 
     def _is_topic(self, name: str) -> bool:

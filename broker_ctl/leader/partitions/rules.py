@@ -29,7 +29,9 @@ class ControllerRules:
     imbalance_check_s: float = 300.0
 
     def completed(self, rules: TopicRules) -> TopicRules:
-        """What a topic asks for, with the settings where it does not say."""
+        """What a topic asks for, which goes first, with the settings where it does not say."""
+        is_allowed = rules.is_unclean_allowed
         return TopicRules(
-            rules.is_unclean_allowed or self.is_unclean_allowed, rules.min_isr or self.min_isr
+            self.is_unclean_allowed if is_allowed is None else is_allowed,
+            rules.min_isr or self.min_isr,
         )

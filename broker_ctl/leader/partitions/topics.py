@@ -50,6 +50,7 @@ class Topics:
             names = {*await self._loader.topic_names(), *context.topics}
         news: set[str] = set()
         new_partitions: list[TopicPartition] = []
+        unknown: list[str] = []
         context.deleting = set(await self._loader.deletions())
         for name, topic in (await self._loader.topics(sorted(names))).items():
             before = context.topics.get(name)
@@ -61,12 +62,16 @@ class Topics:
             if before is not None and (topic is None or topic.topic_id != before.topic_id):
                 await self._vanished(name, before)
             if topic is not None:
+                if name not in context.topics:
+                    unknown.append(name)
                 context.put_topic(name, topic)
                 new_partitions += [
                     partition
                     for partition in context.partitions_of(name)
                     if partition not in context.states
                 ]
+        # What they ask for may stand there longer than they do, and nobody tells of it again.
+        context.rules.update(await self._loader.topic_rules(unknown))
         # Some may have been initialised by a controller before us.
         await self._engine.refresh(new_partitions)
         await self._engine.tell(new_partitions)

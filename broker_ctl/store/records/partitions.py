@@ -1,5 +1,6 @@
 """Payloads of replicated partitions (seed: paths; reference: partition-controller A.1)."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -23,6 +24,9 @@ _TOPIC_VERSION: Final = 3
 _RECOVERING: Final = 1
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _MIN_ISR: Final = "min.insync.replicas"
+_FLAGS: Final = {"true": True, "false": False}
+_NUMBER: Final = re.compile(r"\+?([0-9]{1,10})")
+_MOST_NUMBER: Final = 2**31 - 1
 
 
 def decode_state(node: Versioned) -> LeaderAndIsr:
@@ -215,14 +219,34 @@ def _pairs(fields: Fields) -> Any:
 def decode_topic_rules(node: Versioned) -> TopicRules:
     """What a topic asks for itself; whatever else stands there is nobody's business.
 
+    Values are texts, read as Kafka reads them: spaces around them do not count, nor does the case
+    of true and false.
+
     Raises:
         CorruptRecord: it does not fit.
     """
     config = Fields.of(node.path, node.data).child("config")
-    least = config.text(_MIN_ISR, "0")
-    if not (least.isascii() and least.isdigit()):
-        raise config.corrupt(_MIN_ISR, f"{least!r} is no number")
-    return TopicRules(config.text(_UNCLEAN, "false") == "true", int(least))
+    return TopicRules(_unclean_in(config), _min_isr_in(config))
+
+
+def _unclean_in(config: Fields) -> bool | None:
+    text = config.optional_text(_UNCLEAN)
+    if text is None:
+        return None
+    is_allowed = _FLAGS.get(text.strip().lower())
+    if is_allowed is None:
+        raise config.corrupt(_UNCLEAN, f"{text!r} is neither true nor false")
+    return is_allowed
+
+
+def _min_isr_in(config: Fields) -> int:
+    text = config.optional_text(_MIN_ISR)
+    if text is None:
+        return 0
+    number = _NUMBER.fullmatch(text.strip())
+    if number is None or not 0 < int(number[1]) <= _MOST_NUMBER:
+        raise config.corrupt(_MIN_ISR, f"{text!r} is no number from 1 on")
+    return int(number[1])
 
 
 def decode_topic_configuration(node: Versioned) -> Mapping[str, str]:
@@ -238,8 +262,8 @@ def decode_topic_configuration(node: Versioned) -> Mapping[str, str]:
 def encode_topic_rules(rules: TopicRules, others: Mapping[str, str]) -> bytes:
     """The payload; ``others`` is what stood there besides."""
     config = {key: text for key, text in others.items() if key not in {_UNCLEAN, _MIN_ISR}}
-    if rules.is_unclean_allowed:
-        config[_UNCLEAN] = "true"
+    if rules.is_unclean_allowed is not None:
+        config[_UNCLEAN] = "true" if rules.is_unclean_allowed else "false"
     if rules.min_isr:
         config[_MIN_ISR] = str(rules.min_isr)
     return encode({"version": 1, "config": config})
