@@ -47,6 +47,8 @@ _OF_SESSION: Final = {
     SessionAction.VERIFY: Event.RECONNECTED,
 }
 
+_RETRY_S: Final = 0.5
+
 
 class LockBusy(Exception):
     """The path is taken; ``node`` is who stands there and ``claim`` whose it is."""
@@ -140,6 +142,30 @@ class Locks:
         lock = Lock(node.path, node.stat, on_lost)
         self._held[lock.path] = lock
         return lock
+
+    async def adopt_unheld(self) -> list[Lock]:
+        """Nodes of this session that nobody here holds: whoever created them heard no answer.
+
+        Returns once the store has answered.
+
+        Raises:
+            StoreError: one after which asking again cannot help, as when the session has ended.
+        """
+        while True:
+            try:
+                # What was sent over an earlier connection is done by then, or never.
+                await self._store.sync(self._root)
+                found = await self._store.ephemerals(self._root)
+                unheld = [path for path in found if path not in self._held]
+                nodes = [node for path in unheld if (node := await self._store.get(path))]
+            except StoreError as error:
+                if not error.can_retry:
+                    raise
+                log.info("which nodes below %s are ours? %s; asking again", self._root, error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                mine = [n for n in nodes if n.stat.ephemeral_owner == self._store.session_id]
+                return [self.adopt(node, lambda _: None) for node in mine]
 
     async def release(self, lock: Lock, guards: Sequence[Operation] = ()) -> None:
         """Delete the node, together with ``guards``; nothing to do where the right has ended.

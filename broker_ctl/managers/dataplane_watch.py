@@ -1,9 +1,10 @@
 """Is the broker process still there, and still the same (I11)?
 
 A new instance has forgotten everything: what is owned and not loaded is loaded again, at every
-look, since an act may have been going on with a bundle when the first one was taken. A silent one
-may serve on without us: this broker takes no lookups, waits until the authority that was granted
-has run out, and only then gives the bundles up.
+look, since an act may have been going on with a bundle when the first one was taken. What is loaded
+and not owned, or not under that token, is fenced when two looks in a row have found it so. A silent
+one may serve on without us: this broker takes no lookups, waits until the authority that was
+granted has run out, and only then gives the bundles up.
 """
 
 import asyncio
@@ -38,7 +39,9 @@ class DataPlaneWatch:
         self._ownership = ownership
         self._clock = clock
         self._timeout_s = failure_timeout_s
+        self._strangers: frozenset[tuple[Bundle, int]] = frozenset()
         self.restarts = 0
+        self.fenced = 0
 
     async def start(self) -> None:
         """Start the data plane; wait as long as it takes for the broker process to answer."""
@@ -66,6 +69,7 @@ class DataPlaneWatch:
         """
         instance_id = self._dataplane.instance_id
         heard_s = self._clock.now_s()
+        self._strangers = frozenset()
         while True:
             await asyncio.sleep(self._timeout_s / _ASKS)
             owned = self._owned()
@@ -81,7 +85,38 @@ class DataPlaneWatch:
                 self.restarts += 1
                 log.warning("the data plane was started anew: loading everything again")
                 instance_id = self._dataplane.instance_id
-            await self._load_again({b: lock for b, lock in owned.items() if b not in loaded})
+            left = loaded.keys() - await self._fence_strangers(loaded)
+            await self._load_again({b: lock for b, lock in owned.items() if b not in left})
+
+    async def _fence_strangers(self, loaded: Mapping[Bundle, int]) -> set[Bundle]:
+        """Fence what nobody here answers for; an act that ended meanwhile is over by the next look.
+
+        A call whose answer never came may have been carried out long after all that made up for it.
+        """
+        found = frozenset(one for one in loaded.items() if self._is_stranger(*one))
+        again, self._strangers = found & self._strangers, found
+        fenced: set[Bundle] = set()
+        for bundle, token in again:
+            # While others were fenced, it may have been acquired.
+            if not self._is_stranger(bundle, token):
+                continue
+            log.warning("%s is loaded under token %d and not owned so: fencing it", bundle, token)
+            try:
+                await self._dataplane.fence(bundle)
+            except DataPlaneError as error:
+                log.warning("fencing %s: %s; again at the next look", bundle, error)
+            else:
+                fenced.add(bundle)
+        self.fenced += len(fenced)
+        return fenced
+
+    def _is_stranger(self, bundle: Bundle, token: int) -> bool:
+        """Whether it is not owned under that token, and no act is going on with a hash of it."""
+        held = self._ownership.owned()
+        if bundle in held:
+            return held[bundle].state is BundleState.OWNED and held[bundle].token != token
+        near = (one for one in held.values() if one.bundle.overlaps(bundle))
+        return all(one.state is BundleState.OWNED for one in near)
 
     def _owned(self) -> dict[Bundle, Lock | None]:
         """What the data plane has confirmed, and under which right."""

@@ -341,8 +341,7 @@ class Ownership:
         await self._holdings.interrupt(OwnershipCause.DATA_PLANE)
         if granted_until_s < math.inf:
             await self._parts.watcher.wait_past(granted_until_s)
-        for lock in locks:
-            await self._acts.releaser.give_back(lock)
+        await self._acts.releaser.give_back_all(locks)
         for held in list(self._holdings.held.values()):
             self._parts.owners.forget(held.bundle)
             self._holdings.drop(held)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from broker_ctl.coordination.deletions import Deletions
@@ -159,6 +159,18 @@ class Releaser:
         except StoreError as error:
             log.warning("giving %s back: %s; queued", lock.path, error)
             self._deletions.add(lock.path, lock.identity.czxid)
+
+    async def give_back_all(self, locks: Iterable[Lock]) -> None:
+        """Those, and every other node of this session: acts that were cancelled leave some.
+
+        Raises:
+            StoreError: the session has ended, and its nodes with it.
+        """
+        for lock in locks:
+            await self.give_back(lock)
+        for lock in await self._locks.adopt_unheld():
+            log.warning("%s was created by an act that heard no answer: giving it back", lock.path)
+            await self.give_back(lock)
 
     def is_deleting(self, path: str) -> bool:
         """Whether a node of an earlier release still has to go."""

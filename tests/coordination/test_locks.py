@@ -504,3 +504,22 @@ async def test_after_the_end_nothing_is_verified_any_more() -> None:
         one.locks.session_changed(Action.VERIFY)
         one.locks.session_changed(Action.END)
         assert one.lost == []
+
+
+@in_virtual_time
+async def test_a_node_whose_creator_heard_no_answer_is_adopted_once_the_store_answers() -> None:
+    async with holders(2, operation_timeout_s=0.5) as (one, two):
+        held = await one.acquire()
+        await two.acquire(f"{ROOT}/t/ns/0x00000000_0x10000000")
+        left = f"{ROOT}/t/ns/0x10000000_0x20000000"
+        await one.store.create(left, b"", mode=CreateMode.EPHEMERAL)
+        one.party.store.disconnect()
+        adopting = asyncio.get_running_loop().create_task(one.locks.adopt_unheld(), name="adopt")
+        await asyncio.sleep(2.0)
+        assert not adopting.done()
+        one.party.store.reconnect()
+        (lock,) = await adopting
+        assert lock.path == left
+        await one.locks.release(lock)
+        assert not await one.stands(left)
+        assert state(held) is State.HELD

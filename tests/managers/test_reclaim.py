@@ -427,3 +427,22 @@ async def test_with_storage_nothing_is_waited_for() -> None:
         async with asyncio.timeout(2.0):
             await abandon(one)
         await built.settled()
+
+
+@in_virtual_time
+async def test_who_abandons_gives_back_what_it_was_about_to_create() -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        bundle = built.bundles[0]
+        one.steering.longest_s = 0.2
+        acquiring = asyncio.get_running_loop().create_task(
+            one.ownership.acquire(bundle), name="acquire"
+        )
+        # The servers have created the node, and their answer is on its way.
+        await eventually(one.nodes, poll_s=0.001)
+        assert one.ownership.owned()[bundle].lock is None
+        await one.ownership.abandon()
+        with pytest.raises(AuthorityLost):
+            await acquiring
+        assert one.nodes() == {}
+        assert await two.ownership.acquire(bundle)
