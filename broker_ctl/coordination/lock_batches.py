@@ -27,7 +27,7 @@ class Wish:
     """A lock that is wanted, and what must hold when its node is created."""
 
     path: str
-    guard: Check
+    guards: tuple[Check, ...]
 
 
 async def acquire_together(
@@ -49,7 +49,7 @@ async def acquire_together(
     for _ in range(_ATTEMPTS):
         if not left:
             break
-        guards = list(dict.fromkeys(wish.guard for wish in left))
+        guards = list(dict.fromkeys(guard for wish in left for guard in wish.guards))
         creates = [Create(wish.path, data, CreateMode.EPHEMERAL) for wish in left]
         try:
             results = await store.multi([*guards, *creates])
@@ -57,7 +57,7 @@ async def acquire_together(
             log.info("taking %d locks together: %s", len(left), error)
             if error.index < len(guards):
                 refuted = guards[error.index]
-                left = [wish for wish in left if wish.guard != refuted]
+                left = [wish for wish in left if refuted not in wish.guards]
             else:
                 left = await _unopposed(store, left, error)
         else:

@@ -115,6 +115,7 @@ def _follow_caches(assembly: Assembly, instruments: CacheInstruments) -> None:
     caches: Mapping[str, WatchedCache[Any]] = {
         "owners": assembly.managers.owners.cache,
         "local-policies": assembly.managers.namespaces.cache,
+        "ring-generations": assembly.managers.namespaces.generations.cache,
         "partitioned-topics": assembly.managers.partitioned_topics.cache,
         **assembly.managers.home.caches,
         **({} if assembly.partitions is None else assembly.partitions.leaders.caches),

@@ -28,7 +28,7 @@ from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.release import Releaser
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Check, Operation
+from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 log = logging.getLogger(__name__)
@@ -127,18 +127,18 @@ class Acquirer:
         """
         path = paths.ownership(bundle)
         for _ in range(_RING_RETRIES):
-            ring = await self._namespaces.ring(bundle.namespace)
-            if bundle not in ring:
+            standing = await self._namespaces.standing(bundle.namespace)
+            if bundle not in standing.ring:
                 raise BundleGone(f"{bundle} is no bundle of its namespace")
-            ring_check = Check(paths.local_policies(bundle.namespace), ring.version)
+            checks = standing.checks
             # The ring may have changed since, which the check finds; the lease is checked here.
             self._watcher.check_epoch(epoch)
             try:
                 return await self._locks.acquire(
-                    path, self.record, self.on_lost, [ring_check, *guards]
+                    path, self.record, self.on_lost, [*checks, *guards]
                 )
             except MultiFailed as error:
-                if error.index > 0:
+                if error.index >= len(checks):
                     raise Fenced(f"{bundle}: {error}") from error
                 self._namespaces.forget(bundle.namespace)
             except LockBusy as busy:

@@ -13,20 +13,23 @@ from broker_ctl.codec import encode
 from broker_ctl.core.names import DOMAINS, Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import (
+    Ambiguous,
     BadVersion,
     CorruptRecord,
+    MultiFailed,
     NamespaceExists,
     NamespaceMissing,
     NodeExists,
     NoNode,
-    NotEmpty,
-    OwnershipError,
     PolicyConflict,
 )
+from broker_ctl.managers.namespace_deletion import NamespaceDeletion
+from broker_ctl.managers.ring_generations import RingGeneration, RingGenerations
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
-from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.interface import Check, Create, MetadataStore, Stat, Versioned
+from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.records.policies import LocalPolicies, Policies
 
 log = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ class LocalPoliciesRecord:
 
     policies: LocalPolicies
     ring: Ring
+    stat: Stat
 
     @property
     def version(self) -> int:
@@ -53,7 +57,26 @@ def _decode(node: Versioned) -> LocalPoliciesRecord:
     namespace = paths.local_policies_namespace(node.path)
     assert namespace is not None
     policies = LocalPolicies.decode(node.path, node.data)
-    return LocalPoliciesRecord(policies, policies.ring(namespace, node.stat.version))
+    return LocalPoliciesRecord(policies, policies.ring(namespace, node.stat.version), node.stat)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRing:
+    """A ring, and what must hold in a transaction that depends on it (I5)."""
+
+    record: LocalPoliciesRecord
+    generation: RingGeneration
+
+    @property
+    def ring(self) -> Ring:
+        """As it was read."""
+        return self.record.ring
+
+    @property
+    def checks(self) -> tuple[Check, Check]:
+        """Fail once the ring was changed, or deleted, also where it was made anew since."""
+        policies = paths.local_policies(self.ring.namespace)
+        return self.generation.check, Check(policies, self.ring.version)
 
 
 class Namespaces:
@@ -74,14 +97,17 @@ class Namespaces:
         self._cluster = cluster
         self._default_bundles = default_bundles
         self.cache = ValueCache(store, (paths.LOCAL_POLICIES,), _decode, clock, cache_rules)
+        self.generations = RingGenerations(store, clock, cache_rules)
 
     async def start(self) -> None:
         """Begin to follow the local policies."""
         await self.cache.start()
+        await self.generations.cache.start()
 
     async def close(self) -> None:
         """Stop following."""
         await self.cache.close()
+        await self.generations.cache.close()
 
     async def ring(self, namespace: Namespace) -> Ring:
         """The namespace's ring with the version that acquisitions check.
@@ -91,16 +117,32 @@ class Namespaces:
         """
         return (await self.local_policies(namespace)).ring
 
-    async def rings(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, Ring]:
+    async def standing(self, namespace: Namespace) -> StandingRing:
+        """The ring for a transaction that depends on it.
+
+        Raises:
+            NamespaceMissing: neither local policies nor policies exist.
+        """
+        record = await self.local_policies(namespace)
+        generation = await self.generations.of(namespace)
+        if not generation.has(record.stat):
+            # What is read after a generation is no older than it.
+            self.cache.forget(paths.local_policies(namespace))
+            record = await self.local_policies(namespace)
+        return StandingRing(record, generation)
+
+    async def rings(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, StandingRing]:
         """The rings of those that have local policies, read past the cache in one go."""
         wanted = sorted(set(namespaces))
+        # The generations first: what is read after a generation is no older than it.
+        generations = await self.generations.read(wanted)
         nodes = await self._store.get_many([paths.local_policies(name) for name in wanted])
-        found: dict[Namespace, Ring] = {}
+        found: dict[Namespace, StandingRing] = {}
         for namespace, node in zip(wanted, nodes, strict=True):
             if node is None:
                 continue
             try:
-                found[namespace] = _decode(node).ring
+                found[namespace] = StandingRing(_decode(node), generations[namespace])
             except CorruptRecord as error:
                 log.warning("skipped a ring: %s", error)
         return found
@@ -116,6 +158,8 @@ class Namespaces:
             if node is None:
                 raise NamespaceMissing(f"namespace {namespace} does not exist")
             policies = Policies.decode(node.path, node.data)
+            if policies.is_deleted:
+                raise NamespaceMissing(f"namespace {namespace} is being deleted")
             local = (
                 LocalPolicies()
                 if policies.boundaries is None
@@ -126,6 +170,7 @@ class Namespaces:
     def forget(self, namespace: Namespace) -> None:
         """The ring that was handed out turned out to be old."""
         self.cache.forget(paths.local_policies(namespace))
+        self.generations.forget(namespace)
 
     async def create(
         self,
@@ -154,8 +199,9 @@ class Namespaces:
         except NodeExists as error:
             raise NamespaceExists(f"namespace {namespace} exists already") from error
         await self._create_local(namespace, LocalPolicies(ring.boundaries))
+        ring = await self.ring(namespace)
         log.info("created namespace %s with %d bundles", namespace, len(ring.bundles))
-        return await self.ring(namespace)
+        return ring
 
     async def delete(self, namespace: Namespace) -> None:
         """Delete a namespace of which nobody owns a bundle.
@@ -165,25 +211,13 @@ class Namespaces:
             OwnershipError: a bundle is owned; unload the namespace first.
             PolicyConflict: partitioned topics are in it, which Pulsar does not delete along either.
         """
-        owned = await self._store.children(paths.ownership_of(namespace))
-        if owned:
-            raise OwnershipError(
-                f"{namespace}: {len(owned)} bundles are owned; unload the namespace first",
-            )
         await self._require_no_partitioned_topics(namespace)
-        # The policies go first: from then on nobody makes the local policies anew.
+        deletion = NamespaceDeletion(self._store, self._configuration_store, self.generations)
         try:
-            await self._configuration_store.delete(paths.policies(namespace))
-        except NoNode as error:
-            raise NamespaceMissing(f"namespace {namespace} does not exist") from error
-        for path in (paths.local_policies(namespace), paths.ownership_of(namespace)):
-            try:
-                await self._store.delete(path)
-            except NoNode:
-                continue
-            except NotEmpty:
-                log.warning("%s: a bundle was acquired while %s was deleted", path, namespace)
-        self.forget(namespace)
+            await deletion.run(namespace)
+        finally:
+            self.forget(namespace)
+        log.info("deleted namespace %s", namespace)
 
     async def _require_no_partitioned_topics(self, namespace: Namespace) -> None:
         for domain in DOMAINS:
@@ -225,12 +259,26 @@ class Namespaces:
         return [ns for tenant in await self.tenants() for ns in await self.of_tenant(tenant)]
 
     async def _create_local(self, namespace: Namespace, local: LocalPolicies) -> None:
+        """One attempt; whoever asks for the ring afterwards sees what came of it."""
         path = paths.local_policies(namespace)
-        with self.cache.writing(path):
+        generation = await self.generations.of(namespace)
+        with self.cache.writing(path), self.generations.writing(namespace):
             try:
-                await self._store.create(path, local.encode(), make_parents=True)
-            except NodeExists:
-                log.debug("%s: another broker was quicker", path)
+                await self._store.multi([generation.bump, Create(path, local.encode())])
+            except MultiFailed as error:
+                if error.index == 1 and isinstance(error.cause, NoNode):
+                    await self._create_parent(path)
+                elif not isinstance(error.cause, NodeExists | NoNode | BadVersion):
+                    raise error.cause from error
+                log.debug("%s: %s", path, error)
+            except Ambiguous as error:
+                log.info("creating %s: %s; looking again", path, error)
+
+    async def _create_parent(self, path: str) -> None:
+        try:
+            await self._store.create(parent_of(path), make_parents=True)
+        except NodeExists:
+            return
 
     async def _create_tenant(self, tenant: str) -> None:
         info = encode({"adminRoles": [], "allowedClusters": [self._cluster]})

@@ -109,8 +109,8 @@ class Reclaim:
         for new, old in unanswered.items():
             for held in old:
                 held.becoming = ()
-            ring = rings.get(new[0].namespace)
-            if ring is not None and all(bundle in ring for bundle in new):
+            standing = rings.get(new[0].namespace)
+            if standing is not None and all(bundle in standing.ring for bundle in new):
                 made = ", ".join(str(bundle.range) for bundle in new)
                 log.info("%s became %s as the session ended", old[0].bundle, made)
                 self._holdings.replace(old, [_left(bundle) for bundle in new])

@@ -18,7 +18,6 @@ from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.outwait import stale_limit_s
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import (
@@ -32,10 +31,10 @@ from broker_ctl.errors import (
 )
 from broker_ctl.managers.acquire import Acquirer
 from broker_ctl.managers.holdings import OwnedBundle
-from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.namespaces import Namespaces, StandingRing
 from broker_ctl.managers.release import Releaser
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Check, MetadataStore
+from broker_ctl.store.interface import MetadataStore
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +109,7 @@ class Retaker:
             for number in range(min(_BATCHES_IN_FLIGHT * _IN_FLIGHT, len(left))):
                 group.create_task(self._take_singly(waiting, epoch), name=f"retake one {number}")
 
-    async def _rings(self, wanted: Iterable[OwnedBundle]) -> Mapping[Namespace, Ring]:
+    async def _rings(self, wanted: Iterable[OwnedBundle]) -> Mapping[Namespace, StandingRing]:
         """All in one go, while others have the servers; what changes until then fails its check."""
         try:
             return await self._namespaces.rings({held.bundle.namespace for held in wanted})
@@ -123,7 +122,10 @@ class Retaker:
     # Batches.
 
     async def _take_batches(
-        self, batches: Iterator[list[OwnedBundle]], rings: Mapping[Namespace, Ring], epoch: int
+        self,
+        batches: Iterator[list[OwnedBundle]],
+        rings: Mapping[Namespace, StandingRing],
+        epoch: int,
     ) -> None:
         for batch in batches:
             for attempt in range(1, _ATTEMPTS + 1):
@@ -140,7 +142,7 @@ class Retaker:
                     break
 
     async def _take_batch(
-        self, batch: Sequence[OwnedBundle], rings: Mapping[Namespace, Ring], epoch: int
+        self, batch: Sequence[OwnedBundle], rings: Mapping[Namespace, StandingRing], epoch: int
     ) -> None:
         """Lock and renew; what could not be is still RECLAIMING."""
         # The lease may have run out since it was last looked at.
@@ -148,12 +150,11 @@ class Retaker:
         wanted: dict[str, OwnedBundle] = {}
         wishes: list[Wish] = []
         for held in batch:
-            ring = rings.get(held.bundle.namespace)
-            if held.lock is None and ring is not None and held.bundle in ring:
+            standing = rings.get(held.bundle.namespace)
+            if held.lock is None and standing is not None and held.bundle in standing.ring:
                 path = paths.ownership(held.bundle)
-                policies = paths.local_policies(held.bundle.namespace)
                 wanted[path] = held
-                wishes.append(Wish(path, Check(policies, ring.version)))
+                wishes.append(Wish(path, standing.checks))
         # The rings may have changed since, which the checks find; the lease is checked here.
         self._watcher.check_epoch(epoch)
         with self._counted():

@@ -131,7 +131,8 @@ class RingChanger:
             except MultiFailed as error:
                 if error.index < len(guards):
                     raise Fenced(f"{change}: {error}") from error
-                if error.index > len(guards):
+                # Behind the guards come the ring's generation and the ring.
+                if error.index > len(guards) + 1:
                     raise BundleMoving(f"{change}: {error}") from error
             finally:
                 self._namespaces.forget(change.namespace)
@@ -168,17 +169,33 @@ class RingChanger:
 
     async def _operations(self, change: Change) -> list[Operation]:
         """The ring first: where its version is another, all is done again on the new one."""
-        local = await self._namespaces.local_policies(change.namespace)
-        ring = change.turn(local.policies.ring(change.namespace, local.version))
+        standing = await self._namespaces.standing(change.namespace)
+        local = standing.record
+        ring = change.turn(local.ring)
         path = paths.local_policies(change.namespace)
         return [
+            standing.generation.check,
             SetData(path, local.with_ring(ring).encode(), local.version),
             *(
                 Create(paths.ownership(bundle), self._record, CreateMode.EPHEMERAL)
                 for bundle in change.new
             ),
-            *(Delete(paths.ownership(held.bundle), lock.version) for held, lock in change.old),
+            *await self._deletions(change),
         ]
+
+    async def _deletions(self, change: Change) -> list[Operation]:
+        """Of the nodes that this owner's rights rest on, read back to back with the transaction.
+
+        A version alone does not tell them from what another owner has created since.
+        """
+        nodes = [paths.ownership(held.bundle) for held in change.held]
+        await self._store.sync(nodes[0])
+        deletions: list[Operation] = []
+        for (held, lock), node in zip(change.old, await self._store.get_many(nodes), strict=True):
+            if node is None or not lock.is_held_by(node):
+                raise BundleMoving(f"{held.bundle} was taken away")
+            deletions.append(Delete(node.path, node.stat.version))
+        return deletions
 
     async def _send(self, change: Change, operations: Sequence[Operation]) -> tuple[Versioned, ...]:
         for held, lock in change.old:

@@ -38,6 +38,7 @@ SIMPLE_SETTINGS: Final = "/loadbalance/settings"
 REGISTRATIONS: Final = "/broker-ctl/brokers"
 LEASES: Final = "/broker-ctl/leases"
 MOVES: Final = "/broker-ctl/moves"
+RINGS: Final = "/broker-ctl/rings"
 WRITERS: Final = "/broker-ctl/writers"
 DRAINS: Final = "/broker-ctl/drain"
 PAUSE: Final = "/broker-ctl/pause"
@@ -219,6 +220,11 @@ def lease(broker_id: str) -> str:
 def move(move_id: str) -> str:
     """The reservation of one move."""
     return _below(MOVES, move_id)
+
+
+def ring_generation(namespace: Namespace) -> str:
+    """The node that counts a namespace's rings, over all that it ever had."""
+    return f"{RINGS}/{namespace}"
 
 
 def writers(broker_id: str) -> str:

@@ -14,7 +14,7 @@ from tests.support.virtual_time import in_virtual_time
 
 ROOT = "/locks"
 GUARD = Check("/ring", 0)
-WISHES = [Wish(f"{ROOT}/{number % 3}/{number}", GUARD) for number in range(30)]
+WISHES = [Wish(f"{ROOT}/{number % 3}/{number}", (GUARD,)) for number in range(30)]
 
 
 def locks_of(party: Party) -> Locks:
@@ -62,7 +62,7 @@ async def test_a_ring_that_has_changed_stops_its_own_locks_only() -> None:
         await one.store.create("/ring")
         await one.store.create("/other-ring")
         await one.store.set("/other-ring", b"split")
-        late = [Wish(f"{ROOT}/late", Check("/other-ring", 0))]
+        late = [Wish(f"{ROOT}/late", (GUARD, Check("/other-ring", 0)))]
         locks = await taken(one, [*late, *WISHES])
         assert {lock.path for lock in locks} == {wish.path for wish in WISHES}
 

@@ -162,7 +162,7 @@ async def test_a_node_of_the_whole_that_stands_already_stops_the_merge() -> None
         await built.brokers[1].store.create(paths.ownership(whole), b"{}", CreateMode.EPHEMERAL)
         built.faults.clear()
         before = one.owned()
-        with pytest.raises(BundleMoving, match=r"operation 1 .* NodeExists"):
+        with pytest.raises(BundleMoving, match=r"operation 2 .* NodeExists"):
             await one.ownership.merge(left, right)
         assert one.owned() == before
 

@@ -22,6 +22,7 @@ from broker_ctl.errors import (
     SessionExpired,
     SettingsError,
 )
+from broker_ctl.managers.namespaces import StandingRing
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.policies import Policies
@@ -333,6 +334,30 @@ async def test_nor_one_that_is_taken_away_before_the_transaction_is_sent() -> No
             await splitting
         await eventually(lambda: not broker.ownership.owned())
         assert await broker.loaded() == {}
+
+
+@in_virtual_time
+async def test_what_another_owner_has_taken_meanwhile_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        parent = built.bundles[0]
+        await one.ownership.acquire(parent)
+        standing = one.namespaces.standing
+
+        async def late(namespace: Namespace) -> StandingRing:
+            found = await standing(namespace)
+            if namespace == NAMESPACE and parent not in two.owned():
+                built.ensemble.delete_as_admin(paths.ownership(parent))
+                await two.ownership.acquire(parent)
+            return found
+
+        monkeypatch.setattr(one.namespaces, "standing", late)
+        with pytest.raises(BundleMoving, match="taken away"):
+            await halve(one, parent)
+        assert await built.ring() == built.bundles
+        assert two.owned().keys() == two.nodes().keys() == {parent}
 
 
 @in_virtual_time

@@ -4,13 +4,16 @@ Each payload carries the version of its format; a newer one is refused with `New
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.broker import NO_LOOKUP_URLS, BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.store.records.fields import Fields, versioned
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
+
+# What stands beside each ring; its node's own version is what counts.
+RING_GENERATION: Final = encode(versioned({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Those of a whole cluster are in `records.constraints`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Self
 
@@ -92,6 +92,15 @@ class Policies:
 
     boundaries: tuple[int, ...] | None = None
     others: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether somebody is about to delete the namespace; it is not to be used any more."""
+        return self.others.get("deleted") is True
+
+    def marked(self, *, is_deleted: bool) -> Self:
+        """The same, about to be deleted or not."""
+        return replace(self, others={**self.others, "deleted": is_deleted})
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
