@@ -11,7 +11,13 @@ from broker_ctl.coordination.lock import Lock
 from broker_ctl.coordination.locks import LockBusy, Locks
 from broker_ctl.core.lock import Claim, Event, State
 from broker_ctl.core.session import Action
-from broker_ctl.errors import BadVersion, MultiFailed, OperationTimeout, SessionExpired
+from broker_ctl.errors import (
+    BadVersion,
+    MultiFailed,
+    NodeExists,
+    OperationTimeout,
+    SessionExpired,
+)
 from broker_ctl.store.interface import (
     Change,
     Check,
@@ -301,6 +307,44 @@ async def test_late_news_of_an_earlier_node_does_not_touch_the_new_right() -> No
         assert state(second) is State.VERIFYING
         await eventually(lambda: state(second) is State.HELD)
         assert one.lost == []
+
+
+@in_virtual_time
+async def test_another_node_of_the_same_session_is_not_what_a_right_rests_on() -> None:
+    """Between two generations of one session only the czxid tells."""
+    async with holders(2) as (one, two):
+        lock = await one.acquire()
+        async with asyncio.TaskGroup() as group:
+            # Nobody looks between the two: whoever reads then finds a node of this session.
+            group.create_task(two.store.delete(PATH), name="delete")
+            group.create_task(created_again(one), name="create again")
+        assert not lock.is_held_by(await one.node())
+        await eventually(lambda: state(lock) is State.LOST)
+        assert one.lost == [lock]
+        await one.locks.release(lock)
+        assert await one.stands()
+
+
+@in_virtual_time
+async def test_a_release_spares_a_later_node_of_the_same_session() -> None:
+    async with holders() as (one,):
+        lock = await one.acquire()
+        operations = [Delete(PATH), Create(PATH, b"b0:8080", CreateMode.EPHEMERAL)]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(one.store.multi(operations), name="replace")
+            group.create_task(one.locks.release(lock), name="release")
+        assert await one.stands()
+        assert lock.has_ended
+
+
+async def created_again(holder: Holder) -> None:
+    data = holder.party.broker_id.encode()
+    while True:
+        try:
+            await holder.store.create(PATH, data, CreateMode.EPHEMERAL)
+        except NodeExists:
+            continue
+        return
 
 
 @in_virtual_time
