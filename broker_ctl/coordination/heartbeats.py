@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.core.lease import Heartbeat, LeaseRules
 from broker_ctl.errors import NoNode, StoreError
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.ours import Lease
@@ -23,14 +24,23 @@ _RETRY_S: Final = 0.1
 @dataclass(frozen=True, slots=True)
 class _Pulse:
     epoch: int
-    period_s: float
+    rules: LeaseRules
+
+    def next_s(self, beat: Heartbeat) -> float:
+        """When to send the one after ``beat``.
+
+        A period after it; but where its answer was late, not before the leader of the servers has
+        surely been told of it: the next one would prove nothing that is not known.
+        """
+        told_s = beat.answered_s + self.rules.telling_s
+        return max(beat.sent_s + self.rules.period_s, told_s)
 
 
 class Heartbeats:
     """Beats while there is a session.
 
-    ``on_committed`` hears the session's epoch, and when the heartbeat was sent, of each that was
-    answered over the connection on which it was sent.
+    ``on_committed`` hears the session's epoch and the heartbeat, of each that was answered over
+    the connection on which it was sent.
     """
 
     def __init__(
@@ -40,7 +50,7 @@ class Heartbeats:
         *,
         path: str,
         nonce: str,
-        on_committed: Callable[[int, float], None],
+        on_committed: Callable[[int, Heartbeat], None],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -52,9 +62,9 @@ class Heartbeats:
         self._hurry = asyncio.Event()
         self._count = 0
 
-    def begin(self, epoch: int, period_s: float) -> None:
-        """A session has begun."""
-        self._pulse = _Pulse(epoch, period_s)
+    def begin(self, epoch: int, rules: LeaseRules) -> None:
+        """A session has begun, or has another timeout."""
+        self._pulse = _Pulse(epoch, rules)
         self._begun.set()
         self.hurry()
 
@@ -85,13 +95,14 @@ class Heartbeats:
                 log.debug("heartbeat %d: %s", self._count, error)
                 await asyncio.sleep(_RETRY_S)
                 continue
+            beat = Heartbeat(sent_s, self._clock.now_s())
             # Over another connection than it was sent on: it was found by reading, or sent again.
             # Which server took it when is not known then, so it proves nothing; the next one is
             # sent at once, and does.
             if not self._hurry.is_set():
-                self._on_committed(pulse.epoch, sent_s)
+                self._on_committed(pulse.epoch, beat)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(sent_s + pulse.period_s - self._clock.now_s()):
+                async with asyncio.timeout(pulse.next_s(beat) - self._clock.now_s()):
                     await self._hurry.wait()
 
     async def _commit(self) -> None:

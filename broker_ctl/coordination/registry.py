@@ -236,30 +236,48 @@ class Registry:
         return replace(self._own, session_timeout_ms=timeout_ms).encode()
 
     async def keep(self, report: Callable[[], bytes]) -> None:
-        """Put the registration back whenever somebody else took it away; until cancelled."""
+        """Put the registration back whenever somebody else took it away; until cancelled.
+
+        It is written again where a server has granted the session another timeout since.
+        """
 
         def look() -> None:
-            if self.is_registered and self.broker_id not in self._tree.values:
+            if self.is_registered and not self._is_true(self.peer(self.broker_id)):
                 self._missed.set()
 
-        stop_listening = self._tree.listen(look)
+        # The copy is not told of as changed where a reconnect finds what it was.
+        stops = [self._tree.listen(look), self._store.listen(lambda _: look())]
         try:
             while True:
                 await self._missed.wait()
                 self._missed.clear()
                 try:
-                    nodes = await self._store.get_many([self._report_path, self._path])
+                    await self._mend(report)
                 except StoreError as error:
-                    log.info("is this broker registered? %s; asking again", error)
+                    if not error.can_retry and not isinstance(error, NoNode | Ambiguous):
+                        raise
+                    log.info("looking after the registration: %s; again", error)
                     await asyncio.sleep(_RETRY_S)
                     self._missed.set()
-                    continue
-                # Meanwhile it may have been taken back on purpose.
-                if self.is_registered and None in nodes:
-                    log.warning("the registration was taken away: putting it back")
-                    await self.register(report())
         finally:
-            stop_listening()
+            for stop in stops:
+                stop()
+
+    def _is_true(self, own: Peer | None) -> bool:
+        timeout_ms = round(self._store.session_timeout_s * 1000)
+        return own is not None and own.registration.session_timeout_ms == timeout_ms
+
+    async def _mend(self, report: Callable[[], bytes]) -> None:
+        nodes = await self._store.get_many([self._report_path, self._path])
+        # Meanwhile it may have been taken back on purpose.
+        if not self.is_registered:
+            return
+        if None in nodes:
+            log.warning("the registration was taken away: putting it back")
+            await self.register(report())
+        elif not self._is_true(self.peer(self.broker_id)):
+            log.info("the session has another timeout: writing it into the registration")
+            await self._store.set(self._path, self._payload())
 
     def ended(self) -> None:
         """The session has ended, and the registration with it."""

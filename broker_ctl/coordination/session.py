@@ -14,7 +14,7 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.heartbeats import Heartbeats
-from broker_ctl.core.lease import Lease, LeaseRules
+from broker_ctl.core.lease import Heartbeat, Lease, LeaseRules
 from broker_ctl.core.session import Action, Event, State, step
 from broker_ctl.errors import AuthorityLost, SessionError, StoreError
 from broker_ctl.store import paths
@@ -187,7 +187,7 @@ class SessionWatcher:
         end of the session.
 
         Raises:
-            SettingsError: the timeout that the server granted is too short for a lease.
+            SettingsError: the timeout that a server granted is too short for a lease.
         """
         done_epoch = 0
         while self._state is not State.CLOSED:
@@ -195,8 +195,7 @@ class SessionWatcher:
                 await self._changed.wait()
                 continue
             done_epoch = self._epoch
-            if self._mode is AuthorityMode.LEASE and self._lease is not None:
-                self._lease.rules.check()
+            self._check_timeout()
             # A task, and no task group: one whose child fails at its end forgets that the task
             # around it was cancelled meanwhile, and a stop must not be forgotten.
             name = f"session {done_epoch}"
@@ -205,6 +204,7 @@ class SessionWatcher:
             try:
                 while self._is_current(done_epoch) and not _has_failed(working):
                     await self._changed.wait()
+                    self._check_timeout()
             finally:
                 await _cancelled(working)
             if _has_failed(working):
@@ -223,6 +223,11 @@ class SessionWatcher:
                 raise
             log.info("session %d: %s", epoch, failed.exceptions[0])
 
+    def _check_timeout(self) -> None:
+        """At the beginning of a session, and whenever a server grants it another timeout."""
+        if self._mode is AuthorityMode.LEASE and self._lease is not None:
+            self._lease.rules.check()
+
     def _is_current(self, epoch: int) -> bool:
         return self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}
 
@@ -235,6 +240,7 @@ class SessionWatcher:
             self._suspended_s = min(self._suspended_s, self._clock.now_s())
         elif event is Event.RECONNECTED:
             self._suspended_s = math.inf
+            self._follow_timeout()
             self._heartbeats.hurry()
         for action in actions:
             self._act(action)
@@ -256,19 +262,36 @@ class SessionWatcher:
             self._suspended_s = math.inf
             rules = LeaseRules(self._store.session_timeout_s, self.tick_s)
             self._lease = Lease(rules, self._clock.now_s() - _HANDSHAKE_LIMIT_S)
-            self._heartbeats.begin(self._epoch, rules.period_s)
+            self._heartbeats.begin(self._epoch, rules)
         elif action is Action.END:
             self._lease = None
             self._heartbeats.end()
         for listener in tuple(self._listeners):
             listener(action)
 
-    def _prove(self, epoch: int, sent_s: float) -> None:
+    def _follow_timeout(self) -> None:
+        """A server with other limits may have taken the session up again for less time."""
+        granted_s = self._store.session_timeout_s
+        if self._lease is None or granted_s >= self._lease.rules.timeout_s:
+            return
+        log.warning(
+            "session %d: this server grants a session timeout of %.1f s, not %.1f s as before: "
+            "set the same limits on all servers",
+            self._epoch,
+            granted_s,
+            self._lease.rules.timeout_s,
+        )
+        rules = LeaseRules(granted_s, self.tick_s)
+        handshake_s = self._clock.now_s() - _HANDSHAKE_LIMIT_S
+        self._lease = self._lease.renegotiated(rules, handshake_s)
+        self._heartbeats.begin(self._epoch, rules)
+
+    def _prove(self, epoch: int, beat: Heartbeat) -> None:
         """A heartbeat is committed."""
         # While it was on its way the session may have ended, and another begun.
         if epoch != self._epoch or self._lease is None:
             return
-        self._lease = self._lease.acknowledged(sent_s)
+        self._lease = self._lease.acknowledged(beat)
         # After an outage the first answer proves only the time of the heartbeat before.
         is_proof = self._lease.remaining_s(self._clock.now_s()) > 0
         if is_proof or self._mode is not AuthorityMode.LEASE:

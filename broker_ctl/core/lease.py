@@ -2,9 +2,15 @@
 
 The proof is a committed write. A server that lost its leader goes on answering pings, and a ping
 does not reach the leader's timer; a heartbeat that was committed proves that the session lived,
-and that the touch of the heartbeat before it had reached the leader. So after the acknowledgement
-of heartbeat k the session lives at least until ``sent(k - 1) + T``, less a margin for the rates
-of clocks. Each heartbeat carries the time at which it was sent, never that of its answer.
+and that all which its server had told the leader before had arrived. A follower tells the leader
+of the sessions that it has heard with its answers to the leader's pings, twice in each tick. So a
+heartbeat has surely been told of where it was answered half a tick and some slack before a later
+one was sent, and that one is committed: then the session lives at least until the earlier one was
+sent, plus T, less a margin for the rates of clocks. Each heartbeat carries the time at which it was
+sent, never that of its answer.
+
+What this rests on: the leader pings its followers on time. One whose pings stall for longer than a
+period while it commits all the same could end a session up to a period early.
 """
 
 from dataclasses import dataclass, replace
@@ -16,11 +22,13 @@ _MARGIN_S: Final = 0.25
 _MARGIN_RATIO: Final = 0.01
 _MIN_PERIODS: Final = 5
 _PERIODS: Final = 10
+# Heartbeats that wait to be told of; more come only where connections change all the time.
+_MOST_WAITING: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRules:
-    """``timeout_s`` as negotiated, ``tick_s`` of the servers, which a client cannot read."""
+    """``timeout_s`` as negotiated, ``tick_s`` of the servers."""
 
     timeout_s: float
     tick_s: float
@@ -29,6 +37,11 @@ class LeaseRules:
     def period_s(self) -> float:
         """Time from one heartbeat to the next: a tenth, but more than half a tick with room."""
         return max(self.timeout_s / _PERIODS, self.tick_s + _MARGIN_S)
+
+    @property
+    def telling_s(self) -> float:
+        """How long after its answer a heartbeat has surely been told to the leader."""
+        return self.tick_s / 2 + _MARGIN_S
 
     @property
     def margin_s(self) -> float:
@@ -51,22 +64,51 @@ class LeaseRules:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """One that is committed: when it was sent, and when its answer was there."""
+
+    sent_s: float
+    answered_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """What the acknowledged heartbeats of one session prove.
 
     Attributes:
-        sent_s: when the newest acknowledged heartbeat, or the opening of the session, was sent.
+        heard_s: the leader of the servers heard of the session at this time or later, once
+            another heartbeat is committed. It begins as the time of the opening.
         deadline_s: until when the session is known to live.
+        waiting: committed heartbeats of which the leader may not have been told yet.
     """
 
     rules: LeaseRules
-    sent_s: float
+    heard_s: float
     deadline_s: float = 0.0
+    waiting: tuple[Heartbeat, ...] = ()
 
-    def acknowledged(self, sent_s: float) -> "Lease":
-        """A heartbeat that was sent at ``sent_s`` is committed."""
-        proven_s = self.sent_s + self.rules.timeout_s - self.rules.margin_s
-        return replace(self, sent_s=sent_s, deadline_s=max(self.deadline_s, proven_s))
+    def acknowledged(self, beat: Heartbeat) -> "Lease":
+        """``beat`` is committed: what was told before it was sent has arrived."""
+        told = [one for one in self.waiting if one.answered_s + self.rules.telling_s <= beat.sent_s]
+        heard_s = max([self.heard_s, *(one.sent_s for one in told)])
+        proven_s = heard_s + self.rules.timeout_s - self.rules.margin_s
+        # The oldest is told of first: it stays, whatever comes behind it.
+        waiting = [one for one in self.waiting if one not in told][: _MOST_WAITING - 1]
+        return replace(
+            self,
+            heard_s=heard_s,
+            deadline_s=max(self.deadline_s, proven_s),
+            waiting=(*waiting, beat),
+        )
+
+    def renegotiated(self, rules: LeaseRules, handshake_s: float) -> "Lease":
+        """A server has taken the session up again with a shorter timeout.
+
+        From the handshake, which was sent at ``handshake_s`` or later, that is what the leader
+        counts, whatever longer one was proven before.
+        """
+        granted_s = handshake_s + rules.timeout_s - rules.margin_s
+        return replace(self, rules=rules, deadline_s=min(self.deadline_s, granted_s))
 
     def remaining_s(self, now_s: float) -> float:
         """Seconds until the deadline; negative past it."""

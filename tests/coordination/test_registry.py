@@ -284,3 +284,25 @@ async def test_a_registration_that_somebody_else_took_away_is_put_back() -> None
         await a.registry.unregister()
         await asyncio.sleep(5.0)
         assert b.seen == set()
+
+
+@in_virtual_time
+async def test_a_session_that_has_another_timeout_says_so_in_its_registration() -> None:
+    async with members("a:1", "b:1") as (a, b), TaskScope("test") as scope:
+        await a.registry.register(b"")
+        scope.start(a.registry.keep(lambda: b""), "keep")
+        await eventually(lambda: b.seen == {"a:1"})
+        a.store._session._timeout_s = TIMEOUT_S / 2
+        a.party.blink()
+        half_ms = TIMEOUT_S * 500
+
+        def is_told() -> bool:
+            peer = b.registry.peer("a:1")
+            return peer is not None and peer.registration.session_timeout_ms == half_ms
+
+        await eventually(is_told)
+        # Once, and not at every look.
+        await asyncio.sleep(5.0)
+        node = await b.store.get(paths.registration("a:1"))
+        assert node is not None
+        assert node.stat.version == 1

@@ -12,6 +12,7 @@ from broker_ctl.errors import AuthorityLost, SessionExpired, SettingsError, Stor
 from broker_ctl.store import paths
 from broker_ctl.store.interface import ANY_VERSION, Stat
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.servers import Client
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ours import Lease
 from broker_ctl.tasks import TaskScope
@@ -185,6 +186,107 @@ async def test_a_heartbeat_that_was_found_by_reading_proves_nothing() -> None:
         assert one.watcher.deadline_s == found[0]
         # The next one is sent at once, and proves.
         await eventually(lambda: one.watcher.deadline_s > found[0], deadline_s=0.1)
+
+
+@in_virtual_time
+async def test_a_heartbeat_counts_from_when_it_was_sent_not_from_its_answer() -> None:
+    async with parties() as (one,):
+        await asyncio.sleep(5 * PERIOD_S)
+        sent_s: list[float] = []
+        original = one.store.set
+
+        async def slowly(path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+            sent_s.append(one.clock.now_s())
+            stat = await original(path, data, version)
+            await asyncio.sleep(3.0)  # the answer is on its way
+            return stat
+
+        one.store.set = slowly  # type: ignore[method-assign]  # slow answers
+        await eventually(lambda: len(sent_s) == 5, deadline_s=60.0)
+        answered_s = [sent for sent in sent_s if sent + 3.0 <= one.clock.now_s()]
+        # The newest answer proves what was sent before it.
+        assert one.watcher.deadline_s == pytest.approx(answered_s[-2] + TIMEOUT_S - MARGIN_S)
+        # And the one after a slow answer waits until the leader has been told.
+        assert all(b - a >= 3.0 + 0.75 for a, b in pairwise(sent_s))
+
+
+@in_virtual_time
+async def test_the_first_lease_counts_from_before_the_handshake_was_answered() -> None:
+    one = Party(MemoryEnsemble())
+    one.longest_s, began_s = 0.95, one.clock.now_s()
+
+    def quick(_event: object) -> None:
+        one.longest_s = 0.002
+
+    one.store.listen(quick)
+    await one.start()
+    assert one.clock.now_s() > began_s + 1.0
+    first = next(grant for grant in one.grants if grant.deadline_s > 0)
+    # As the server counts, which took the session up on the way.
+    assert first.deadline_s <= began_s + TIMEOUT_S - MARGIN_S
+    await one.close()
+
+
+class Granting:
+    """The limits that a server has set on session timeouts, from now on."""
+
+    def __init__(self, party: Party) -> None:
+        self._party = party
+        self._attach = party.ensemble.attach
+        self.timeout_s = TIMEOUT_S
+        party.ensemble.attach = self.attach  # type: ignore[method-assign]  # other limits
+
+    def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
+        session_id = self._attach(client, session_id, timeout_s)
+        self._party.ensemble._sessions[session_id].timeout_s = self.timeout_s
+        self._party.store._session._timeout_s = self.timeout_s
+        return session_id
+
+
+@in_virtual_time
+async def test_a_server_that_grants_the_session_less_time_shortens_the_lease_at_once() -> None:
+    async with parties() as (one,):
+        limits = Granting(one)
+        await asyncio.sleep(5.0)
+        session_id, limits.timeout_s = one.store.session_id, 7.0
+        one.blink()
+        await eventually(lambda: one.watcher.state is State.CONNECTED)
+        assert one.watcher.deadline_s < one.clock.now_s() + 7.0
+        assert one.grants[-1].deadline_s == one.watcher.deadline_s
+        await asyncio.sleep(6.0)
+        # And it stays alive on less: the heartbeats prove the shorter one.
+        one.watcher.check_epoch(1)
+        one.store.disconnect()
+        await eventually(
+            lambda: session_id not in one.ensemble.session_ids, deadline_s=20.0, poll_s=0.01
+        )
+        assert not one.has_authority
+
+
+@in_virtual_time
+async def test_a_later_server_that_grants_more_again_does_not_lengthen_it() -> None:
+    async with parties() as (one,):
+        limits = Granting(one)
+        for limits.timeout_s in (7.0, TIMEOUT_S):
+            one.blink()
+            await asyncio.sleep(6.0)
+        # The server of before may tell of the session late, with the time that it granted.
+        assert one.watcher.deadline_s < one.clock.now_s() + 7.0
+
+
+@in_virtual_time
+async def test_a_server_that_grants_too_little_for_a_lease_ends_the_work_with_the_reason() -> None:
+    async with parties() as (one,), TaskScope("test") as scope:
+        limits = Granting(one)
+        work = Work()
+        running = scope.start(one.watcher.run_epochs(work), "epochs", is_joined=True)
+        await eventually(lambda: work.began == [1])
+        limits.timeout_s = 6.0
+        one.blink()
+        await eventually(running.done, deadline_s=20.0)
+        with pytest.raises(SettingsError, match=r"6 s is too short"):
+            await running
+        assert work.ended == [1]
 
 
 class StuckStore(MemoryStore):

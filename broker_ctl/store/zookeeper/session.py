@@ -212,7 +212,7 @@ class Session:
             host,
             port,
             wire.connect(
-                round(options.timeout_s * 1000),
+                round(self._asked_s * 1000),
                 self._session_id,
                 self._password,
                 self.last_zxid,
@@ -240,6 +240,16 @@ class Session:
             raise
         self._adopt(connection, handshake)
         return connection
+
+    @property
+    def _asked_s(self) -> float:
+        """The timeout to ask for: that of a session never grows from server to server.
+
+        The leader counts by the touch that it heard of last, be it one that was told late by a
+        server of before.
+        """
+        asked_s = self._options.timeout_s
+        return min(asked_s, self._timeout_s or asked_s) if self._session_id else asked_s
 
     async def _prepare(self, connection: Connection) -> None:
         """Credentials and watches, before anything else goes over the connection."""

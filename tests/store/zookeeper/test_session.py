@@ -120,6 +120,57 @@ def stall(seconds: float) -> None:
         pass
 
 
+# Timeouts.
+
+
+async def test_a_session_asks_each_server_for_no_more_time_than_it_was_granted_last(
+    open_store: OpenStore,
+) -> None:
+    granted_ms = iter([4000, 3000, 3000])
+    cut = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        timeout_ms = next(granted_ms)
+        peer.welcome(0x11, timeout_ms)
+        if timeout_ms == 4000:
+            await cut.wait()
+            return
+        await peer.wait_end()
+
+    async with FakeZooKeeper.playing(script) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+        cut.set()
+        await until(events, SUSPENDED, RECONNECTED)
+        # Known to whoever is told of the connection.
+        assert store.session_timeout_s == 3.0
+        store.abort_connection()
+        await until(events, SUSPENDED, RECONNECTED, SUSPENDED, RECONNECTED)
+        assert [connect.timeout_ms for connect in fake.connects] == [5000, 4000, 3000]
+        await store.close(end_session=False)
+
+
+async def test_a_new_session_asks_for_all_of_it_again(open_store: OpenStore) -> None:
+    ids = iter([0x11, 0, 0x22])
+    cut = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        session_id = next(ids)
+        peer.welcome(session_id, 4000 if session_id else 0)
+        if session_id == 0x11:
+            await cut.wait()
+        elif session_id:
+            await peer.wait_end()
+
+    async with FakeZooKeeper.playing(script) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+        cut.set()
+        await until(events, SUSPENDED, EXPIRED, CONNECTED)
+        assert [connect.timeout_ms for connect in fake.connects] == [5000, 4000, 5000]
+        await store.close(end_session=False)
+
+
 # Session ids.
 
 
