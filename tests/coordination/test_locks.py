@@ -329,9 +329,9 @@ async def test_another_node_of_the_same_session_is_not_what_a_right_rests_on() -
 async def test_a_release_spares_a_later_node_of_the_same_session() -> None:
     async with holders() as (one,):
         lock = await one.acquire()
-        operations = [Delete(PATH), Create(PATH, b"b0:8080", CreateMode.EPHEMERAL)]
+        again = Create(PATH, b"b0:8080", CreateMode.EPHEMERAL)
         async with asyncio.TaskGroup() as group:
-            group.create_task(one.store.multi(operations), name="replace")
+            group.create_task(one.store.multi([Delete(PATH), again]), name="replace")
             group.create_task(one.locks.release(lock), name="release")
         assert await one.stands()
         assert lock.has_ended
