@@ -242,7 +242,7 @@ class Registry:
         """
 
         def look() -> None:
-            if self.is_registered and not self._is_true(self.peer(self.broker_id)):
+            if self.is_registered and not _is_told(self.peer(self.broker_id), self._store):
                 self._missed.set()
 
         # The copy is not told of as changed where a reconnect finds what it was.
@@ -252,7 +252,16 @@ class Registry:
                 await self._missed.wait()
                 self._missed.clear()
                 try:
-                    await self._mend(report)
+                    nodes = await self._store.get_many([self._report_path, self._path])
+                    # Meanwhile it may have been taken back on purpose.
+                    if self.is_registered and None in nodes:
+                        log.warning("the registration was taken away: putting it back")
+                        await self.register(report())
+                    elif self.is_registered and not _is_told(
+                        self.peer(self.broker_id), self._store
+                    ):
+                        log.info("writing the timeout of the session into the registration")
+                        await self._store.set(self._path, self._payload())
                 except StoreError as error:
                     if not error.can_retry and not isinstance(error, NoNode | Ambiguous):
                         raise
@@ -262,22 +271,6 @@ class Registry:
         finally:
             for stop in stops:
                 stop()
-
-    def _is_true(self, own: Peer | None) -> bool:
-        timeout_ms = round(self._store.session_timeout_s * 1000)
-        return own is not None and own.registration.session_timeout_ms == timeout_ms
-
-    async def _mend(self, report: Callable[[], bytes]) -> None:
-        nodes = await self._store.get_many([self._report_path, self._path])
-        # Meanwhile it may have been taken back on purpose.
-        if not self.is_registered:
-            return
-        if None in nodes:
-            log.warning("the registration was taken away: putting it back")
-            await self.register(report())
-        elif not self._is_true(self.peer(self.broker_id)):
-            log.info("the session has another timeout: writing it into the registration")
-            await self._store.set(self._path, self._payload())
 
     def ended(self) -> None:
         """The session has ended, and the registration with it."""
@@ -321,6 +314,12 @@ class Registry:
             await self._store.multi([Delete(self._report_path), Delete(self._path)])
         except StoreError as error:
             log.warning("unregistering: %s; the nodes end with the session", error)
+
+
+def _is_told(own: Peer | None, store: MetadataStore) -> bool:
+    """Whether the others know of this broker, and how long its session may last."""
+    timeout_ms = round(store.session_timeout_s * 1000)
+    return own is not None and own.registration.session_timeout_ms == timeout_ms
 
 
 async def _make_parents(store: MetadataStore) -> None:

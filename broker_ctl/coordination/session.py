@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -58,6 +58,22 @@ class Grant:
 
 def _has_failed(task: "asyncio.Task[None]") -> bool:
     return task.done() and not task.cancelled() and task.exception() is not None
+
+
+def _shortened(lease: Lease, granted_s: float, handshake_s: float) -> Lease:
+    log.warning(
+        "this server grants a session timeout of %.1f s, not %.1f s as the one before: "
+        "set the same minSessionTimeout, maxSessionTimeout and tickTime on all servers",
+        granted_s,
+        lease.rules.timeout_s,
+    )
+    return lease.renegotiated(replace(lease.rules, timeout_s=granted_s), handshake_s)
+
+
+def _check(mode: AuthorityMode, lease: Lease | None) -> None:
+    """At the beginning of a session, and whenever a server grants it another timeout."""
+    if mode is AuthorityMode.LEASE and lease is not None:
+        lease.rules.check()
 
 
 async def _cancelled(task: "asyncio.Task[None]") -> None:
@@ -195,7 +211,7 @@ class SessionWatcher:
                 await self._changed.wait()
                 continue
             done_epoch = self._epoch
-            self._check_timeout()
+            _check(self._mode, self._lease)
             # A task, and no task group: one whose child fails at its end forgets that the task
             # around it was cancelled meanwhile, and a stop must not be forgotten.
             name = f"session {done_epoch}"
@@ -204,7 +220,7 @@ class SessionWatcher:
             try:
                 while self._is_current(done_epoch) and not _has_failed(working):
                     await self._changed.wait()
-                    self._check_timeout()
+                    _check(self._mode, self._lease)
             finally:
                 await _cancelled(working)
             if _has_failed(working):
@@ -223,11 +239,6 @@ class SessionWatcher:
                 raise
             log.info("session %d: %s", epoch, failed.exceptions[0])
 
-    def _check_timeout(self) -> None:
-        """At the beginning of a session, and whenever a server grants it another timeout."""
-        if self._mode is AuthorityMode.LEASE and self._lease is not None:
-            self._lease.rules.check()
-
     def _is_current(self, epoch: int) -> bool:
         return self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}
 
@@ -240,7 +251,11 @@ class SessionWatcher:
             self._suspended_s = min(self._suspended_s, self._clock.now_s())
         elif event is Event.RECONNECTED:
             self._suspended_s = math.inf
-            self._follow_timeout()
+            now_s, granted_s = self._clock.now_s(), self._store.session_timeout_s
+            if self._lease is not None and granted_s < self._lease.rules.timeout_s:
+                # The next server has other limits, and counts from the handshake.
+                self._lease = _shortened(self._lease, granted_s, now_s - _HANDSHAKE_LIMIT_S)
+                self._heartbeats.begin(self._epoch, self._lease.rules)
             self._heartbeats.hurry()
         for action in actions:
             self._act(action)
@@ -268,23 +283,6 @@ class SessionWatcher:
             self._heartbeats.end()
         for listener in tuple(self._listeners):
             listener(action)
-
-    def _follow_timeout(self) -> None:
-        """A server with other limits may have taken the session up again for less time."""
-        granted_s = self._store.session_timeout_s
-        if self._lease is None or granted_s >= self._lease.rules.timeout_s:
-            return
-        log.warning(
-            "session %d: this server grants a session timeout of %.1f s, not %.1f s as before: "
-            "set the same limits on all servers",
-            self._epoch,
-            granted_s,
-            self._lease.rules.timeout_s,
-        )
-        rules = LeaseRules(granted_s, self.tick_s)
-        handshake_s = self._clock.now_s() - _HANDSHAKE_LIMIT_S
-        self._lease = self._lease.renegotiated(rules, handshake_s)
-        self._heartbeats.begin(self._epoch, rules)
 
     def _prove(self, epoch: int, beat: Heartbeat) -> None:
         """A heartbeat is committed."""

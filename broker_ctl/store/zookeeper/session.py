@@ -208,11 +208,15 @@ class Session:
     async def _try_server(self, host: str, port: int) -> Connection | None:
         """One attempt; None when the server answered that the session is gone."""
         options = self._options
+        # The timeout of a session never grows from server to server: the leader counts by the
+        # touch that it heard of last, be it one that a server of before told late.
+        is_known = self._session_id != 0 and self._timeout_s > 0
+        asked_s = min(options.timeout_s, self._timeout_s) if is_known else options.timeout_s
         connection, handshake = await Connection.open(
             host,
             port,
             wire.connect(
-                round(self._asked_s * 1000),
+                round(asked_s * 1000),
                 self._session_id,
                 self._password,
                 self.last_zxid,
@@ -240,16 +244,6 @@ class Session:
             raise
         self._adopt(connection, handshake)
         return connection
-
-    @property
-    def _asked_s(self) -> float:
-        """The timeout to ask for: that of a session never grows from server to server.
-
-        The leader counts by the touch that it heard of last, be it one that was told late by a
-        server of before.
-        """
-        asked_s = self._options.timeout_s
-        return min(asked_s, self._timeout_s or asked_s) if self._session_id else asked_s
 
     async def _prepare(self, connection: Connection) -> None:
         """Credentials and watches, before anything else goes over the connection."""
