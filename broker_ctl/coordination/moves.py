@@ -80,6 +80,15 @@ class Moves:
         node = await self._store.get(paths.move(move_id))
         return None if node is None else _decode(node)
 
+    async def read_since(self, move_id: str, version: int) -> MoveRecord | None:
+        """The record as it is or was after the write that made it ``version``."""
+        record = await self.read(move_id)
+        if record is None or record.version < version:
+            # This broker's server may be behind the leader's.
+            await self._store.sync(paths.move(move_id))
+            record = await self.read(move_id)
+        return record
+
     async def begin(self, move: Move, guard: Operation) -> MoveRecord:
         """Reserve.
 

@@ -1,8 +1,9 @@
 """What the leader orders other brokers to do (design: move, split, merge).
 
 An order carries the lead epoch of whoever gives it and is obeyed only at the newest epoch seen;
-the transaction that it causes checks that epoch again (I3). All orders are idempotent: repeating
-one that was carried out is answered as the first time.
+the transaction that it causes checks that epoch again (I3). Those of a move also name the version
+of its record: each write of the record makes the orders of before void. All orders are idempotent:
+repeating one that was carried out is answered as the first time.
 """
 
 from collections.abc import Mapping
@@ -28,26 +29,44 @@ def _integer(row: Mapping[str, Any], key: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepare:
-    """To the receiver of a move: say whether you will take the bundle."""
+class MoveOrder:
+    """What every order of a move says.
 
-    verb: ClassVar[str] = "prepare"
+    Attributes:
+        version: of the move's record when the order was given.
+    """
+
+    verb: ClassVar[str]
     epoch: int
     bundle: Bundle
     move_id: str
+    version: int
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
         """Read the plain form."""
-        return cls(_integer(row, "epoch"), Bundle.parse(_text(row, "bundle")), _text(row, "move"))
+        bundle = Bundle.parse(_text(row, "bundle"))
+        return cls(_integer(row, "epoch"), bundle, _text(row, "move"), _integer(row, "version"))
 
     def to_row(self) -> dict[str, Any]:
         """The plain form."""
-        return {"epoch": self.epoch, "bundle": str(self.bundle), "move": self.move_id}
+        return {
+            "epoch": self.epoch,
+            "bundle": str(self.bundle),
+            "move": self.move_id,
+            "version": self.version,
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Prepare(MoveOrder):
+    """To the receiver of a move: say whether you will take the bundle."""
+
+    verb: ClassVar[str] = "prepare"
+
+
+@dataclass(frozen=True, slots=True)
+class Release(MoveOrder):
     """To the source of a move: stop serving, confirm, and give the bundle up.
 
     Attributes:
@@ -56,19 +75,18 @@ class Release:
     """
 
     verb: ClassVar[str] = "release"
-    epoch: int
-    bundle: Bundle
-    move_id: str
     token: int
     unload_ms: int
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
         """Read the plain form."""
+        order = MoveOrder.parse(row)
         return cls(
-            _integer(row, "epoch"),
-            Bundle.parse(_text(row, "bundle")),
-            _text(row, "move"),
+            order.epoch,
+            order.bundle,
+            order.move_id,
+            order.version,
             _integer(row, "token"),
             _integer(row, "unload_ms"),
         )
@@ -76,31 +94,17 @@ class Release:
     def to_row(self) -> dict[str, Any]:
         """The plain form."""
         return {
-            "epoch": self.epoch,
-            "bundle": str(self.bundle),
-            "move": self.move_id,
+            **MoveOrder.to_row(self),
             "token": self.token,
             "unload_ms": self.unload_ms,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Receive:
+class Receive(MoveOrder):
     """To the receiver of a move: the source has released; take the bundle and end the move."""
 
     verb: ClassVar[str] = "receive"
-    epoch: int
-    bundle: Bundle
-    move_id: str
-
-    @classmethod
-    def parse(cls, row: Mapping[str, Any]) -> Self:
-        """Read the plain form."""
-        return cls(_integer(row, "epoch"), Bundle.parse(_text(row, "bundle")), _text(row, "move"))
-
-    def to_row(self) -> dict[str, Any]:
-        """The plain form."""
-        return {"epoch": self.epoch, "bundle": str(self.bundle), "move": self.move_id}
 
 
 @dataclass(frozen=True, slots=True)

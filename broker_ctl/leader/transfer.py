@@ -114,15 +114,15 @@ class MoveRun:
         return " > ".join(self._story)
 
     async def _act(self, action: Action) -> Event:
-        move, rules, epoch = self._record.move, self._parts.rules(), self._leadership.epoch
+        move, rules = self._record.move, self._parts.rules()
         match action:
             case Action.PREPARE:
-                prepare = Prepare(epoch, move.bundle, move.move_id)
+                prepare = Prepare(*self._named)
                 return await self._order(move.to_broker, prepare, rules.order_s)
             case Action.RELEASE:
                 self.has_disturbed = True
                 unload_ms = round(rules.unload_s * 1000)
-                release = Release(epoch, move.bundle, move.move_id, move.token, unload_ms)
+                release = Release(*self._named, move.token, unload_ms)
                 # Fencing, where closing failed, takes its time too.
                 limit_s = rules.unload_s + 2 * rules.order_s
                 return await self._order(move.from_broker, release, limit_s)
@@ -136,6 +136,12 @@ class MoveRun:
                 return await self._insist(self._close)
 
     # Orders.
+
+    @property
+    def _named(self) -> tuple[int, Bundle, str, int]:
+        """What every order says: of which leader, of which move, at which version of its record."""
+        move = self._record.move
+        return self._leadership.epoch, move.bundle, move.move_id, self._record.version
 
     async def _order(self, broker_id: str, order: Order, timeout_s: float) -> Event:
         try:
@@ -153,8 +159,7 @@ class MoveRun:
         if self._asked[move.to_broker]:
             await asyncio.sleep(_RETRY_S)
         self._asked[move.to_broker] += 1
-        receive = Receive(self._leadership.epoch, move.bundle, move.move_id)
-        return await self._order(move.to_broker, receive, timeout_s)
+        return await self._order(move.to_broker, Receive(*self._named), timeout_s)
 
     @property
     def _can_ask_again(self) -> bool:

@@ -1,7 +1,8 @@
 """Orders of the leader, carried out on this broker (design: move, split, merge; I3).
 
 An order of an older epoch than the newest seen is refused at once, and the transaction that an
-order causes checks the epoch again: between the two a new leader may have been elected.
+order causes checks the epoch again: between the two a new leader may have been elected. An order of
+a move holds for one version of its record, which the transaction checks likewise.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,16 @@ from typing import Any
 from broker_ctl.coordination.moves import MoveRecord, Moves
 from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.history.deeds import OwnershipCause
-from broker_ctl.core.orders import Cut, Join, Order, Prepare, Receive, Release, Take
+from broker_ctl.core.orders import (
+    Cut,
+    Join,
+    MoveOrder,
+    Order,
+    Prepare,
+    Receive,
+    Release,
+    Take,
+)
 from broker_ctl.errors import Draining, Fenced, NotOwner
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership
@@ -44,7 +54,7 @@ class OwnOrders:
         self.newest_epoch = order.epoch
         match order:
             case Prepare():
-                return self._prepare(order)
+                return await self._prepare(order)
             case Release():
                 return await self._release(order)
             case Receive():
@@ -68,16 +78,17 @@ class OwnOrders:
     def _epoch_check(self, epoch: int) -> Operation:
         return Check(self._seat.epoch_path, epoch)
 
-    def _prepare(self, order: Prepare) -> Mapping[str, Any]:
+    async def _prepare(self, order: Prepare) -> Mapping[str, Any]:
         """Say yes unless there is a reason against it; nothing is changed yet."""
         self._watcher.check()
         self._ownership.check_ready()
         if self._ownership.is_draining:
             raise Draining(f"{self._ownership.broker_id} is draining")
+        self._require_same(order, await self._read(order))
         return {"accepted": str(order.bundle)}
 
     async def _release(self, order: Release) -> Mapping[str, Any]:
-        record = await self._record(order.move_id, order.epoch)
+        record = self._require_same(order, await self._read(order))
         guards = [self._epoch_check(order.epoch), record.guard]
         try:
             unloaded = await self._ownership.release(
@@ -92,22 +103,33 @@ class OwnOrders:
         return {"released": str(order.bundle), "topics_closed": unloaded.topics_closed}
 
     async def _receive(self, order: Receive) -> Mapping[str, Any]:
+        record = await self._read(order)
         held = self._ownership.owned().get(order.bundle)
-        record = await self._moves.read(order.move_id)
-        if record is None:
-            if held is None:
-                raise Fenced(f"move {order.move_id} has ended")
+        if record is None and held is not None:
+            # The order again: the move has ended here.
             return {"token": held.token}
-        if record.move.epoch != order.epoch:
-            raise Fenced(f"move {order.move_id} is not one of epoch {order.epoch} (any more)")
+        record = self._require_same(order, record)
         guards = [self._epoch_check(order.epoch), record.guard]
         token = await self._ownership.acquire(order.bundle, guards, OwnershipCause.TRANSFER)
         # From here on it is served; a record that is left over is ended by the leader.
         await self._moves.end(record)
         return {"token": token}
 
-    async def _record(self, move_id: str, epoch: int) -> MoveRecord:
-        record = await self._moves.read(move_id)
-        if record is None or record.move.epoch != epoch:
-            raise Fenced(f"move {move_id} is not one of epoch {epoch} (any more)")
+    async def _read(self, order: MoveOrder) -> MoveRecord | None:
+        return await self._moves.read_since(order.move_id, order.version)
+
+    def _require_same(self, order: MoveOrder, record: MoveRecord | None) -> MoveRecord:
+        """The order holds as long as nobody has written the record since."""
+        if record is None:
+            raise Fenced(f"move {order.move_id} has ended")
+        move = record.move
+        if (move.epoch, record.version) != (order.epoch, order.version):
+            raise Fenced(
+                f"move {order.move_id} was written again: it is at epoch {move.epoch}, "
+                f"version {record.version}; the order was given at epoch {order.epoch}, "
+                f"version {order.version}"
+            )
+        addressee = move.from_broker if isinstance(order, Release) else move.to_broker
+        if addressee != self._ownership.broker_id:
+            raise Fenced(f"move {order.move_id}: this order to {order.verb} is for {addressee}")
         return record

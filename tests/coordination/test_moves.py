@@ -78,6 +78,12 @@ async def test_a_new_leader_s_write_voids_the_orders_of_the_old_one() -> None:
         assert isinstance(met.value.cause, BadVersion)
         with pytest.raises(MultiFailed):
             await moves.end(old, guard(0))
+        # Nor the record as it is now, which it may have read.
+        with pytest.raises(MultiFailed):
+            await moves.adopt(new, 1, guard(0))
+        with pytest.raises(MultiFailed):
+            await moves.end(new, guard(0))
+        assert await moves.read("m1") == new
 
 
 @in_virtual_time

@@ -20,7 +20,7 @@ from broker_ctl.store.records.ours import Registration
 from tests.support.waiting import eventually
 from tests.support.web_server import free_port, serving
 
-ORDER = Prepare(3, Bundle.parse("t/ns/0x00000000_0xffffffff"), "m1")
+ORDER = Prepare(3, Bundle.parse("t/ns/0x00000000_0xffffffff"), "m1", 2)
 
 
 class Own:

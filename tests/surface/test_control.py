@@ -21,9 +21,9 @@ from tests.support.surface_parts import BUNDLES, CLUSTER, Broker, entry
 
 BUNDLE = BUNDLES[0]
 ORDERS: list[Order] = [
-    Prepare(7, BUNDLE, "m1"),
-    Release(7, BUNDLE, "m1", 12, 3000),
-    Receive(7, BUNDLE, "m1"),
+    Prepare(7, BUNDLE, "m1", 2),
+    Release(7, BUNDLE, "m1", 2, 12, 3000),
+    Receive(7, BUNDLE, "m1", 2),
     Take(7, BUNDLE),
     Cut(7, BUNDLE, "range_equally_divide", (5,)),
     Join(7, *BUNDLES[:2]),
