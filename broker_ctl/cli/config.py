@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 if TYPE_CHECKING:
+    from broker_ctl.settings.effect import WithoutEffect
     from broker_ctl.settings.load import Reading
     from broker_ctl.settings.model import Entry, Problem
     from broker_ctl.settings.root import Settings
@@ -60,27 +61,39 @@ def command() -> None:
 def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
     """Judge a broker.conf; exit code 0 only where a daemon would start with it.
 
-    Lists what is wrong with file and line, then the keys that have no effect: Pulsar's that mean
-    nothing here, and those that nobody knows.
+    Lists what is wrong with file and line, what deserves a warning, then the keys that have no
+    effect: those that nothing reads under the other settings, Pulsar's that mean nothing here,
+    and those that nobody knows. Files are read as a start reads them; nothing is connected to.
     """
+    from broker_ctl.daemon.rehearsal import rehearse
     from broker_ctl.settings.check import start_refusals
+    from broker_ctl.settings.effect import without_effect
     from broker_ctl.settings.load import read
 
     reading = read(file, os.environ, overrides)
-    problems = list(reading.problems) or [
-        refusal.problem(reading.settings) for refusal in start_refusals(reading.settings)
-    ]
+    problems = list(reading.problems)
+    warnings: tuple[Problem, ...] = ()
+    if not problems:
+        problems = [
+            refusal.problem(reading.settings) for refusal in start_refusals(reading.settings)
+        ]
+        rehearsal = rehearse(reading.settings)
+        problems += rehearsal.problems
+        warnings = rehearsal.warnings
+    vain = list(without_effect(reading.settings))
     if output == "json":
         _echo_json(
             {
                 "ok": not problems,
                 "problems": [_problem_row(problem) for problem in problems],
+                "warnings": [_problem_row(warning) for warning in warnings],
+                "without_effect": [_vain_row(one) for one in vain],
                 "unused": [_entry_row(entry) for entry in reading.unused],
                 "unknown": [_entry_row(entry) for entry in reading.unknown],
             }
         )
     else:
-        _print_check(problems, reading)
+        _print_check(problems, warnings, vain, reading)
     if problems:
         raise click.exceptions.Exit(1)
 
@@ -141,9 +154,28 @@ def _entry_row(entry: "Entry") -> dict[str, str]:
     return {"origin": entry.origin, "key": entry.key}
 
 
-def _print_check(problems: list["Problem"], reading: "Reading") -> None:
+def _vain_row(one: "WithoutEffect") -> dict[str, Any]:
+    return {
+        "origin": one.origin,
+        "key": one.key,
+        "message": one.why,
+        "instead": list(one.instead),
+    }
+
+
+def _print_check(
+    problems: Sequence["Problem"],
+    warnings: Sequence["Problem"],
+    vain: Sequence["WithoutEffect"],
+    reading: "Reading",
+) -> None:
     for problem in problems:
         click.echo(f"error: {problem}")
+    for warning in warnings:
+        click.echo(f"warning: {warning}")
+    if vain:
+        whys = [(one.key, one.origin, _why(one)) for one in vain]
+        _print_table(f"without effect: {len(vain)}", ["key", "origin", "why"], whys)
     for title, entries in (
         ("Pulsar's, without effect here", reading.unused),
         ("unknown, without effect", reading.unknown),
@@ -152,6 +184,12 @@ def _print_check(problems: list["Problem"], reading: "Reading") -> None:
             rows = [(entry.key, entry.origin) for entry in entries]
             _print_table(f"{title}: {len(rows)}", ["key", "origin"], rows)
     click.echo(f"{len(problems)} error(s)" if problems else "ok")
+
+
+def _why(one: "WithoutEffect") -> str:
+    if not one.instead:
+        return one.why
+    return f"{one.why}. Strategy balance goes by {', '.join(one.instead)}"
 
 
 def _print_table(title: str, columns: list[str], rows: Iterable[Iterable[str]]) -> None:

@@ -37,7 +37,16 @@ from broker_ctl.settings.root import DECLARATIONS, Settings
 _MIB: Final = 1024 * 1024
 # The subjects of settings that steer what a leader decides.
 _STEERING: Final = frozenset(
-    {"load_report", "balancing", "shedding", "placement", "planner", "slow_brokers", "splitting"}
+    {
+        "load_report",
+        "balancing",
+        "shedding",
+        "shedders",
+        "placement",
+        "planner",
+        "slow_brokers",
+        "splitting",
+    }
 )
 
 Lead = Callable[[Leadership], Coroutine[Any, Any, None]]

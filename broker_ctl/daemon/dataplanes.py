@@ -8,10 +8,11 @@ from broker_ctl.dataplane.act_log import FileActLog
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.webhook import WebhookDataPlane
-from broker_ctl.errors import StartError
+from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.http import HttpClient
 from broker_ctl.settings.dataplane import DataPlaneKind, DataPlaneSettings
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.session import OwnershipAuthority
 from broker_ctl.simulation.capacity import Capacity
 from broker_ctl.simulation.played import Played
 from broker_ctl.simulation.workload import Workload, workload_of
@@ -55,11 +56,28 @@ def build_dataplane(settings: Settings, clock: Clock, draws: random.Random) -> D
             raise StartError("dataPlane=pulsar: the cluster's brokers serve, this daemon does not")
 
 
+def require_safe_authority(settings: Settings, dataplane: DataPlane) -> None:
+    """Ownership that outlives the lease is for a storage that refuses the owner of before.
+
+    Raises:
+        StartError: this data plane does not declare that its storage does.
+    """
+    is_storage = settings.session.ownership_authority is OwnershipAuthority.STORAGE
+    if is_storage and not dataplane.storage_refuses_old_tokens:
+        raise StartError(
+            "ownershipAuthority=storage: serves on without a lease, and this data plane does not "
+            "declare that its storage refuses owners of before; use lease"
+        )
+
+
 def _workload(chosen: DataPlaneSettings) -> Played:
     text = chosen.simulated_workload
     if not text:
         return Workload("", ())
-    return workload_of(text, chosen.simulated_seed, chosen.simulated_brokers)
+    try:
+        return workload_of(text, chosen.simulated_seed, chosen.simulated_brokers)
+    except SettingsError as error:
+        raise SettingsError(f"simulatedWorkload={text}: {error}") from error
 
 
 def _capacity(chosen: DataPlaneSettings, usual: Capacity) -> Capacity:

@@ -74,7 +74,7 @@ def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
         draws=draws,
         urls=urls,
         nonce=nonce,
-        credentials=_credentials(settings),
+        credentials=credentials_of(settings),
         store=store,
         configuration_store=configuration_store,
         control=control,
@@ -107,7 +107,12 @@ def broker_urls(settings: Settings) -> BrokerUrls:
     )
 
 
-def _credentials(settings: Settings) -> Credentials | None:
+def credentials_of(settings: Settings) -> Credentials | None:
+    """Who may show which token; None where nobody is asked for one.
+
+    Raises:
+        StartError, SettingsError: a secret file that cannot be read, or is none.
+    """
     security = settings.security
     if not security.authentication_enabled or security.secret_file is None:
         return None

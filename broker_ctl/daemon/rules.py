@@ -22,7 +22,7 @@ def is_simple_manager(settings: Settings) -> bool:
 
 def shedding_rules(settings: Settings) -> SheddingRules:
     """When a broker has too much."""
-    shedding = settings.shedding
+    shedding, shedders = settings.shedding, settings.shedders
     return SheddingRules(
         threshold_points=shedding.threshold_percent,
         history_ratio=shedding.history_ratio,
@@ -33,20 +33,20 @@ def shedding_rules(settings: Settings) -> SheddingRules:
         report_ttl_s=settings.load_report.ttl_s,
         overload=OverloadRules(settings.placement.overloaded_threshold_ratio),
         difference=DifferenceRules(
-            max_ratio=shedding.max_unload_ratio,
-            min_msg_rate=shedding.min_unload_msg_per_s,
-            min_throughput_bytes=shedding.min_unload_throughput_bytes,
+            max_ratio=shedders.max_unload_ratio,
+            min_msg_rate=shedders.min_unload_msg_per_s,
+            min_throughput_bytes=shedders.min_unload_throughput_bytes,
         ),
         uniform=UniformRules(
-            msg_rate_percent=shedding.rate_difference_percent,
-            throughput_multiple=shedding.throughput_multiple,
-            max_bundles=None if shedding.max_unload_bundles < 0 else shedding.max_unload_bundles,
+            msg_rate_percent=shedders.rate_difference_percent,
+            throughput_multiple=shedders.throughput_multiple,
+            max_bundles=None if shedders.max_unload_bundles < 0 else shedders.max_unload_bundles,
         ),
         avg=AvgRules(
-            low_points=shedding.average_low_threshold_percent,
-            high_points=shedding.average_high_threshold_percent,
-            low_hits=shedding.average_low_hit_count,
-            high_hits=shedding.average_high_hit_count,
+            low_points=shedders.average_low_threshold_percent,
+            high_points=shedders.average_high_threshold_percent,
+            low_hits=shedders.average_low_hit_count,
+            high_hits=shedders.average_high_hit_count,
         ),
         transfer=_transfer_rules(settings),
         balance=_balance_rules(settings),
@@ -54,15 +54,15 @@ def shedding_rules(settings: Settings) -> SheddingRules:
 
 
 def _transfer_rules(settings: Settings) -> TransferRules:
-    shedding = settings.shedding
+    shedders = settings.shedders
     return TransferRules(
-        target_std=shedding.target_std,
-        hits=shedding.hit_count,
-        max_brokers=shedding.max_brokers_per_cycle,
-        delay_s=shedding.delay_s,
-        top_bundles=max(shedding.max_reported_bundles, 0),
-        is_transfer_enabled=shedding.transfer_enabled,
-        is_constrained_moved=shedding.policies_enabled,
+        target_std=shedders.target_std,
+        hits=shedders.hit_count,
+        max_brokers=shedders.max_brokers_per_cycle,
+        delay_s=shedders.delay_s,
+        top_bundles=max(shedders.max_reported_bundles, 0),
+        is_transfer_enabled=shedders.transfer_enabled,
+        is_constrained_moved=shedders.policies_enabled,
         sample_s=settings.load_report.min_interval_s,
     )
 

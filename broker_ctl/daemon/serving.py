@@ -12,10 +12,10 @@ from broker_ctl.core.history.leadings import Seat
 from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.capturing import recorded
+from broker_ctl.daemon.dataplanes import require_safe_authority
 from broker_ctl.daemon.partitions import Partitions
 from broker_ctl.daemon.service import Notifier
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
-from broker_ctl.settings.session import OwnershipAuthority
 from broker_ctl.surface.parts import Readiness
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Serving:
         await managers.dataplane_watch.start()
         if self._partitions is not None:
             await self._partitions.plane.start()
-        self._refuse_unsafe_authority()
+        require_safe_authority(base.settings, managers.dataplane)
         self._not_ready("no connection to ZooKeeper yet")
         # Before the store, so that no event of the session is missed.
         base.watcher.start()
@@ -154,15 +154,6 @@ class Serving:
     def _is_balanced(self) -> bool:
         """Whether anybody balances at all: a broker that is alone elects and reports nothing."""
         return LOAD_MANAGERS.find(self._base.settings.balancing.load_manager) is not NOOP
-
-    def _refuse_unsafe_authority(self) -> None:
-        authority = self._base.settings.session.ownership_authority
-        is_safe = self._managers.dataplane.storage_refuses_old_tokens
-        if authority is OwnershipAuthority.STORAGE and not is_safe:
-            raise StartError(
-                "ownershipAuthority=storage serves on without a lease, and this data plane does "
-                "not declare that its storage refuses owners of before; use lease",
-            )
 
     async def _refuse_mixed_cluster(self) -> None:
         if self._base.settings.broker.allow_mixed_cluster:

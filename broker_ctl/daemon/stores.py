@@ -1,7 +1,9 @@
 """Stores as the settings ask for them."""
 
+import logging
 import random
 import ssl
+import stat
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +18,8 @@ from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import BulkStore, MetadataStore
 from broker_ctl.store.measured import MeasuredStore
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+
+log = logging.getLogger(__name__)
 
 
 class OwnStore(BulkStore, Protocol):
@@ -44,8 +48,13 @@ def read_secret(path: Path, key: str) -> bytes:
     """
     try:
         secret = path.read_bytes().strip()
+        is_open = path.stat().st_mode & stat.S_IROTH
     except OSError as error:
         raise StartError(f"{key}={path}: {error.strerror or error}") from error
+    if is_open:
+        log.warning(
+            "%s=%s: every user of this machine can read this secret; chmod o-r helps", key, path
+        )
     if not secret:
         raise StartError(f"{key}={path}: the file is empty")
     return secret

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from broker_ctl.core.load_managers import LOAD_MANAGERS
 from broker_ctl.core.simple.rules import SimpleStrategy
+from broker_ctl.settings.conditions import BALANCED, OWN_BROKER, SIMPLE, either, where
 from broker_ctl.settings.model import Setting
 
 
@@ -14,7 +15,11 @@ class BalancingSettings:
 
     enabled: Annotated[
         bool,
-        Setting("loadBalancerEnabled", "Report load, and shed and split bundles when leading."),
+        Setting(
+            "loadBalancerEnabled",
+            "Report load, and shed and split bundles when leading.",
+            used_with=(BALANCED,),
+        ),
     ] = True
     load_manager: Annotated[
         str,
@@ -28,7 +33,11 @@ class BalancingSettings:
     ] = "ModularLoadManagerImpl"
     simple_strategy: Annotated[
         SimpleStrategy,
-        Setting("loadBalancerPlacementStrategy", "How SimpleLoadManagerImpl places."),
+        Setting(
+            "loadBalancerPlacementStrategy",
+            "How SimpleLoadManagerImpl places.",
+            used_with=(SIMPLE,),
+        ),
     ] = SimpleStrategy.LEAST_LOADED
     comfort_threshold_percent: Annotated[
         int,
@@ -36,6 +45,7 @@ class BalancingSettings:
             "loadBalancerBrokerComfortLoadLevelPercentage",
             "Usage below which a broker may receive what SimpleLoadManagerImpl sheds.",
             at_most=100,
+            used_with=(SIMPLE,),
         ),
     ] = 65
     underloaded_threshold_percent: Annotated[
@@ -44,11 +54,17 @@ class BalancingSettings:
             "loadBalancerBrokerUnderloadedThresholdPercentage",
             "Usage above which SimpleLoadManagerImpl prefers a broker that owns nothing.",
             at_most=100,
+            used_with=(SIMPLE,),
         ),
     ] = 50
     dry_run: Annotated[
         bool,
-        Setting("dryRun", "Decide and record, but move and split nothing.", is_dynamic=True),
+        Setting(
+            "dryRun",
+            "Decide and record, but move and split nothing.",
+            is_dynamic=True,
+            used_with=(BALANCED, either(OWN_BROKER, where("pulsarAct", "true"))),
+        ),
     ] = False
     max_moves_in_flight_per_broker: Annotated[
         int,
@@ -57,6 +73,7 @@ class BalancingSettings:
             "Bundles on their way from or to one broker at a time.",
             at_least=1,
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = 2
     max_moves_in_flight: Annotated[
@@ -66,6 +83,7 @@ class BalancingSettings:
             "Bundles on their way in the cluster at a time.",
             at_least=1,
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = 8
     max_load_moved_per_hour_percent: Annotated[
@@ -75,6 +93,7 @@ class BalancingSettings:
             "Share of the cluster's throughput that may be moved in an hour.",
             at_least=1,
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = 100
     quota_interval_minutes: Annotated[
@@ -84,6 +103,7 @@ class BalancingSettings:
             "How often the leader writes the averages of bundles and brokers.",
             at_least=0.001,
             is_dynamic=True,
+            used_with=(OWN_BROKER, BALANCED),
         ),
     ] = 15.0
 

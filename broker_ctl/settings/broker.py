@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from broker_ctl.settings.addresses import HOST, Address, Listener, is_loopback
+from broker_ctl.settings.conditions import NEVER, OWN_BROKER
 from broker_ctl.settings.model import Setting
 
 _HOST_WORDS: Final = "a host name or an IP address"
@@ -70,6 +71,7 @@ class BrokerSettings:
             "beside it has brokerServicePort. Empty: none.",
             at_least=1,
             at_most=65_535,
+            used_with=(OWN_BROKER,),
         ),
     ] = None
     lookup_service_port_tls: Annotated[
@@ -79,6 +81,7 @@ class BrokerSettings:
             "Port on which the same is served over TLS; empty: none.",
             at_least=1,
             at_most=65_535,
+            used_with=(OWN_BROKER,),
         ),
     ] = None
     broker_service_port: Annotated[
@@ -89,6 +92,7 @@ class BrokerSettings:
             "dataPlane=simulated with a brokerId, whose replicas are fetched there.",
             at_least=1,
             at_most=65_535,
+            used_with=(OWN_BROKER,),
         ),
     ] = 6650
     broker_service_port_tls: Annotated[
@@ -98,6 +102,7 @@ class BrokerSettings:
             "TLS port of the broker process that lookups name; it is only advertised.",
             at_least=1,
             at_most=65_535,
+            used_with=(OWN_BROKER,),
         ),
     ] = None
     advertised_listeners: Annotated[
@@ -106,15 +111,17 @@ class BrokerSettings:
             "advertisedListeners",
             "Further addresses of the broker process, by listener name, for clients elsewhere.",
             allowed="name:pulsar://host:port (or pulsar+ssl, http, https)",
+            used_with=(OWN_BROKER,),
         ),
     ] = ()
     internal_listener_name: Annotated[
         str,
         Setting(
             "internalListenerName",
-            "Listener that brokers use among themselves; empty: the first of advertisedListeners.",
+            "No effect: brokers call each other's HTTP server. Must be one of advertisedListeners.",
             matches=r"[\w.-]+",
             allowed="letters, digits and ._-",
+            used_with=(NEVER,),
         ),
     ] = ""
     numeric_id: Annotated[
@@ -123,6 +130,7 @@ class BrokerSettings:
             "brokerId",
             "Number of this broker in the replica lists of partitions, which no other broker may "
             "have; empty: it keeps no replicas, and takes no part in what controls them.",
+            used_with=(OWN_BROKER,),
         ),
     ] = None
     allow_mixed_cluster: Annotated[
@@ -130,6 +138,7 @@ class BrokerSettings:
         Setting(
             "allowMixedCluster",
             "Join a cluster in which brokers that are not broker-ctl's are registered.",
+            used_with=(OWN_BROKER,),
         ),
     ] = False
 

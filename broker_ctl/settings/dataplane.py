@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.settings.addresses import HttpUrl
+from broker_ctl.settings.conditions import OWN_BROKER, SIMULATED, WEBHOOK, given
 from broker_ctl.settings.model import Setting
 
 
@@ -35,6 +36,7 @@ class DataPlaneSettings:
             "dataPlaneUrl",
             "Where the broker process of dataPlane=webhook is called.",
             allowed="http://host:port/path",
+            used_with=(WEBHOOK,),
         ),
     ] = None
     secret_file: Annotated[
@@ -42,6 +44,7 @@ class DataPlaneSettings:
         Setting(
             "dataPlaneSecretFile",
             "File with the bearer secret that broker process and daemon show each other.",
+            used_with=(OWN_BROKER,),
         ),
     ] = None
     request_timeout_ms: Annotated[
@@ -50,6 +53,7 @@ class DataPlaneSettings:
             "dataPlaneRequestTimeoutMillis",
             "Deadline of a request to the broker process.",
             at_least=1,
+            used_with=(WEBHOOK,),
         ),
     ] = 5000
     failure_timeout_ms: Annotated[
@@ -58,6 +62,7 @@ class DataPlaneSettings:
             "dataPlaneFailureTimeoutMillis",
             "Silence of the broker process after which this broker gives its bundles up.",
             at_least=1,
+            used_with=(OWN_BROKER,),
         ),
     ] = 10_000
     simulated_workload: Annotated[
@@ -66,11 +71,16 @@ class DataPlaneSettings:
             "simulatedWorkload",
             "What dataPlane=simulated plays: skewed, steady or quiet, a scenario of the simulator, "
             "or a trace file, of topics or of bundles; empty: no traffic.",
+            used_with=(SIMULATED,),
         ),
     ] = ""
     simulated_act_log: Annotated[
         Path | None,
-        Setting("simulatedActLog", "File to which dataPlane=simulated writes each of its acts."),
+        Setting(
+            "simulatedActLog",
+            "File to which dataPlane=simulated writes each of its acts.",
+            used_with=(SIMULATED,),
+        ),
     ] = None
     simulated_log_directory: Annotated[
         Path | None,
@@ -78,12 +88,15 @@ class DataPlaneSettings:
             "simulatedLogDirectory",
             "Directory in which dataPlane=simulated keeps the logs of its replicas; empty: in "
             "memory, where they end with the daemon.",
+            used_with=(SIMULATED, given("brokerId")),
         ),
     ] = None
     simulated_seed: Annotated[
         int,
         Setting(
-            "simulatedSeed", "Seed of the draws of dataPlane=simulated; 0: the scenario's own."
+            "simulatedSeed",
+            "Seed of the draws of dataPlane=simulated; 0: the scenario's own.",
+            used_with=(SIMULATED, given("simulatedWorkload")),
         ),
     ] = 0
     simulated_brokers: Annotated[
@@ -92,6 +105,7 @@ class DataPlaneSettings:
             "simulatedBrokers",
             "How many brokers share the scenario, or the trace of bundles: its traffic fills them.",
             at_least=1,
+            used_with=(SIMULATED, given("simulatedWorkload")),
         ),
     ] = 10
     simulated_origin_s: Annotated[
@@ -99,6 +113,7 @@ class DataPlaneSettings:
         Setting(
             "simulatedOriginSeconds",
             "Start of the workload on CLOCK_BOOTTIME, to share it; empty: when the daemon starts.",
+            used_with=(SIMULATED,),
         ),
     ] = None
     simulated_minute_s: Annotated[
@@ -107,6 +122,7 @@ class DataPlaneSettings:
             "simulatedSecondsPerMinute",
             "How long a minute of the workload lasts; below 60 it goes by faster.",
             at_least=0.01,
+            used_with=(SIMULATED,),
         ),
     ] = 60.0
     simulated_max_msg_per_s: Annotated[
@@ -116,6 +132,7 @@ class DataPlaneSettings:
             "Messages in and out that fill the broker; empty: as many as in the scenario, or "
             "50,000.",
             above=0,
+            used_with=(SIMULATED,),
         ),
     ] = None
     simulated_max_throughput_bytes: Annotated[
@@ -125,6 +142,7 @@ class DataPlaneSettings:
             "Bytes/s in and out that fill the broker; empty: as many as in the scenario, or "
             "50,000,000.",
             above=0,
+            used_with=(SIMULATED,),
         ),
     ] = None
 

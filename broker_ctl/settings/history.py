@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.settings.conditions import given
 from broker_ctl.settings.model import Setting
 
 
@@ -25,6 +26,7 @@ class HistorySettings:
             "loadHistorySegmentMaxBytes",
             "A segment of history is completed when it has so much, before it is compressed.",
             at_least=65_536,
+            used_with=(given("loadHistoryDirectory"),),
         ),
     ] = 16 * 1024 * 1024
     segment_max_s: Annotated[
@@ -33,6 +35,7 @@ class HistorySettings:
             "loadHistorySegmentMaxSeconds",
             "A segment of history is completed when it is so old.",
             at_least=0.1,
+            used_with=(given("loadHistoryDirectory"),),
         ),
     ] = 300.0
     max_mib: Annotated[
@@ -41,6 +44,7 @@ class HistorySettings:
             "loadHistoryMaxMebibytes",
             "Complete segments of this broker take up to so many MiB; the oldest go first.",
             at_least=1,
+            used_with=(given("loadHistoryDirectory"),),
         ),
     ] = 1024
     max_segments: Annotated[
@@ -49,5 +53,6 @@ class HistorySettings:
             "loadHistoryMaxSegments",
             "So many complete segments of this broker are kept; the oldest go first.",
             at_least=1,
+            used_with=(given("loadHistoryDirectory"),),
         ),
     ] = 10_000

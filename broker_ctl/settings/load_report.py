@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from broker_ctl.core.load import UsageWeights
+from broker_ctl.settings.conditions import BALANCED, OWN_BROKER
 from broker_ctl.settings.model import Setting
 
 
@@ -25,6 +26,7 @@ class LoadReportSettings:
             "loadBalancerReportUpdateThresholdPercentage",
             "Change of usage, traffic or number of bundles that is worth a report.",
             is_dynamic=True,
+            used_with=(OWN_BROKER, BALANCED),
         ),
     ] = 10
     min_interval_ms: Annotated[
@@ -34,6 +36,7 @@ class LoadReportSettings:
             "How often it is judged whether a report is due.",
             at_least=1,
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = 5000
     max_interval_minutes: Annotated[
@@ -43,6 +46,7 @@ class LoadReportSettings:
             "A report is written at least this often.",
             at_least=0.001,
             is_dynamic=True,
+            used_with=(OWN_BROKER, BALANCED),
         ),
     ] = 15.0
     average_sample_s: Annotated[
@@ -53,6 +57,7 @@ class LoadReportSettings:
             "time since the one before, a sample for so long.",
             at_least=0,
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = 0.0
     ttl_s: Annotated[
@@ -62,6 +67,7 @@ class LoadReportSettings:
             "Age at which a report says nothing any more.",
             at_least=1,
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = 1800
     host_usage_interval_minutes: Annotated[
@@ -71,6 +77,7 @@ class LoadReportSettings:
             "How often the usage is measured.",
             at_least=0.001,
             is_dynamic=True,
+            used_with=(OWN_BROKER, BALANCED),
         ),
     ] = 1.0
     stats_interval_s: Annotated[
@@ -80,6 +87,7 @@ class LoadReportSettings:
             "How often the traffic of the bundles is taken from the data plane.",
             at_least=1,
             is_dynamic=True,
+            used_with=(OWN_BROKER, BALANCED),
         ),
     ] = 60
     is_exposing_bundles: Annotated[
@@ -88,6 +96,7 @@ class LoadReportSettings:
             "exposeBundlesMetricsInPrometheus",
             "Whether /metrics shows the traffic of each bundle: seven series for each.",
             is_dynamic=True,
+            used_with=(OWN_BROKER,),
         ),
     ] = False
     host_usage_source: Annotated[
@@ -96,6 +105,7 @@ class LoadReportSettings:
             "hostUsageSource",
             "dataplane: ask the data plane, and this machine where it has no answer; host: this "
             "machine.",
+            used_with=(OWN_BROKER,),
         ),
     ] = HostUsageSource.DATAPLANE
     nic_speed_gbps: Annotated[
@@ -104,6 +114,7 @@ class LoadReportSettings:
             "loadBalancerOverrideBrokerNicSpeedGbps",
             "Speed of each network interface where the system tells a wrong one.",
             above=0,
+            used_with=(OWN_BROKER,),
         ),
     ] = None
     nics: Annotated[
@@ -113,6 +124,7 @@ class LoadReportSettings:
             "Network interfaces that count; empty: all physical ones.",
             matches=r"[\w.:@-]+",
             allowed="the name of an interface",
+            used_with=(OWN_BROKER,),
         ),
     ] = ()
     cpu_weight: Annotated[

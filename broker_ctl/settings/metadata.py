@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.conditions import BATCHED, NEVER
 from broker_ctl.settings.model import Setting
 
 _URL_WORDS: Final = "zk:host:2181,host2:2181/chroot"
@@ -75,6 +76,7 @@ class MetadataSettings:
             "metadataStoreBatchingFlush",
             "adaptive: a batch leaves at once while none is on its way, else with the next reply; "
             "fixedDelay: always after metadataStoreBatchingMaxDelayMillis, as in Pulsar.",
+            used_with=(BATCHED,),
         ),
     ] = BatchFlush.ADAPTIVE
     batching_max_delay_ms: Annotated[
@@ -83,15 +85,26 @@ class MetadataSettings:
             "metadataStoreBatchingMaxDelayMillis",
             "How long a request may wait for its batch.",
             at_least=1,
+            used_with=(BATCHED,),
         ),
     ] = 5
     batching_max_operations: Annotated[
         int,
-        Setting("metadataStoreBatchingMaxOperations", "Most requests in a batch.", at_least=1),
+        Setting(
+            "metadataStoreBatchingMaxOperations",
+            "Most requests in a batch.",
+            at_least=1,
+            used_with=(BATCHED,),
+        ),
     ] = 1000
     batching_max_size_kib: Annotated[
         int,
-        Setting("metadataStoreBatchingMaxSizeKb", "Largest request of a batch.", at_least=1),
+        Setting(
+            "metadataStoreBatchingMaxSizeKb",
+            "Largest request of a batch.",
+            at_least=1,
+            used_with=(BATCHED,),
+        ),
     ] = 128
     serdes_threads: Annotated[
         int,
@@ -100,6 +113,7 @@ class MetadataSettings:
             "No effect: the JSON codec holds the interpreter lock, so threads decode no faster and "
             "leave the event loop no freer, from 1 KB to 10 MB.",
             at_least=1,
+            used_with=(NEVER,),
         ),
     ] = 1
 

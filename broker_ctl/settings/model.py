@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from broker_ctl.core.catalog import Catalog
+from broker_ctl.settings.conditions import Condition
 
 DEFAULT_ORIGIN: Final = "default"
 DYNAMIC_ORIGIN: Final = "dynamic"
@@ -49,6 +50,8 @@ class Setting:
         allowed: what ``matches`` wants, in words.
         catalog: the strategies that a text may name.
         is_dynamic: may be changed at run time through ``/admin/configuration``.
+        used_with: all must hold for it to be read at all; where one does not, it has no effect.
+        instead: keys that do under strategy balance what this one does under its own.
         is_off_when_empty: an empty text means None, as Pulsar has it, and not the default.
     """
 
@@ -63,6 +66,8 @@ class Setting:
     catalog: Catalog[Any] | None = None
     is_dynamic: bool = False
     is_off_when_empty: bool = False
+    used_with: tuple[Condition, ...] = ()
+    instead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

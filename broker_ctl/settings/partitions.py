@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from broker_ctl.settings.conditions import REPLICATING, SIMULATED, given, where
 from broker_ctl.settings.model import Setting
 
 
@@ -24,6 +25,7 @@ class PartitionSettings:
             "stateChangeTransport",
             "How the controller that this broker may become instructs brokers. http: it calls "
             "their daemons; zkqueue: it leaves nodes in ZooKeeper. A broker obeys both.",
+            used_with=REPLICATING,
         ),
     ] = StateChangeTransport.HTTP
     lag_time_max_ms: Annotated[
@@ -32,6 +34,7 @@ class PartitionSettings:
             "replicaLagTimeMaxMillis",
             "How long a follower may not have caught up until its leader takes it out of the ISR.",
             at_least=1,
+            used_with=(SIMULATED, given("brokerId")),
         ),
     ] = 30_000
     min_in_sync: Annotated[
@@ -41,6 +44,7 @@ class PartitionSettings:
             "Replicas in sync without which a leader takes no record that is to be committed, "
             "where the topic does not say.",
             at_least=1,
+            used_with=REPLICATING,
         ),
     ] = 1
     is_unclean_allowed: Annotated[
@@ -49,6 +53,7 @@ class PartitionSettings:
             "uncleanLeaderElectionEnable",
             "Let a replica lead that was not in sync where no other lives, which loses records; "
             "for topics that do not say.",
+            used_with=REPLICATING,
         ),
     ] = False
     auto_rebalance_enabled: Annotated[
@@ -56,6 +61,7 @@ class PartitionSettings:
         Setting(
             "autoLeaderRebalanceEnabled",
             "Let the controller give leaderships back to preferred replicas.",
+            used_with=REPLICATING,
         ),
     ] = True
     imbalance_percent: Annotated[
@@ -65,6 +71,7 @@ class PartitionSettings:
             "Share of the partitions that prefer a broker and are led elsewhere above which "
             "they are given back.",
             at_most=100,
+            used_with=(*REPLICATING, where("autoLeaderRebalanceEnabled", "true")),
         ),
     ] = 10
     imbalance_check_interval_s: Annotated[
@@ -73,6 +80,7 @@ class PartitionSettings:
             "leaderImbalanceCheckIntervalSeconds",
             "How often the controller looks for them.",
             at_least=1,
+            used_with=(*REPLICATING, where("autoLeaderRebalanceEnabled", "true")),
         ),
     ] = 300
     acknowledge_timeout_ms: Annotated[
@@ -82,6 +90,7 @@ class PartitionSettings:
             "How long a live broker may leave an instruction unanswered until its replicas count "
             "as offline.",
             at_least=1,
+            used_with=REPLICATING,
         ),
     ] = 10_000
     max_queued_instructions: Annotated[
@@ -91,6 +100,7 @@ class PartitionSettings:
             "Instructions that may wait for one broker in ZooKeeper; more become one that says "
             "everything.",
             at_least=1,
+            used_with=(*REPLICATING, where("stateChangeTransport", "zkqueue")),
         ),
     ] = 100
     poll_ms: Annotated[
@@ -99,6 +109,7 @@ class PartitionSettings:
             "replicaPollMillis",
             "How often the data plane is asked which ISRs its leaders would change.",
             at_least=1,
+            used_with=REPLICATING,
         ),
     ] = 500
     controlled_shutdown_enabled: Annotated[
@@ -106,6 +117,7 @@ class PartitionSettings:
         Setting(
             "controlledShutdownEnabled",
             "Have the controller move all leaderships away before this daemon stops.",
+            used_with=REPLICATING,
         ),
     ] = True
     controlled_shutdown_max_retries: Annotated[
@@ -113,6 +125,7 @@ class PartitionSettings:
         Setting(
             "controlledShutdownMaxRetries",
             "How often it is asked again while some are left; then the daemon stops all the same.",
+            used_with=(*REPLICATING, where("controlledShutdownEnabled", "true")),
         ),
     ] = 3
     controlled_shutdown_backoff_ms: Annotated[
@@ -121,6 +134,7 @@ class PartitionSettings:
             "controlledShutdownRetryBackoffMs",
             "Pause before it is asked again; it doubles each time.",
             at_least=1,
+            used_with=(*REPLICATING, where("controlledShutdownEnabled", "true")),
         ),
     ] = 1000
 

@@ -4,6 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from broker_ctl.core.placement.catalog import PLACEMENT
+from broker_ctl.settings.conditions import (
+    BALANCED,
+    MODULAR,
+    NOT_PLACED_BY_BALANCE,
+    SIMPLE,
+    either,
+    placing_by,
+)
 from broker_ctl.settings.model import Setting
 
 
@@ -18,6 +26,7 @@ class PlacementSettings:
             "Policy that places; Pulsar's class name may stand with its package.",
             catalog=PLACEMENT,
             is_dynamic=True,
+            used_with=(BALANCED, MODULAR),
         ),
     ] = "balance"
     overloaded_threshold_percent: Annotated[
@@ -27,6 +36,7 @@ class PlacementSettings:
             "Usage above which a broker receives nothing while another can.",
             at_most=100,
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = 85
     max_topics: Annotated[
@@ -36,6 +46,7 @@ class PlacementSettings:
             "Topics on a broker above which it receives nothing while another can.",
             at_least=1,
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = 50_000
     usage_difference_percent: Annotated[
@@ -45,6 +56,7 @@ class PlacementSettings:
             "Percentage points below the mean usage that LeastResourceUsageWithWeight asks for.",
             at_most=100,
             is_dynamic=True,
+            used_with=placing_by("LeastResourceUsageWithWeight"),
         ),
     ] = 10
     is_spread_evenly: Annotated[
@@ -54,6 +66,7 @@ class PlacementSettings:
             "Only brokers with the fewest bundles of the namespace receive, whatever their load; "
             "balance has no use for it.",
             is_dynamic=True,
+            used_with=(BALANCED, either(SIMPLE, NOT_PLACED_BY_BALANCE)),
         ),
     ] = False
     failure_domains_enabled: Annotated[
@@ -62,6 +75,7 @@ class PlacementSettings:
             "failureDomainsEnabled",
             "Spread anti-affinity groups over failure domains before brokers.",
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = False
     prefers_later_versions: Annotated[
@@ -70,6 +84,7 @@ class PlacementSettings:
             "preferLaterVersions",
             "Only brokers of the latest version receive while there is one.",
             is_dynamic=True,
+            used_with=(BALANCED,),
         ),
     ] = False
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from broker_ctl.core.balance.quiet import ALLOWED, NO_QUIET_HOURS, QuietHours
+from broker_ctl.core.shedding.catalog import BALANCE
+from broker_ctl.settings.conditions import BALANCING, MODULAR, RESHAPING_ENABLED, where
 from broker_ctl.settings.model import Setting
 
 
@@ -19,6 +21,7 @@ class PlannerSettings:
             at_least=101,
             at_most=1000,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = 108
     low_percent: Annotated[
@@ -30,6 +33,7 @@ class PlannerSettings:
             at_least=100,
             at_most=1000,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = 104
     severe_percent: Annotated[
@@ -41,6 +45,7 @@ class PlannerSettings:
             at_least=101,
             at_most=1000,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = 114
     churn_percent: Annotated[
@@ -52,6 +57,7 @@ class PlannerSettings:
             at_least=0,
             at_most=100,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = 25.0
     steady_s: Annotated[
@@ -61,6 +67,7 @@ class PlannerSettings:
             "After so long a reading counts half in what a bundle is taken to demand steadily.",
             at_least=0,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = 1200.0
     recent_s: Annotated[
@@ -70,6 +77,7 @@ class PlannerSettings:
             "After so long a reading counts half in what a bundle is taken to demand just now.",
             at_least=0,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = 60.0
     return_minutes: Annotated[
@@ -79,6 +87,7 @@ class PlannerSettings:
             "How long a bundle does not come back to a broker that it left.",
             at_least=0,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = 65.0
     max_share_percent: Annotated[
@@ -89,6 +98,11 @@ class PlannerSettings:
             at_least=0,
             at_most=100,
             is_dynamic=True,
+            used_with=(
+                *RESHAPING_ENABLED,
+                MODULAR,
+                where("loadBalancerLoadSheddingStrategy", BALANCE),
+            ),
         ),
     ] = 10.0
     quiet_hours: Annotated[
@@ -98,6 +112,7 @@ class PlannerSettings:
             "When only a broker that is far above the mean gives.",
             allowed=ALLOWED,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = NO_QUIET_HOURS
     headroom_percent: Annotated[
@@ -109,6 +124,7 @@ class PlannerSettings:
             at_least=1,
             at_most=100,
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = 85
 

@@ -21,6 +21,7 @@ from broker_ctl.settings.planner import PlannerSettings
 from broker_ctl.settings.pulsar import PulsarSettings
 from broker_ctl.settings.security import SecuritySettings
 from broker_ctl.settings.session import SessionSettings
+from broker_ctl.settings.shedders import ShedderSettings
 from broker_ctl.settings.shedding import SheddingSettings
 from broker_ctl.settings.slow_brokers import SlowBrokerSettings
 from broker_ctl.settings.splitting import SplittingSettings
@@ -52,6 +53,7 @@ class Settings:
     load_report: LoadReportSettings = field(default_factory=LoadReportSettings)
     balancing: BalancingSettings = field(default_factory=BalancingSettings)
     shedding: SheddingSettings = field(default_factory=SheddingSettings)
+    shedders: ShedderSettings = field(default_factory=ShedderSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     planner: PlannerSettings = field(default_factory=PlannerSettings)
     slow_brokers: SlowBrokerSettings = field(default_factory=SlowBrokerSettings)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.settings.conditions import AUTHENTICATED, UNGUARDED
 from broker_ctl.settings.model import Setting
 
 
@@ -19,16 +20,20 @@ class SecuritySettings:
         Setting(
             "tokenSecretKeyFile",
             "File with the secret behind the bearer tokens, the same on all brokers.",
+            used_with=(AUTHENTICATED,),
         ),
     ] = None
     super_user_roles: Annotated[
         tuple[str, ...],
-        Setting("superUserRoles", "Roles that may do every admin operation."),
+        Setting(
+            "superUserRoles", "Roles that may do every admin operation.", used_with=(AUTHENTICATED,)
+        ),
     ] = ()
     allow_insecure_listener: Annotated[
         bool,
         Setting(
             "allowInsecureListener",
             "Start although the HTTP server listens off loopback without authentication.",
+            used_with=(UNGUARDED,),
         ),
     ] = False

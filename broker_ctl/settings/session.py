@@ -5,6 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.settings.conditions import OWN_BROKER, where
 from broker_ctl.settings.model import Setting
 
 
@@ -47,6 +48,7 @@ class SessionSettings:
         Setting(
             "zookeeperSessionExpiredPolicy",
             "reconnect: take everything again under a new session; shutdown: end the process.",
+            used_with=(OWN_BROKER,),
         ),
     ] = SessionExpiredPolicy.RECONNECT
     reconnect_max_retries: Annotated[
@@ -62,6 +64,7 @@ class SessionSettings:
         Setting(
             "brokerReclaimGraceMillis",
             "How long only the former owner may take a bundle again after its session expired.",
+            used_with=(OWN_BROKER,),
         ),
     ] = 2000
     reclaim_preload: Annotated[
@@ -69,6 +72,7 @@ class SessionSettings:
         Setting(
             "brokerReclaimPreload",
             "Load a reclaimed bundle at once if the data plane lost it; else the next lookup does.",
+            used_with=(OWN_BROKER,),
         ),
     ] = True
     stop_mode: Annotated[
@@ -76,11 +80,16 @@ class SessionSettings:
         Setting(
             "stopMode",
             "handover: give all bundles to others; keep: leave the session open for a restart.",
+            used_with=(OWN_BROKER,),
         ),
     ] = StopMode.HANDOVER
     session_directory: Annotated[
         Path | None,
-        Setting("sessionDirectory", "Directory where stopMode=keep saves the session."),
+        Setting(
+            "sessionDirectory",
+            "Directory where stopMode=keep saves the session.",
+            used_with=(OWN_BROKER, where("stopMode", "keep")),
+        ),
     ] = None
     shutdown_timeout_ms: Annotated[
         int,
@@ -89,6 +98,7 @@ class SessionSettings:
             "How long a stop may take before the process exits without closing its session.",
             at_least=1,
             is_dynamic=True,
+            used_with=(OWN_BROKER,),
         ),
     ] = 60_000
     bundle_unloading_timeout_ms: Annotated[

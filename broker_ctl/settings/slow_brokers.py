@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from broker_ctl.settings.conditions import BALANCING, DETECTING, where
 from broker_ctl.settings.model import Setting
 
 
@@ -16,6 +17,7 @@ class SlowBrokerSettings:
             "loadBalancerSlowBrokerDetectionEnabled",
             "Give nothing to a broker for which a byte costs far more than for its peers.",
             is_dynamic=True,
+            used_with=BALANCING,
         ),
     ] = True
     removal_enabled: Annotated[
@@ -24,6 +26,7 @@ class SlowBrokerSettings:
             "loadBalancerSlowBrokerRemovalEnabled",
             "Empty a broker that has been slow for long.",
             is_dynamic=True,
+            used_with=DETECTING,
         ),
     ] = False
     peers_multiple: Annotated[
@@ -33,6 +36,7 @@ class SlowBrokerSettings:
             "Cost of a byte, over the median of the peers, from which a broker is slow.",
             above=1,
             is_dynamic=True,
+            used_with=DETECTING,
         ),
     ] = 3.0
     history_multiple: Annotated[
@@ -43,6 +47,7 @@ class SlowBrokerSettings:
             "slow.",
             above=1,
             is_dynamic=True,
+            used_with=DETECTING,
         ),
     ] = 3.0
     min_throughput_kib: Annotated[
@@ -52,6 +57,7 @@ class SlowBrokerSettings:
             "Traffic a second below which a broker is not judged.",
             at_least=0,
             is_dynamic=True,
+            used_with=DETECTING,
         ),
     ] = 1024
     min_usage_percent: Annotated[
@@ -62,6 +68,7 @@ class SlowBrokerSettings:
             at_least=0,
             at_most=100,
             is_dynamic=True,
+            used_with=DETECTING,
         ),
     ] = 20
     demotion_score: Annotated[
@@ -71,6 +78,7 @@ class SlowBrokerSettings:
             "Slow cycles, less the others, after which a broker gets nothing.",
             at_least=1,
             is_dynamic=True,
+            used_with=DETECTING,
         ),
     ] = 5
     removal_score: Annotated[
@@ -80,6 +88,7 @@ class SlowBrokerSettings:
             "Slow cycles, less the others, after which a broker is emptied where that is enabled.",
             at_least=1,
             is_dynamic=True,
+            used_with=(*DETECTING, where("loadBalancerSlowBrokerRemovalEnabled", "true")),
         ),
     ] = 50
     max_percent: Annotated[
@@ -90,5 +99,6 @@ class SlowBrokerSettings:
             at_least=0,
             at_most=100,
             is_dynamic=True,
+            used_with=DETECTING,
         ),
     ] = 10

@@ -7,6 +7,17 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from broker_ctl.core.splitting.catalog import SPLITTING
+from broker_ctl.settings.conditions import (
+    ENABLED,
+    LIMITING,
+    MERGING_ENABLED,
+    NOT_SHED_BY_BALANCE,
+    OWN_BROKER,
+    RESHAPING_ENABLED,
+    SIMPLE,
+    SPLITTING_ENABLED,
+    either,
+)
 from broker_ctl.settings.model import Setting
 from broker_ctl.settings.values import one_of
 
@@ -24,6 +35,7 @@ class SplittingSettings:
             "Bundles of a namespace that is created without a number.",
             at_least=1,
             is_dynamic=True,
+            used_with=(OWN_BROKER,),
         ),
     ] = 4
     max_bundles: Annotated[
@@ -33,6 +45,7 @@ class SplittingSettings:
             "Bundles of a namespace at which none is split by itself any more.",
             at_least=1,
             is_dynamic=True,
+            used_with=SPLITTING_ENABLED,
         ),
     ] = 128
     enabled: Annotated[
@@ -41,6 +54,7 @@ class SplittingSettings:
             "loadBalancerAutoBundleSplitEnabled",
             "Split bundles that are over a limit.",
             is_dynamic=True,
+            used_with=ENABLED,
         ),
     ] = True
     unload_enabled: Annotated[
@@ -50,6 +64,7 @@ class SplittingSettings:
             "Let the parts of a bundle that was split go to other brokers at once; balance moves "
             "them where it pays, whatever stands here.",
             is_dynamic=True,
+            used_with=(OWN_BROKER, *SPLITTING_ENABLED, either(SIMPLE, NOT_SHED_BY_BALANCE)),
         ),
     ] = True
     interval_minutes: Annotated[
@@ -59,6 +74,7 @@ class SplittingSettings:
             "How often bundles are compared with the limits.",
             at_least=0.001,
             is_dynamic=True,
+            used_with=RESHAPING_ENABLED,
         ),
     ] = 1.0
     max_splits_per_cycle: Annotated[
@@ -68,6 +84,7 @@ class SplittingSettings:
             "Bundles that are split in one cycle.",
             at_least=1,
             is_dynamic=True,
+            used_with=SPLITTING_ENABLED,
         ),
     ] = 10
     max_topics: Annotated[
@@ -76,6 +93,7 @@ class SplittingSettings:
             "loadBalancerNamespaceBundleMaxTopics",
             "Topics above which a bundle is split; 0: no limit.",
             is_dynamic=True,
+            used_with=RESHAPING_ENABLED,
         ),
     ] = 1000
     max_sessions: Annotated[
@@ -85,6 +103,7 @@ class SplittingSettings:
             "Producers and consumers above which a bundle is split; 0 or -1: no limit.",
             at_least=-1,
             is_dynamic=True,
+            used_with=RESHAPING_ENABLED,
         ),
     ] = 1000
     max_rate_msg_per_s: Annotated[
@@ -93,6 +112,7 @@ class SplittingSettings:
             "loadBalancerNamespaceBundleMaxMsgRate",
             "Messages in and out above which a bundle is split; 0: no limit.",
             is_dynamic=True,
+            used_with=LIMITING,
         ),
     ] = 30_000
     max_bandwidth_mib_per_s: Annotated[
@@ -101,6 +121,7 @@ class SplittingSettings:
             "loadBalancerNamespaceBundleMaxBandwidthMbytes",
             "Throughput in and out above which a bundle is split; 0: no limit.",
             is_dynamic=True,
+            used_with=LIMITING,
         ),
     ] = 100
     default_algorithm: Annotated[
@@ -120,6 +141,7 @@ class SplittingSettings:
             matches="|".join(_ALGORITHMS),
             allowed=one_of(_ALGORITHMS),
             is_dynamic=True,
+            used_with=(OWN_BROKER,),
         ),
     ] = _ALGORITHMS
     hit_count: Annotated[
@@ -128,6 +150,7 @@ class SplittingSettings:
             "loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
             "Rounds in a row above a limit that are let pass before a bundle is split.",
             is_dynamic=True,
+            used_with=SPLITTING_ENABLED,
         ),
     ] = 0
     flow_difference_percent: Annotated[
@@ -136,6 +159,7 @@ class SplittingSettings:
             "flowOrQpsDifferenceThresholdPercentage",
             "How far above a limit a bundle is that flow_or_qps_equally_divide cuts.",
             is_dynamic=True,
+            used_with=(OWN_BROKER,),
         ),
     ] = 10
     merge_enabled: Annotated[
@@ -144,6 +168,7 @@ class SplittingSettings:
             "loadBalancerAutoBundleMergeEnabled",
             "Merge neighbours that have little to do.",
             is_dynamic=True,
+            used_with=(OWN_BROKER, *ENABLED),
         ),
     ] = False
     merge_load_percent: Annotated[
@@ -154,6 +179,7 @@ class SplittingSettings:
             at_least=1,
             at_most=50,
             is_dynamic=True,
+            used_with=MERGING_ENABLED,
         ),
     ] = 10
     merge_hit_count: Annotated[
@@ -162,6 +188,7 @@ class SplittingSettings:
             "loadBalancerBundleMergeConditionHitCountThreshold",
             "Rounds in a row with little to do that are let pass before two bundles are merged.",
             is_dynamic=True,
+            used_with=MERGING_ENABLED,
         ),
     ] = 30
     merge_cool_down_minutes: Annotated[
@@ -171,6 +198,7 @@ class SplittingSettings:
             "For so long what came of a split or of a merge is not merged.",
             at_least=0,
             is_dynamic=True,
+            used_with=MERGING_ENABLED,
         ),
     ] = 60.0
     min_bundles: Annotated[
@@ -180,6 +208,7 @@ class SplittingSettings:
             "Bundles of a namespace at which none are merged by themselves any more.",
             at_least=1,
             is_dynamic=True,
+            used_with=MERGING_ENABLED,
         ),
     ] = 4
     max_merges_per_cycle: Annotated[
@@ -189,6 +218,7 @@ class SplittingSettings:
             "Merges in one cycle.",
             at_least=1,
             is_dynamic=True,
+            used_with=MERGING_ENABLED,
         ),
     ] = 2
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from broker_ctl.settings.conditions import OWN_BROKER
 from broker_ctl.settings.model import Setting
 
 
@@ -17,6 +18,7 @@ class SurfaceSettings:
             "Lookups in progress at a time; one more is refused, to be repeated.",
             at_least=1,
             is_dynamic=True,
+            used_with=(OWN_BROKER,),
         ),
     ] = 50_000
     most_partitions: Annotated[
@@ -26,6 +28,7 @@ class SurfaceSettings:
             "Most partitions that a topic may be given; 0: 65,536.",
             at_least=0,
             is_dynamic=True,
+            used_with=(OWN_BROKER,),
         ),
     ] = 0
     max_requests_in_flight: Annotated[

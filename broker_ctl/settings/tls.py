@@ -5,6 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.settings.conditions import OWN_BROKER, TLS_PORT
 from broker_ctl.settings.model import Setting
 
 
@@ -24,11 +25,16 @@ class TlsSettings:
         Setting(
             "tlsCertificateFilePath",
             "Certificate (PEM) of the TLS ports, with what lies between it and its authority.",
+            used_with=(TLS_PORT,),
         ),
     ] = None
     key_file: Annotated[
         Path | None,
-        Setting("tlsKeyFilePath", "Private key (PEM, not encrypted) of tlsCertificateFilePath."),
+        Setting(
+            "tlsKeyFilePath",
+            "Private key (PEM, not encrypted) of tlsCertificateFilePath.",
+            used_with=(TLS_PORT,),
+        ),
     ] = None
     trust_certs_file: Annotated[
         Path | None,
@@ -36,6 +42,7 @@ class TlsSettings:
             "tlsTrustCertsFilePath",
             "Authorities (PEM) that clients' certificates are checked against; empty: clients are "
             "not asked for one.",
+            used_with=(TLS_PORT,),
         ),
     ] = None
     requires_client_certificate: Annotated[
@@ -43,11 +50,16 @@ class TlsSettings:
         Setting(
             "tlsRequireTrustedClientCertOnConnect",
             "Take no connection to a TLS port without a certificate of tlsTrustCertsFilePath.",
+            used_with=(TLS_PORT,),
         ),
     ] = False
     protocols: Annotated[
         tuple[TlsProtocol, ...],
-        Setting("tlsProtocols", "Versions of TLS that are spoken on the TLS ports."),
+        Setting(
+            "tlsProtocols",
+            "Versions of TLS that are spoken on the TLS ports.",
+            used_with=(TLS_PORT,),
+        ),
     ] = tuple(TlsProtocol)
     peers_trust_certs_file: Annotated[
         Path | None,
@@ -55,12 +67,15 @@ class TlsSettings:
             "brokerClientTrustCertsFilePath",
             "Authorities (PEM) that other brokers' certificates are checked against; empty: the "
             "system's.",
+            used_with=(OWN_BROKER,),
         ),
     ] = None
     peers_certificate_file: Annotated[
         Path | None,
         Setting(
-            "brokerClientCertificateFilePath", "Certificate (PEM) that is shown to other brokers."
+            "brokerClientCertificateFilePath",
+            "Certificate (PEM) that is shown to other brokers.",
+            used_with=(OWN_BROKER,),
         ),
     ] = None
     peers_key_file: Annotated[
@@ -68,5 +83,6 @@ class TlsSettings:
         Setting(
             "brokerClientKeyFilePath",
             "Private key (PEM, not encrypted) of brokerClientCertificateFilePath.",
+            used_with=(OWN_BROKER,),
         ),
     ] = None

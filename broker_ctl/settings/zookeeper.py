@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.settings.conditions import where
 from broker_ctl.settings.model import Setting
 
 
@@ -26,15 +27,24 @@ class ZooKeeperSettings:
         Setting(
             "zookeeperTlsCaFile",
             "Certificates (PEM) that the servers' are checked against; empty: the system's.",
+            used_with=(where("zookeeperTlsEnabled", "true"),),
         ),
     ] = None
     tls_cert_file: Annotated[
         Path | None,
-        Setting("zookeeperTlsCertFile", "Certificate (PEM) that this client shows."),
+        Setting(
+            "zookeeperTlsCertFile",
+            "Certificate (PEM) that this client shows.",
+            used_with=(where("zookeeperTlsEnabled", "true"),),
+        ),
     ] = None
     tls_key_file: Annotated[
         Path | None,
-        Setting("zookeeperTlsKeyFile", "Private key (PEM) of zookeeperTlsCertFile."),
+        Setting(
+            "zookeeperTlsKeyFile",
+            "Private key (PEM) of zookeeperTlsCertFile.",
+            used_with=(where("zookeeperTlsEnabled", "true"),),
+        ),
     ] = None
     max_requests_in_flight: Annotated[
         int,

@@ -132,7 +132,15 @@ def test_a_trace_minute_a_second_makes_all_intervals_a_sixtieth() -> None:
 
 
 def test_no_interval_of_balancing_is_forgotten() -> None:
-    subjects = {"load_report", "balancing", "shedding", "placement", "planner", "splitting"}
+    subjects = {
+        "load_report",
+        "balancing",
+        "shedding",
+        "shedders",
+        "placement",
+        "planner",
+        "splitting",
+    }
     intervals = {
         key
         for key, declaration in DECLARATIONS.items()

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
+from broker_ctl.settings.deprecated import OLD_KEYS
 from broker_ctl.settings.load import load
 from broker_ctl.settings.render import render, render_plain
 from broker_ctl.settings.root import DECLARATIONS, Settings
@@ -34,6 +35,7 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
+PULSAR_KEYS = Path(__file__).parents[1] / "settings" / "pulsar_4_0_keys.txt"
 GOOD = "metadataStoreUrl=zk:localhost:2181\n"
 
 
@@ -88,9 +90,52 @@ def test_check_speaks_json(run: Run, write: Write) -> None:
                 "message": "allowed: handover or keep",
             }
         ],
+        "warnings": [],
+        "without_effect": [],
         "unused": [{"origin": f"{file}:2", "key": "tlsEnabled"}],
         "unknown": [{"origin": f"{file}:3", "key": "frobnicate"}],
     }
+
+
+def test_check_names_what_nothing_reads_and_what_balance_goes_by(run: Run, write: Write) -> None:
+    file = write(GOOD + "loadBalancerBrokerThresholdShedderPercentage=20\n")
+    table = run("check", file)
+    assert table.exit_code == 0
+    assert "without effect: 1" in table.output
+    assert "Strategy balance goes by loadBalancerBalanceHighPercentage" in table.output
+    assert table.output.endswith("ok\n")
+    (one,) = json.loads(run("check", file, "--output", "json").output)["without_effect"]
+    strategy = "loadBalancerLoadSheddingStrategy"
+    assert one == {
+        "origin": f"{file}:2",
+        "key": "loadBalancerBrokerThresholdShedderPercentage",
+        "message": f"needs {strategy}=ThresholdShedder; {strategy} is balance (default)",
+        "instead": ["loadBalancerBalanceHighPercentage", "loadBalancerBalanceLowPercentage"],
+    }
+
+
+def test_check_accounts_for_every_key_of_pulsars_own_file(run: Run, write: Write) -> None:
+    keys = PULSAR_KEYS.read_text("ascii").split()
+    lines = [f"{key}=" for key in keys if key != "webServicePort"]
+    result = run("check", write("\n".join(lines)), "--output", "json", "--set", GOOD.strip())
+    assert result.exit_code == 0
+    told = json.loads(result.output)
+    assert told["unknown"] == []
+    unused = {entry["key"] for entry in told["unused"]}
+    assert set(keys) - unused <= DECLARATIONS.keys() | OLD_KEYS
+
+
+def test_check_tries_what_a_start_would(run: Run, write: Write, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("admin:0123456789abcdef", encoding="ascii")
+    secret.chmod(0o644)
+    auth = f"authenticationEnabled=true\ntokenSecretKeyFile={secret}\nsuperUserRoles="
+    refused = run("check", write(GOOD + auth + "admn\n"))
+    assert refused.exit_code == 1
+    assert "none of its roles is one of superUserRoles" in refused.output
+    taken = run("check", write(GOOD + auth + "admin\n"))
+    assert taken.exit_code == 0
+    assert f"warning: {tmp_path}/broker.conf:3: tokenSecretKeyFile={secret}: every" in taken.output
 
 
 def test_check_takes_the_environment_into_account(run: Run, write: Write) -> None:
