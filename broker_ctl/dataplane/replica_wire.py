@@ -24,24 +24,26 @@ several, each of which stands for itself.
     ERROR    [TOPIC, PARTITION, REASON]: storage_error, stale_epoch, wrong_topic_id, no_replica,
              failed; what is not named was done
 
-LEADER, ISR and REPLICAS are broker ids; a LEADER of -1 is none. VERSION is that of the node in the
+LEADER, ISR and REPLICAS are broker ids; a LEADER of -1 is none. REPLICAS are those that may be in
+sync: the assigned ones, without brokers that are about to stop. VERSION is that of the node in the
 store. All calls may be repeated.
 
 What the broker process promises:
 
 1.  It remembers topic id and leader epoch of each replica that it holds, and shows them, as long as
     it has the log: also after it was started anew.
-2.  An entry with a smaller leader epoch is refused (``stale_epoch``); with an equal one only
-    VERSION and ISR are taken over; with another topic id it is refused (``wrong_topic_id``). A
-    replica that is not there is made.
+2.  An entry with a smaller leader epoch is refused (``stale_epoch``); with an equal one VERSION,
+    ISR, REPLICAS and MIN_ISR are taken over, and nothing else; with another topic id it is refused
+    (``wrong_topic_id``). A replica that is not there is made.
 3.  Before it leads or follows it stops fetching. A leader takes writes only under a leader epoch
     that it was told, and with authority; what it acknowledges is in the log of every member of the
     ISR, of which there are at least MIN_ISR. A follower cuts off, by leader epoch, what its leader
     never had (KIP-320), before it fetches.
-4.  A leader changes the ISR by wishing. It wishes the same until it is answered, and counts the
-    members of both ISRs meanwhile. An answer with a version that is not larger than its own says
-    that it is not written yet; one with a larger leader epoch ends its leadership. When it starts
-    anew it has no wishes, and leads again, under the leader epoch of before too, when it is told.
+4.  A leader changes the ISR by wishing, and wishes for no member that is neither in it nor among
+    REPLICAS. It wishes the same until it is answered, and counts the members of both ISRs
+    meanwhile. An answer with a version that is not larger than its own says that it is not written
+    yet; one with a larger leader epoch ends its leadership. When it starts anew it has no wishes,
+    and leads again, under the leader epoch of before too, when it is told.
 5.  A stop ends leading and fetching, and with IS_DELETED the log goes too, whatever the leader
     epoch. What is not held needs no stop.
 """

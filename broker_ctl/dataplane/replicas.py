@@ -67,8 +67,9 @@ class ReplicaPlane(Protocol):
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         """Lead: stop fetching, then take writes under the leader epoch, which is in ``state``.
 
-        An equal leader epoch is no news, but for ``version`` and ``isr``, which are taken over; a
-        smaller one is refused. A replica that is not there is made.
+        ``replicas`` are those that may be in sync: no other is to be wished for. An equal leader
+        epoch is no news, but for ``version``, ``isr``, ``replicas`` and ``min_isr``, which are
+        taken over; a smaller one is refused. A replica that is not there is made.
         """
         ...
 

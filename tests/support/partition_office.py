@@ -37,19 +37,25 @@ class Catching:
 
     Attributes:
         lagging: brokers that never catch up.
+        stubborn: brokers that fetch on, whatever they are told: what ends it is late.
         poll_s: between two looks.
     """
 
     cluster: PartitionCluster
     lagging: set[int] = field(default_factory=set)
+    stubborn: set[int] = field(default_factory=set)
     poll_s: float = 0.01
 
     async def run(self) -> None:
         while True:
-            for broker_id in list(self.cluster.stores):
-                for partition in list(self.cluster.receivers[broker_id].replicas):
-                    await self._write_isr(broker_id, partition)
+            await self.look()
             await asyncio.sleep(self.poll_s)
+
+    async def look(self) -> None:
+        """Let every leader take in whoever has caught up."""
+        for broker_id in list(self.cluster.stores):
+            for partition in list(self.cluster.receivers[broker_id].replicas):
+                await self._write_isr(broker_id, partition)
 
     async def _write_isr(self, broker_id: int, partition: TopicPartition) -> None:
         """What a broker would write that leads by what it was told."""
@@ -70,6 +76,8 @@ class Catching:
     def _follows(self, broker_id: int, partition: TopicPartition, leader: int) -> bool:
         if broker_id not in self.cluster.stores or broker_id in self.lagging:
             return False
+        if broker_id in self.stubborn:
+            return True
         told = self.cluster.receivers[broker_id].replicas.get(partition)
         return told is not None and told.state.leader == leader
 

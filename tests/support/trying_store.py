@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from broker_ctl.errors import Ambiguous
+from broker_ctl.leader.partitions.procedures import Controlled, Office
 from broker_ctl.store.interface import MetadataStore, Operation, Result, Versioned
+from tests.support.partition_cluster import PartitionCluster, Running, no_office
 
 
 class TryingStore:
@@ -58,3 +60,19 @@ class Gate:
 async def lose_reply(_: Sequence[Operation]) -> None:
     """It was done, and nobody can tell."""
     raise Ambiguous("the reply was lost, and the nodes do not tell")
+
+
+async def led_through(
+    cluster: PartitionCluster,
+    store: type[TryingStore] = TryingStore,
+    make_office: Callable[[Controlled], Office] = no_office,
+) -> tuple[Running, TryingStore]:
+    """A controller whose store can be interfered with."""
+    trying: list[TryingStore] = []
+
+    def wrap(inner: MetadataStore) -> MetadataStore:
+        trying.append(store(inner))
+        return cast("MetadataStore", trying[-1])
+
+    running = await cluster.lead(make_office, wrap)
+    return running, trying[0]

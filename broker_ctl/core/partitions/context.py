@@ -33,7 +33,7 @@ class Context:
         usable: of these, the ones that take instructions; the others count as dead where a leader
             is elected, as long as somebody else can be.
         silent: of the registered ones, those that have not acknowledged in time.
-        leaving: about to stop: they get no leadership (controlled shutdown).
+        leaving: about to stop: they get no leadership, and get into no ISR (controlled shutdown).
         topics: by name, as their nodes stand.
         rules: of the topics that have any of their own, completed by the settings.
         assignments: of each partition.

@@ -35,6 +35,8 @@ class ReplicaState(NamedTuple):
     """A partition as one of its replicas is told of it: lead, or follow who leads.
 
     Attributes:
+        replicas: those that may be in sync: the assigned ones, without brokers that are about to
+            stop.
         min_isr: with fewer in sync the leader takes nothing that is to be committed.
     """
 

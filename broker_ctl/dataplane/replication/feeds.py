@@ -105,6 +105,12 @@ class Feeds:
         for feed in self._by_partition.get(partition, ()):
             feed.mark(partition)
 
+    def renote(self, partition: TopicPartition) -> None:
+        """Take notice again of where the logs of its followers end."""
+        for feed in self._by_partition.get(partition, ()):
+            feed.places[partition].noted_by = None
+            feed.mark(partition)
+
     def heard_of(self, follower: int) -> float:
         """When it was heard of last, on any connection that stands; 0: none does."""
         return max((feed.heard_s for feed in self._feeds if feed.follower == follower), default=0.0)

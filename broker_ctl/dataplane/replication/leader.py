@@ -48,6 +48,7 @@ class Leading:
         start_offset: where the log ended when it began: who has less may lack what is committed.
         isr: as it stands in the store, as far as this leader knows.
         version: of the store's node, with that ISR.
+        replicas: those that may be in sync.
         is_superseded: the store has a newer leader epoch: nothing is taken or committed any more.
     """
 
@@ -57,12 +58,12 @@ class Leading:
         "_followers",
         "_log",
         "_partition",
-        "_replicas",
         "_wish",
         "is_superseded",
         "isr",
         "leader_epoch",
         "min_isr",
+        "replicas",
         "start_offset",
         "version",
     )
@@ -72,7 +73,7 @@ class Leading:
         self._broker_id = broker_id
         self._partition = told.partition
         self._log = log
-        self._replicas = told.replicas
+        self.replicas = told.replicas
         self._wish: IsrWish | None = None
         self.leader_epoch = state.leader_epoch
         self.start_offset = end = log.end_offset
@@ -177,9 +178,13 @@ class Leading:
             return False
         return self._adopt(state)
 
-    def told_again(self, told: ReplicaState) -> bool:
+    def told_again(self, told: ReplicaState, now_s: float) -> bool:
         """The controller repeats itself under the same leader epoch; as `answered`."""
-        self.min_isr = told.min_isr
+        self.min_isr, self.replicas = told.min_isr, told.replicas
+        end = self._log.end_offset
+        for replica in told.replicas:
+            if replica != self._broker_id:
+                self._followers.setdefault(replica, Progress(_UNKNOWN, now_s, now_s, end))
         return self._adopt(told.state)
 
     def _adopt(self, state: LeaderAndIsr) -> bool:
@@ -208,6 +213,6 @@ class Leading:
         least = max(self._log.high_watermark, self.start_offset)
         return (
             follower not in self.isr
-            and follower in self._replicas
+            and follower in self.replicas
             and self._followers[follower].end_offset >= least
         )

@@ -76,10 +76,14 @@ class Leaderships:
         self.feeds.mark(replica.partition)
 
     def told_again(self, replica: Replica, told: ReplicaState) -> None:
-        """The same leader epoch: only version and ISR may be news."""
+        """The same leader epoch: version and ISR may be news, min ISR, and who may be in sync."""
         leading = replica.leading
         if leading is not None:
-            self._settle(replica, has_advanced=leading.told_again(told))
+            if leading.replicas != told.replicas:
+                # Who may be in sync by now may have fetched to the end long ago, and be idle.
+                self.feeds.renote(replica.partition)
+            has_advanced = leading.told_again(told, self._clock.now_s())
+            self._settle(replica, has_advanced=has_advanced)
 
     def end(self, partition: TopicPartition) -> None:
         """Lead no more."""

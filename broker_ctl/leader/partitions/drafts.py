@@ -73,10 +73,11 @@ def address(
     assignment: Assignment,
     state: LeaderAndIsr,
 ) -> None:
-    """Put a partition's entry into the mail of all its replicas that live."""
-    letter = letter_of(context, partition, assignment, state)
+    """Put a partition's entry into the mail of all that it names and that live."""
+    named = named_in_letter(context, assignment, state)
+    letter = letter_of(context, partition, state, named)
     brokers = context.brokers
-    for replica in assignment.replicas:
+    for replica in named:
         if replica in brokers:
             lot = mail.get(replica)
             if lot is None:
@@ -85,10 +86,24 @@ def address(
                 lot[partition] = letter
 
 
+def named_in_letter(
+    context: Context, assignment: Assignment, state: LeaderAndIsr
+) -> tuple[int, ...]:
+    """The replicas that may be in sync, which is what a leader is told as its replicas.
+
+    A broker that is about to stop is not let into an ISR that it is not in (KIP-841): the leader
+    would wait for it from then on, and it fetches no more.
+    """
+    leaving, replicas = context.leaving, assignment.replicas
+    if not leaving:
+        return replicas
+    return tuple([each for each in replicas if each not in leaving or each in state.isr])
+
+
 def letter_of(
-    context: Context, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
+    context: Context, partition: TopicPartition, state: LeaderAndIsr, named: tuple[int, ...]
 ) -> Entry:
     """A partition's entry."""
     topic = partition[0]
     topic_id, min_isr = context.topics[topic].topic_id, context.rules_of(topic).min_isr
-    return entry(ReplicaState(partition, topic_id, state, assignment.replicas, min_isr))
+    return entry(ReplicaState(partition, topic_id, state, named, min_isr))

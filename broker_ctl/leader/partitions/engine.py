@@ -26,13 +26,13 @@ from broker_ctl.errors import (
     TopicMissing,
 )
 from broker_ctl.leader.partitions.batches import CHUNK, Batches, Changes
-from broker_ctl.leader.partitions.drafts import Draft, address, letter_of
+from broker_ctl.leader.partitions.drafts import Draft, address, letter_of, named_in_letter
 from broker_ctl.leader.partitions.fencing import FencedWrites
 from broker_ctl.leader.partitions.mail import Lot, Mail, Transport, announcement
 from broker_ctl.leader.partitions.pipelining import pipelined
 from broker_ctl.leader.partitions.states import StateReader
 from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import MetadataStore, Operation, Result, SetData
+from broker_ctl.store.interface import Check, MetadataStore, Operation, Result, SetData
 from broker_ctl.store.records.partitions import decode_topic, encode_topic
 
 log = logging.getLogger(__name__)
@@ -232,14 +232,15 @@ class Engine:
         lot: Lot = {}
         for chunk in batched(list(context.replicas_on(broker_id)), CHUNK):
             for partition in chunk:
+                state = context.states.get(partition)
+                if state is None:
+                    continue  # it is told when it has one
+                named = named_in_letter(context, context.assignments[partition], state)
+                if broker_id not in named:
+                    continue  # it was told to stop
                 letter = letters.get(partition)
                 if letter is None:
-                    state = context.states.get(partition)
-                    if state is None:
-                        continue  # it is told when it has one
-                    assignment = context.assignments[partition]
-                    letter = letter_of(context, partition, assignment, state)
-                    letters[partition] = letter
+                    letter = letters[partition] = letter_of(context, partition, state, named)
                 lot[partition] = letter
             await asyncio.sleep(0)
         return lot

@@ -82,11 +82,15 @@ class Membership:
             *map(sorted, (changed.new, changed.dead, changed.bounced)),
         )
         await self._transport.brokers_changed(changed)
+        stopped = context.leaving & gone
         context.put_brokers({each: brokers[each] for each in brokers if each not in gone})
         # They may have told of them before it was known that they live.
         await self._read_failures(come)
         if gone:
             await self._fail_over(gone, "broker died")
+        for broker_id in stopped:
+            # In their next life leaders may let them in again.
+            await self._engine.tell(list(context.replicas_on(broker_id)))
         context.put_brokers(brokers)
         if come:
             await self._welcome(come)

@@ -1,18 +1,20 @@
 """Brokers that are about to stop give up what they lead, and leave the ISRs (reference: A.8).
 
-It is done while they still serve, so that nobody waits for a session to expire. A broker asks again
-until it leads nothing more; a controller that takes over in between is asked like the one before.
+From then on no leader lets them in again (KIP-841; see `drafts.named_in_letter`). It is done while
+they still serve, so that nobody waits for a session to expire. A broker asks again until it leads
+nothing more; a controller that takes over in between is asked like the one before.
 """
 
 import logging
 from collections.abc import Iterable
 from typing import Any, Final
 
+from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.elections import Election, Reason, Refused
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.stopping import next_state, shortfall
-from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr
+from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr
 from broker_ctl.leader.partitions.procedures import Controlled
 from broker_ctl.ports import Reply
 
@@ -20,6 +22,7 @@ log = logging.getLogger(__name__)
 
 # So many partitions are named in a refusal; of all there is the count.
 _NAMED: Final = 5
+_UNCHANGED: Final = Refused(Reason.NOTHING_CHANGES)
 
 
 class Shutdowns:
@@ -44,13 +47,17 @@ class Shutdowns:
         is_new = broker_id not in context.leaving
         context.leaving.add(broker_id)
         reason = "" if is_forced else self._refusal(broker_id, replicas)
+        is_told = not reason
         if not reason:
-            await self._take_away(replicas, is_forced=is_forced)
+            await self._take_away(replicas, is_forced=is_forced, is_new=is_new)
             # ISRs may have been smaller than was known.
             reason = "" if is_forced else self._refusal(broker_id, replicas)
         if reason:
             if is_new:
                 context.leaving.discard(broker_id)
+            if is_new and is_told:
+                # Leaders have heard that it is not to be let in any more.
+                await self._engine.tell(replicas)
             log.warning("broker %d may not stop: %s", broker_id, reason)
             return self._reply(broker_id, is_done=False, reason=reason)
         await self._stop(broker_id, replicas)
@@ -98,7 +105,10 @@ class Shutdowns:
             context.rules_of(partition.topic).min_isr,
         )
 
-    async def _take_away(self, replicas: list[TopicPartition], *, is_forced: bool) -> None:
+    async def _take_away(
+        self, replicas: list[TopicPartition], *, is_forced: bool, is_new: bool
+    ) -> None:
+        """With the next leader epoch each leader hears whom it may let in, and whom no more."""
         context = self._context
 
         def leave(
@@ -107,12 +117,16 @@ class Shutdowns:
             live = context.live_for(partition)
             if not is_forced and self._judge(partition, state) is not None:
                 return Refused(Reason.TOO_FEW_REMAIN)
-            return next_state(assignment, state, live, context.leaving, context.epoch)
+            left = next_state(assignment, state, live, context.leaving, context.epoch)
+            if is_new and left == _UNCHANGED and state.leader != NO_LEADER:
+                # It is not in sync; its leader may be about to let it in.
+                return elections.bumped(state, context.epoch)
+            return left
 
         await self._engine.change(replicas, leave, "controlled shutdown")
 
     async def _stop(self, broker_id: int, replicas: list[TopicPartition]) -> None:
-        """A replica that fetched on would be in sync again at once."""
+        """End its replicas: nobody waits for them any more, nor lets them in."""
         context = self._context
         stops = [
             ReplicaStop(

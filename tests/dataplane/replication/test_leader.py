@@ -152,13 +152,35 @@ def test_what_the_controller_repeats_is_taken_over_where_it_is_newer() -> None:
     one = Leader((1, 2))
     one.append()
     one.leading.fetched(2, 1, NOW_S)
-    assert not one.leading.told_again(told(state(1, 1, (1, 2, 3), 9), min_isr=2))
+    assert not one.leading.told_again(told(state(1, 1, (1, 2, 3), 9), min_isr=2), NOW_S)
     assert (one.leading.isr, one.leading.min_isr) == ((1, 2), 2)
-    one.leading.told_again(told(state(1, 1, (1, 2, 3), 12)))
+    one.leading.told_again(told(state(1, 1, (1, 2, 3), 12)), NOW_S)
     assert (one.leading.isr, one.leading.version) == ((1, 2, 3), 12)
     one.append()
     one.leading.fetched(2, 2, NOW_S)
     assert one.committed == 1
+
+
+def test_who_is_about_to_stop_is_let_in_when_the_controller_names_it_again() -> None:
+    one = Leader((1, 2))
+    without, with_it = told(state(1, 1, (1, 2)), replicas=(1, 2)), told(state(1, 1, (1, 2)))
+    one.leading.told_again(without, NOW_S)
+    for follower in (2, 3):
+        one.leading.fetched(follower, 0, NOW_S)
+    assert one.leading.is_settled()
+    assert one.wish() is None
+    one.leading.told_again(with_it, NOW_S)
+    assert one.wish() == (1, 2, 3)
+
+
+def test_who_is_named_anew_has_the_lag_time_like_any_other() -> None:
+    log = ReplicaLog([])
+    leading = Leading(1, told(state(1, 1, (1,)), replicas=(1,)), log, NOW_S)
+    later_s = NOW_S + 1000
+    leading.told_again(told(state(1, 1, (1, 2), 11), replicas=(1, 2)), later_s)
+    leading.append([Record(1, b"")], later_s)
+    assert leading.update_wish(later_s + LAG_S, LAG_S, lambda _: True) is None
+    assert leading.update_wish(later_s + LAG_S + 1, LAG_S, lambda _: True) is not None
 
 
 def test_an_answer_of_an_earlier_epoch_says_nothing() -> None:

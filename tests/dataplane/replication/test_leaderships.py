@@ -88,3 +88,16 @@ def test_what_is_forgotten_gets_nothing() -> None:
     leader.leaders.feeds.forget(leader.feed, [ORDERS])
     assert leader.frame() == {}
     assert not leader.leaders.feeds._by_partition
+
+
+def test_a_follower_that_is_idle_is_let_in_once_it_is_named_again() -> None:
+    """It was at the end before its leader heard that it may be in sync (again)."""
+    leader = Leader()
+    alone = state(1, 3, (1,))
+    leader.leaders.begin(leader.replica, told(alone, replicas=(1,)))
+    leader.name(2, 0, epoch=3)
+    leader.frame()
+    assert leader.leaders.wishes() == []
+    leader.leaders.told_again(leader.replica, told(alone, replicas=(1, 2)))
+    leader.leaders.frame(leader.feed)
+    assert [wish.isr for wish in leader.leaders.wishes()] == [(1, 2)]

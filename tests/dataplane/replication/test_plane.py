@@ -119,7 +119,7 @@ async def test_one_bad_replica_does_not_stop_the_others() -> None:
         await planes.client(1).produce(good, [b"a"])
 
 
-async def test_the_same_epoch_again_brings_only_version_and_isr() -> None:
+async def test_the_same_epoch_again_brings_version_and_isr() -> None:
     async with Planes() as planes:
         await planes.tell(told(state(1, 0, ALL, 4)))
         await planes.client(1).produce(ORDERS, [b"a"])

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
@@ -38,27 +37,11 @@ from tests.support.partition_cluster import (
     partition_cluster,
 )
 from tests.support.partition_office import catching_up, desk_of, office
-from tests.support.trying_store import TryingStore, lose_reply
+from tests.support.trying_store import TryingStore, led_through, lose_reply
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
 P0 = partition("t", 0)
-
-
-async def led_through(
-    cluster: PartitionCluster,
-    store: type[TryingStore] = TryingStore,
-    make_office: Callable[[Controlled], Office] = no_office,
-) -> tuple[Running, TryingStore]:
-    """A controller whose store can be interfered with."""
-    trying: list[TryingStore] = []
-
-    def wrap(inner: MetadataStore) -> MetadataStore:
-        trying.append(store(inner))
-        return cast("MetadataStore", trying[-1])
-
-    running = await cluster.lead(make_office, wrap)
-    return running, trying[0]
 
 
 async def settled(running: Running) -> None:

@@ -1,10 +1,13 @@
 """Brokers that are about to stop (reference: A.8 controlled shutdown)."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import Fenced
 from broker_ctl.ports import PartitionDesk
+from broker_ctl.store.interface import Operation
 from tests.support.partition_cluster import PartitionCluster, partition
 from tests.support.partition_office import (
     Story,
@@ -14,6 +17,7 @@ from tests.support.partition_office import (
     holders,
     office,
 )
+from tests.support.trying_store import led_through
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -57,6 +61,88 @@ async def test_a_broker_that_stops_leads_nothing_and_is_in_no_isr(has_queues: bo
         await cluster.start_broker(1)
         await eventually(lambda: holders(cluster, P0) == {1, 2, 3})
         assert desk.overview()["brokers"][0]["state"] == "live"
+
+
+async def heard(cluster: PartitionCluster, leader: int, epoch: int) -> None:
+    """Wait until the leader of the first partition leads under the epoch."""
+    replicas = cluster.receivers[leader].replicas
+
+    def is_told() -> bool:
+        told = replicas.get(P0)
+        return told is not None and (told.state.leader, told.state.leader_epoch) == (leader, epoch)
+
+    await eventually(is_told, what=f"broker {leader} hears of leader epoch {epoch}")
+
+
+@pytest.mark.parametrize("broker", [1, 3], ids=["leader", "follower"])
+@EITHER
+@in_virtual_time
+async def test_a_broker_that_stops_is_let_into_no_isr_however_long_it_fetches_on(
+    broker: int, has_queues: bool
+) -> None:
+    async with catching_up(1, 2, 3, has_queues=has_queues) as (cluster, catching):
+        desk = desk_of(await cluster.lead(office()))
+        await create(desk, (1, 2, 3))
+        await eventually(lambda: holders(cluster, P0) == {1, 2, 3})
+        catching.stubborn = {broker}
+        await desk.shut_down(broker, epoch_of(cluster, broker), is_forced=False)
+        leader = 2 if broker == 1 else 1
+        await heard(cluster, leader, 1)
+        await catching.look()
+        others = tuple(each for each in (1, 2, 3) if each != broker)
+        assert (await cluster.led(P0, leader)).isr == others
+        # In its next life it may be in sync again, under the same leader epoch.
+        catching.stubborn = set()
+        await cluster.stop_broker(broker)
+        await cluster.start_broker(broker)
+
+        async def is_back() -> bool:
+            state = await cluster.state(P0)
+            return state is not None and (state.leader_epoch, state.isr) == (1, (1, 2, 3))
+
+        await eventually(is_back, what="in sync again")
+
+
+@in_virtual_time
+async def test_who_is_not_in_sync_when_it_is_about_to_stop_is_not_let_in_either() -> None:
+    async with catching_up(1, 2, 3) as (cluster, catching):
+        catching.lagging = {3}
+        desk = desk_of(await cluster.lead(office()))
+        await create(desk, (1, 2, 3))
+        await cluster.write_isr(P0, 1, 2)
+        await desk.shut_down(3, epoch_of(cluster, 3), is_forced=False)
+        catching.lagging, catching.stubborn = set(), {3}
+        await heard(cluster, 1, 1)
+        await catching.look()
+        assert (await cluster.led(P0, 1)).isr == (1, 2)
+        again = await desk.shut_down(3, epoch_of(cluster, 3), is_forced=False)
+        assert again["is_done"] is True
+        assert (await cluster.led(P0, 1)).leader_epoch == 1
+
+
+@in_virtual_time
+async def test_after_a_refusal_half_way_the_broker_is_let_in_again() -> None:
+    async with catching_up(1, 2, 3) as (cluster, catching):
+        catching.lagging = {3}
+        running, store = await led_through(cluster, make_office=office())
+        desk = desk_of(running)
+        await create(desk, (1, 2), (2, 3), rules=TopicRules(min_isr=1))
+        await eventually(lambda: holders(cluster, P1) == {2, 3})
+
+        async def shrink(_: Sequence[Operation]) -> None:
+            store.before = None
+            await cluster.write_isr(P1, 2)
+
+        store.before = shrink
+        refused = await desk.shut_down(2, epoch_of(cluster, 2), is_forced=False)
+        assert refused["is_done"] is False
+        assert "t-1 would have nobody in sync" in refused["reason"]
+
+        async def is_in_sync() -> bool:
+            state = await cluster.state(P0)
+            return state is not None and (state.leader_epoch, state.isr) == (1, (1, 2))
+
+        await eventually(is_in_sync, what="in sync again")
 
 
 @in_virtual_time
