@@ -59,10 +59,17 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Queue:
-    """What waits for one life of a broker, by path, in order."""
+    """What waits for one life of a broker, by path, in order.
+
+    Attributes:
+        begin: what goes up to this path acknowledges nothing: it was wiped, or is to be.
+        early: applied before we have heard that they were written.
+    """
 
     broker: LiveBroker
     told: Told
+    begin: str
+    early: set[str] = field(default_factory=set)
     waiting: dict[str, _Waiting] = field(default_factory=dict)
     is_silent: bool = False
     is_overflowing: bool = False
@@ -95,8 +102,6 @@ class QueueTransport:
         self._parts = parts
         self._queues: dict[int, _Queue] = {}
         self._next = parts.epoch * _NUMBERS
-        # Applied before we have heard that they were written.
-        self._early: set[str] = set()
         self._tasks = TaskScope("instructions")
 
     def start(self) -> None:
@@ -134,8 +139,8 @@ class QueueTransport:
             stops = tuple(each for each in lot.values() if isinstance(each, ReplicaStop))
             queue.told.posted(len(lot), now_s)
             queue.waiting[operation.path] = _Waiting(now_s, stops)
-            if operation.path in self._early:
-                self._early.discard(operation.path)
+            if operation.path in queue.early:
+                queue.early.discard(operation.path)
                 self._acknowledged(queue, [operation.path])
             if len(queue.waiting) > self._parts.max_queued() and not queue.is_overflowing:
                 queue.is_overflowing = True
@@ -167,6 +172,8 @@ class QueueTransport:
             stop.partition: stop for waiting in queue.waiting.values() for stop in waiting.stops
         }
         queue.waiting.clear()
+        queue.early.clear()
+        queue.begin = partition_paths.queued(broker_id, self._next)
         await self._wipe(broker_id, self._next)
         for part, body in self._parts.writer.full_instructions(queue.broker, lot):
             await self._create(queue, part, body)
@@ -207,7 +214,8 @@ class QueueTransport:
             # Nobody waits for that: there are leaders to be elected.
             self._tasks.start(self._wipe(broker_id, self._next), f"wiping queue {broker_id}")
         for broker_id in changed.new | changed.bounced:
-            self._queues[broker_id] = _Queue(changed.live[broker_id], Told(broker_id))
+            begin = partition_paths.queued(broker_id, self._next)
+            self._queues[broker_id] = _Queue(changed.live[broker_id], Told(broker_id), begin)
 
     async def _wipe(self, broker_id: int, last: int) -> None:
         """Delete what was left there up to a number; the broker may be deleting it, too."""
@@ -222,7 +230,6 @@ class QueueTransport:
                 if not isinstance(error.cause, NoNode):
                     raise
             else:
-                self._early.discard(path)
                 self._parts.instruments.instructions.add(_LABEL, "dropped")
 
         stale = [path for name in names if (path := f"{parent}/{name}") <= newest]
@@ -246,9 +253,9 @@ class QueueTransport:
         path = notification.path
         if path in queue.waiting:
             self._acknowledged(queue, [path])
-        elif path > partition_paths.queued(queue.broker.broker_id, self._parts.epoch * _NUMBERS):
+        elif path > queue.begin:
             # Our own reply is still on its way through the loop.
-            self._early.add(path)
+            queue.early.add(path)
 
     def _acknowledged(self, queue: _Queue, paths: Iterable[str]) -> None:
         now_s, instruments = self._parts.clock.now_s(), self._parts.instruments

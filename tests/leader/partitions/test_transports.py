@@ -9,9 +9,10 @@ import pytest
 from broker_ctl.codec import decode_object
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaStop
 from broker_ctl.leader.partitions.mail import Lot, StopAnswer, Writer
+from broker_ctl.leader.partitions.queue_transport import QueueTransport
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import MetadataStore, Operation
+from broker_ctl.store.interface import Delete, MetadataStore, Operation
 from tests.support.partition_cluster import (
     AnyStore,
     PartitionCluster,
@@ -20,7 +21,7 @@ from tests.support.partition_cluster import (
     partition_cluster,
     topic_id,
 )
-from tests.support.trying_store import TryingStore
+from tests.support.trying_store import TryingStore, led_through
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -266,3 +267,31 @@ async def test_transactions_that_write_no_state_are_not_remembered_for_ever() ->
             await leading.queue.call("announce", leading.engine.announce)
         await eventually(lambda: len(cluster.receivers[2].instructions) == heard + 5)
         assert not leading.watches._own
+
+
+@in_virtual_time
+async def test_what_a_broker_applies_while_its_queue_is_wiped_is_not_remembered_for_ever() -> None:
+    taken: list[str] = []
+    rules = ControllerRules(max_queued=4, acknowledge_s=1000.0)
+    async with partition_cluster(1, 2, has_queues=True, rules=rules) as cluster:
+        running, store = await led_through(cluster)
+
+        async def apply_first(operations: Sequence[Operation]) -> None:
+            """The broker is quicker than whoever wipes: its node is gone already."""
+            for operation in operations:
+                if isinstance(operation, Delete) and not taken:
+                    taken.append(operation.path)
+                    await cluster.operator.delete(operation.path)
+
+        store.before = apply_first
+        cluster.receivers[2].is_deaf = True
+        for number in range(6):
+            await cluster.create_topic(f"t{number}", (1, 2))
+            await cluster.led(partition(f"t{number}"), 1)
+        await eventually(lambda: bool(taken), what="a queue that is wiped")
+        cluster.receivers[2].is_deaf = False
+        await cluster.create_topic("last", (1, 2))
+        await eventually(lambda: len(cluster.receivers[2].replicas) == 7)
+        transport = cast("QueueTransport", running.leading.engine._transport)
+        await eventually(lambda: not transport._queues[2].waiting)
+        assert not transport._queues[2].early
