@@ -11,6 +11,7 @@ called by one task: the consumer of the controller's events.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, Refused, initial
@@ -133,34 +134,45 @@ class Engine:
         """Write a topic's node, in one transaction with ``extra``; the node as it stands then.
 
         ``decide`` is asked again about a newer node where somebody else has changed it. None:
-        leave it, and do not do ``extra`` either.
+        leave it, and do not do ``extra`` either. A topic that somebody deletes and makes anew may
+        have the version of the one before, but none of the nodes that the controller makes below:
+        one of these is looked for in the same transaction.
 
         Raises:
-            TopicMissing: there is no such node.
+            TopicMissing: there is no such node, or it is another topic by now.
             MultiFailed: one of ``extra`` was refused; the index counts these.
         """
         path = partition_paths.topic(name)
         topic = self._context.topics.get(name) or await self._read_topic(name)
+        same = self._same_topic(name)
         while True:
             wanted = decide(topic)
             if wanted is None:
                 return None
             written = TopicAssignment(wanted.topic_id, wanted.partitions, topic.version + 1)
+            own = [SetData(path, encode_topic(wanted), topic.version), *same]
             try:
-                await self.write([SetData(path, encode_topic(wanted), topic.version), *extra])
+                await self.write([*own, *extra])
             except Ambiguous:
                 topic = await self._read_topic(name)
                 if topic == written:
                     return topic
             except MultiFailed as error:
-                if error.index > 0:
-                    raise MultiFailed(error.index - 1, error.path, error.cause) from None
-                if not isinstance(error.cause, BadVersion):
+                if error.index >= len(own):
+                    raise MultiFailed(error.index - len(own), error.path, error.cause) from None
+                if error.index == 0 and not isinstance(error.cause, BadVersion):
                     raise TopicMissing(f"{name}: {error.cause}") from None
                 topic = await self._read_topic(name)
+                if error.index > 0:
+                    same = []  # the same topic, whatever became of that node
             else:
                 self._context.put_topic(name, written)
                 return written
+
+    def _same_topic(self, name: str) -> list[Operation]:
+        states = self._context.states
+        known = (each for each in self._context.partitions_of(name) if each in states)
+        return [Check(partition_paths.partition(each)) for each in islice(known, 1)]
 
     async def _read_topic(self, name: str) -> TopicAssignment:
         node = await self._store.get(partition_paths.topic(name))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -23,6 +23,7 @@ from broker_ctl.errors import (
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import (
     decode_topic_configuration,
     decode_topic_rules,
@@ -34,6 +35,7 @@ from tests.support.partition_cluster import (
     Running,
     partition,
     partition_cluster,
+    topic_id,
 )
 from tests.support.partition_office import (
     Story,
@@ -44,6 +46,7 @@ from tests.support.partition_office import (
     office,
     topic_of,
 )
+from tests.support.trying_store import led_through
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -196,6 +199,52 @@ async def test_a_topic_that_somebody_else_grows_first_is_not_written_over() -> N
             await while_it_waits(running, grow, write)
         assert caught.group_contains(InvalidReplicas, match="t has grown meanwhile")
         assert (await cluster.led(P1, 2)).isr == (2,)
+
+
+async def delete_below(cluster: PartitionCluster, *, with_topic: bool) -> None:
+    """As a tool would that knows nothing of a controller."""
+    for path in (partition_paths.leader_and_isr(P0), partition_paths.partition(P0)):
+        await cluster.operator.delete(path)
+    if with_topic:
+        await cluster.operator.delete(partition_paths.topic("t"))
+
+
+@in_virtual_time
+async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> None:
+    """Its node has the version of the one before."""
+    async with catching_up(1, 2) as (cluster, _):
+        running, store = await led_through(cluster, make_office=office())
+        desk = desk_of(running)
+        await desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+
+        async def make_anew(_: Sequence[Operation]) -> None:
+            store.before = None
+            await delete_below(cluster, with_topic=True)
+            await cluster.create_topic("t", (2,), life=2)
+
+        store.before = make_anew
+        with pytest.raises(TopicMissing, match="t is another topic by now"):
+            await desk.grow_topic("t", 2, {1: (1,)}, is_dry_run=False)
+        assert (await cluster.led(P0, 2)).isr == (2,)
+        made = await topic_of(cluster, "t")
+        assert made is not None
+        assert (made.topic_id, set(made.partitions)) == (topic_id("t", 2), {0})
+
+
+@in_virtual_time
+async def test_a_topic_whose_state_somebody_took_away_grows_all_the_same() -> None:
+    async with catching_up(1, 2) as (cluster, _):
+        running, store = await led_through(cluster, make_office=office())
+        desk = desk_of(running)
+        await desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+
+        async def take_away(_: Sequence[Operation]) -> None:
+            store.before = None
+            await delete_below(cluster, with_topic=False)
+
+        store.before = take_away
+        await desk.grow_topic("t", 2, {1: (2,)}, is_dry_run=False)
+        await cluster.led(P1, 2)
 
 
 @in_virtual_time
