@@ -13,15 +13,14 @@ import logging
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.predecessors import Predecessors
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import (
     Ambiguous,
-    BadVersion,
     CorruptRecord,
     InvalidName,
     NodeExists,
-    NoNode,
     StoreError,
 )
 from broker_ctl.store import partition_paths, paths
@@ -50,8 +49,16 @@ class BrokerIds:
         own: what is registered; its epoch is not looked at.
     """
 
-    def __init__(self, store: MetadataStore, own: LiveBroker, clock: Clock, tick_s: float) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        own: LiveBroker,
+        deletions: Deletions,
+        clock: Clock,
+        tick_s: float,
+    ) -> None:
         self._store = store
+        self._deletions = deletions
         self._own = own
         self._clock = clock
         self._path = partition_paths.broker(own.broker_id)
@@ -63,6 +70,8 @@ class BrokerIds:
             registration_of=_registration_of,
         )
         self._session_id = 0
+        # The session whose node stands there, or may: 0 where none of ours can.
+        self._stood_in = 0
         self._epoch = 0
         self._missed = asyncio.Event()
 
@@ -84,6 +93,9 @@ class BrokerIds:
             StartError: another process has the same number, and is alive.
         """
         while True:
+            # What an earlier life left behind must not take the new node with it.
+            await self._deletions.gone(self._path)
+            self._stood_in = self._store.session_id
             try:
                 node = await self._create()
             except StoreError as error:
@@ -141,20 +153,16 @@ class BrokerIds:
 
     def ended(self) -> None:
         """The session has ended, and the registration with it."""
-        self._session_id = self._epoch = 0
+        self._session_id = self._stood_in = self._epoch = 0
 
     async def unregister(self) -> None:
-        """End this life; the controller sees at once that the broker has gone."""
-        epoch = self.epoch
+        """End this life, however long the store is away; the caller gives the deadline.
+
+        The controller sees at once that the broker has gone. The number may be another's already:
+        only what is of this broker's session goes.
+        """
+        session_id = self._stood_in
         self.ended()
-        if not epoch:
-            return
-        try:
-            node = await self._store.get(self._path)
-            # The number may be another's already: only what is ours goes.
-            if node is not None and node.stat.czxid == epoch:
-                await self._store.delete(self._path, node.stat.version)
-        except (NoNode, BadVersion):
-            log.info("%s has gone already", self._path)
-        except StoreError as error:
-            log.warning("unregistering: %s; %s ends with the session", error, self._path)
+        if session_id:
+            self._deletions.add_own(self._path, session_id)
+            await self._deletions.gone(self._path)

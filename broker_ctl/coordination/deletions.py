@@ -1,18 +1,19 @@
 """Nodes that must go and did not yet: the seed's deletion queue.
 
 A delete that failed for want of a connection is tried again until it is done or moot, but only
-against the very node it was meant for: entries carry the czxid (I8).
+against the very node it was meant for: an entry says which by its czxid, or, where the creation
+was still under way and no czxid is known, by the session that creates it (I8).
 """
 
 import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from broker_ctl.errors import BadVersion, NoNode, StoreError
-from broker_ctl.store.interface import MetadataStore
+from broker_ctl.errors import BadVersion, NoNode, StoreClosed, StoreError
+from broker_ctl.store.interface import MetadataStore, Stat
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -23,10 +24,22 @@ _RETRY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
-    """Which node is meant, and since when it has waited."""
+    """Which node is meant, and since when it has waited.
+
+    Attributes:
+        czxid: of the node; 0: whatever ``session_id`` has created there.
+        gone: set once the entry is done, moot or given up.
+    """
 
     czxid: int
+    session_id: int
     queued_s: float
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def means(self, stat: Stat) -> bool:
+        if self.czxid:
+            return stat.czxid == self.czxid
+        return stat.ephemeral_owner == self.session_id
 
 
 class Deletions:
@@ -35,23 +48,26 @@ class Deletions:
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._empty = asyncio.Event()
-        self._empty.set()
-        self._wake = asyncio.Event()
         self._tasks = TaskScope("deletions")
+        self._work: asyncio.Task[None] | None = None
+        self._is_closed = False
         self.given_up = 0
-
-    def start(self) -> None:
-        """Begin to work the queue off."""
-        self._tasks.start(self._work_off(), "work off")
 
     async def close(self) -> None:
         """Stop; what is left ends with the session."""
+        self._is_closed = True
         await self._tasks.close()
+        self._forget()
 
     async def drain(self) -> None:
         """Return once all of it is done or moot; the caller gives the deadline."""
-        await self._empty.wait()
+        while self._entries:
+            await self.gone(next(iter(self._entries)))
+
+    async def gone(self, path: str) -> None:
+        """Return once nothing on this path has to go any more; the caller gives the deadline."""
+        while (entry := self._entries.get(path)) is not None:
+            await entry.gone.wait()
 
     @property
     def age_s(self) -> float:
@@ -62,45 +78,67 @@ class Deletions:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, path: str, czxid: int) -> None:
-        """The node that was created at ``czxid`` must go; until it is gone, nobody may adopt it."""
-        self._entries[path] = _Entry(czxid, asyncio.get_running_loop().time())
-        self._entries.move_to_end(path)
-        self._empty.clear()
-        if len(self._entries) > _MAX_ENTRIES:
-            dropped, _ = self._entries.popitem(last=False)
-            self.given_up += 1
-            log.error("too many deletions wait: gave up on %s", dropped)
-        self._wake.set()
-
     def __contains__(self, path: str) -> bool:
         return path in self._entries
 
+    def add(self, path: str, czxid: int) -> None:
+        """The node that was created at ``czxid`` must go; until it is gone, nobody may adopt it."""
+        self._add(path, _Entry(czxid, 0, asyncio.get_running_loop().time()))
+
+    def add_own(self, path: str, session_id: int) -> None:
+        """Whatever the session has created there must go, also what is being created still.
+
+        Whoever creates a node there in the same session waits until it is `gone`.
+        """
+        self._add(path, _Entry(0, session_id, asyncio.get_running_loop().time()))
+
+    def _add(self, path: str, entry: _Entry) -> None:
+        if self._is_closed:
+            return
+        self._done(path)
+        self._entries[path] = entry
+        if len(self._entries) > _MAX_ENTRIES:
+            oldest = next(iter(self._entries))
+            self._done(oldest)
+            self.given_up += 1
+            log.error("too many deletions wait: gave up on %s", oldest)
+        if self._work is None or self._work.done():
+            self._work = self._tasks.start(self._work_off(), "work off")
+
+    def _done(self, path: str) -> None:
+        if (entry := self._entries.pop(path, None)) is not None:
+            entry.gone.set()
+
+    def _forget(self) -> None:
+        for path in list(self._entries):
+            self._done(path)
+
     async def _work_off(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
+        while self._entries:
             for path, entry in list(self._entries.items()):
                 try:
-                    await self._delete(path, entry.czxid)
+                    await self._delete(path, entry)
+                except StoreClosed:
+                    # What is left ends with the session.
+                    self._forget()
+                    return
                 except StoreError as error:
                     log.info("deleting %s: %s; trying again", path, error)
                     # The others go first: what is wrong may be with this one alone.
                     if path in self._entries:
                         self._entries.move_to_end(path)
-                    self._wake.set()
+                    await asyncio.sleep(_RETRY_S)
                     break
                 # While it was deleted a newer node may have been queued on the same path.
                 if self._entries.get(path) is entry:
-                    del self._entries[path]
-            if not self._entries:
-                self._empty.set()
-            if self._wake.is_set():
-                await asyncio.sleep(_RETRY_S)
+                    self._done(path)
 
-    async def _delete(self, path: str, czxid: int) -> None:
+    async def _delete(self, path: str, entry: _Entry) -> None:
         """Raises nothing where it is gone, or another node stands there."""
-        while (stat := await self._store.exists(path)) is not None and stat.czxid == czxid:
+        if not entry.czxid:
+            # A creation that was under way on a connection of before may be news to this server.
+            await self._store.sync(path)
+        while (stat := await self._store.exists(path)) is not None and entry.means(stat):
             # Read and deleted back to back: a successor's node may carry the same version.
             with contextlib.suppress(NoNode, BadVersion):
                 await self._store.delete(path, stat.version)

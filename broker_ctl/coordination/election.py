@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.coordination.seat import SeatNode
 from broker_ctl.coordination.seat_records import LeaderRecords, SeatRecords
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.25
 _LOOK_AGAIN_S: Final = 5.0
-_LEAVE_S: Final = 2.0
 
 
 class Election:
@@ -38,6 +38,7 @@ class Election:
         self,
         store: MetadataStore,
         watcher: SessionWatcher,
+        deletions: Deletions,
         *,
         clock: Clock,
         seat: Seat,
@@ -45,7 +46,7 @@ class Election:
         draws: random.Random,
         records: SeatRecords | None = None,
     ) -> None:
-        self._seat_node = SeatNode(store, seat, records or LeaderRecords(leader))
+        self._seat_node = SeatNode(store, deletions, seat, records or LeaderRecords(leader))
         self._watcher = watcher
         self._clock = clock
         self._seat = seat
@@ -126,22 +127,16 @@ class Election:
             finally:
                 stop_watching()
         finally:
-            await self._leave()
+            self._leave()
 
-    async def _leave(self) -> None:
-        """Nobody leads as long as our node stands: it goes, if the session lives to see that."""
-        is_leaving = self._leadership is not None
+    def _leave(self) -> None:
+        """Nobody leads as long as our node stands: it goes, however long the store is away."""
         self._step_down()
         self._leader = None
         if not self.is_resigned:
             self._state = State.ELECTING
-        try:
-            if is_leaving:
-                with contextlib.suppress(StoreError, TimeoutError):
-                    async with asyncio.timeout(_LEAVE_S):
-                        await self._seat_node.give_back()
-        finally:
-            self._ended.set()
+        self._seat_node.leave()
+        self._ended.set()
 
     async def resign(self) -> None:
         """Give the seat back and stand no more; the caller gives the deadline."""
@@ -265,6 +260,8 @@ class Election:
 
     async def _is_our_turn(self) -> bool:
         """After a setback others go first (reference 4.5: anti-flap); false: not now."""
+        # What an earlier candidacy left behind must not take the new node with it.
+        await self._seat_node.wait_left()
         left_s = pause_s(self._setbacks, self._draws.uniform(0, 1))
         if not self._has_authority:
             # A seat that may not be used is only in the way of others.

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.predecessors import Predecessors
 from broker_ctl.coordination.watched_tree import WatchedTree
 from broker_ctl.core.broker import BrokerUrls
@@ -26,7 +27,6 @@ from broker_ctl.store.interface import (
     Change,
     Create,
     CreateMode,
-    Delete,
     MetadataStore,
     Notification,
     Versioned,
@@ -98,8 +98,15 @@ class _Departures:
 class Registry:
     """Who is there. Lives as long as the store; `register` is called once in each session."""
 
-    def __init__(self, store: MetadataStore, own: Registration, tick_s: float) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        own: Registration,
+        deletions: Deletions,
+        tick_s: float,
+    ) -> None:
         self._store = store
+        self._deletions = deletions
         self._own = own
         self._tree = WatchedTree(store, paths.REGISTRATIONS, _decode)
         self._report_path = paths.load_report(own.urls.broker_id)
@@ -112,6 +119,8 @@ class Registry:
             registration_of=lambda _: self._path,
         )
         self._session_id = 0
+        # The session whose nodes stand there, or may: 0 where none of ours can.
+        self._stood_in = 0
         self._missed = asyncio.Event()
         self._departures = _Departures(self._tree)
         self._stop_watching: Callable[[], None] | None = None
@@ -197,6 +206,10 @@ class Registry:
             StartError: another process with the same broker id is alive.
         """
         while True:
+            # What an earlier registration left behind must not take the new nodes with it.
+            await self._deletions.gone(self._report_path)
+            await self._deletions.gone(self._path)
+            self._stood_in = self._store.session_id
             try:
                 created = await self._create(report)
             except StoreError as error:
@@ -274,7 +287,7 @@ class Registry:
 
     def ended(self) -> None:
         """The session has ended, and the registration with it."""
-        self._session_id = 0
+        self._session_id = self._stood_in = 0
 
     async def publish(self, report: bytes) -> None:
         """Replace the load report.
@@ -306,14 +319,16 @@ class Registry:
             return
 
     async def unregister(self) -> None:
-        """Take both nodes away; others see at once that this broker has gone."""
-        if not self.is_registered:
-            return
+        """Take both nodes away, however long the store is away; the caller gives the deadline."""
         self._session_id = 0
-        try:
-            await self._store.multi([Delete(self._report_path), Delete(self._path)])
-        except StoreError as error:
-            log.warning("unregistering: %s; the nodes end with the session", error)
+        if not self._stood_in:
+            return
+        # The registration first: it is what others go by, and the report may be gone already.
+        for path in (self._path, self._report_path):
+            self._deletions.add_own(path, self._stood_in)
+        self._stood_in = 0
+        await self._deletions.gone(self._path)
+        await self._deletions.gone(self._report_path)
 
 
 def _is_told(own: Peer | None, store: MetadataStore) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.seat_records import SeatRecords
 from broker_ctl.errors import (
     Ambiguous,
@@ -50,8 +51,13 @@ class Claimed:
 class SeatNode:
     """One broker's way to one seat; who leads is judged elsewhere."""
 
-    def __init__(self, store: MetadataStore, seat: Seat, records: SeatRecords) -> None:
+    def __init__(
+        self, store: MetadataStore, deletions: Deletions, seat: Seat, records: SeatRecords
+    ) -> None:
         self._store = store
+        self._deletions = deletions
+        # The session whose node stands there, or may: 0 where none of ours can.
+        self._stood_in = 0
         self._seat = seat
         self._records = records
 
@@ -89,6 +95,7 @@ class SeatNode:
                 first = self._records.epoch(0)
                 epoch = await self._store.create(self._seat.epoch_path, first, make_parents=True)
             version = epoch.stat.version
+            self._stood_in = self._store.session_id
             claim, holder = self._records.epoch(version + 1), self._records.holder(version + 1)
             written, created = await self._store.multi(
                 [
@@ -99,6 +106,7 @@ class SeatNode:
         except NodeExists:
             return None
         except MultiFailed as error:
+            self._stood_in = 0
             if isinstance(error.cause, NoNode):
                 await self._make_parent()
             return None
@@ -114,6 +122,7 @@ class SeatNode:
 
     async def give_back(self) -> None:
         """Delete our node; until the store answers, since nobody leads as long as it stands."""
+        self._stood_in = self._store.session_id
         while True:
             try:
                 node = await self.read()
@@ -127,4 +136,15 @@ class SeatNode:
                 log.info("giving %s back: %s", self._seat.name, error)
                 await asyncio.sleep(_RETRY_S)
             else:
+                self._stood_in = 0
                 return
+
+    def leave(self) -> None:
+        """Our node goes, if there is one, however long the store is away."""
+        if self._stood_in:
+            self._deletions.add_own(self._seat.node_path, self._stood_in)
+            self._stood_in = 0
+
+    async def wait_left(self) -> None:
+        """Return once nothing is there any more that `leave` has left to be deleted."""
+        await self._deletions.gone(self._seat.node_path)

@@ -6,7 +6,6 @@ from importlib.metadata import version
 from typing import Final
 
 from broker_ctl.coordination.cluster import LiveCluster
-from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.locks import Locks
@@ -72,7 +71,6 @@ class Coordination:
     moves: Moves
     directives: Directives
     locks: Locks
-    deletions: Deletions
     election: Election
 
 
@@ -221,6 +219,7 @@ def _coordinate(base: Foundation) -> Coordination:
     election = Election(
         base.control,
         base.watcher,
+        base.deletions,
         clock=base.clock,
         seat=paths.LOADBALANCE_SEAT,
         leader=LeaderBroker(broker_id, base.urls.web_url or base.urls.web_url_tls or ""),
@@ -229,11 +228,10 @@ def _coordinate(base: Foundation) -> Coordination:
     base.watcher.listen(locks.session_changed)
     base.watcher.listen(election.session_changed)
     return Coordination(
-        registry=Registry(base.control, registration, tick_s),
+        registry=Registry(base.control, registration, base.deletions, tick_s),
         moves=Moves(base.control),
         directives=Directives(base.control),
         locks=locks,
-        deletions=Deletions(base.control),
         election=election,
     )
 
@@ -312,7 +310,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
             namespaces=namespaces,
             owners=owners,
             moves=coordination.moves,
-            deletions=coordination.deletions,
+            deletions=base.deletions,
             dataplane=dataplane,
             draws=base.draws,
             is_preloading=settings.session.reclaim_preload,

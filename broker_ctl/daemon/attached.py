@@ -249,6 +249,7 @@ def _election(base: Foundation) -> Election:
     election = Election(
         base.control,
         base.watcher,
+        base.deletions,
         clock=base.clock,
         seat=paths.ATTACH_SEAT,
         leader=LeaderBroker(base.urls.broker_id, base.urls.web_url or base.urls.web_url_tls or ""),

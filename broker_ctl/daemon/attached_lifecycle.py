@@ -141,6 +141,7 @@ class AttachedDaemon:
         """After the serving has ended, whichever way."""
         self._attached.readiness.now = Readiness(is_ready=False, reason="stopped")
         await self._base.watcher.close()
+        await self._base.deletions.close()
         await close_cluster(self._attached)
         await self._attached.surface.stop(_SURFACE_S)
         await self._attached.http.close()

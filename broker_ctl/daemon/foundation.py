@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.daemon.stores import OwnStore, gathering, read_secret
@@ -26,6 +27,7 @@ class Foundation:
         configuration_store: the same object as ``store`` unless another ensemble is set.
         control: the same for locks, elections and heartbeats, with its operations timed.
         metadata, configuration: the same stores for all others, who wait for one another there.
+        deletions: own nodes that must go while the session lives on.
     """
 
     settings: Settings
@@ -42,6 +44,7 @@ class Foundation:
     configuration: MetadataStore
     instruments: Instruments
     watcher: SessionWatcher
+    deletions: Deletions
 
 
 def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
@@ -82,6 +85,7 @@ def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
         configuration=configuration,
         instruments=instruments,
         watcher=watcher,
+        deletions=Deletions(control),
     )
 
 

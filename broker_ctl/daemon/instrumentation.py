@@ -69,8 +69,9 @@ def _follow_session(assembly: Assembly, instruments: Instruments) -> None:
     assembly.foundation.watcher.listen(count)
     session.lead_epoch.follow(lead_epoch)
     session.lock_lost.follow(lost)
-    session.deletions_queued.follow(lambda: len(coordination.deletions))
-    session.deletions_age_s.follow(lambda: coordination.deletions.age_s)
+    deletions = assembly.foundation.deletions
+    session.deletions_queued.follow(lambda: len(deletions))
+    session.deletions_age_s.follow(lambda: deletions.age_s)
 
 
 def _follow_stores(assembly: Assembly, instruments: StoreInstruments) -> None:

@@ -124,7 +124,7 @@ class Daemon:
         left_s = max(0.0, end_s - clock.now_s())
         await self._stage("draining", ownership.drain(left_s), left_s + _STAGE_S)
         await self._stage("unregistering", registry.unregister(), _STAGE_S)
-        await self._stage("deleting what is left", coordination.deletions.drain(), _STAGE_S)
+        await self._stage("deleting what is left", self._base.deletions.drain(), _STAGE_S)
 
     async def _stop_leading(self, partitions: Partitions, limit_s: float) -> None:
         """Partitions first: who controls them may be this very broker, and is asked before it goes.
@@ -156,7 +156,7 @@ class Daemon:
         await coordination.moves.close()
         await coordination.directives.close()
         await coordination.locks.close()
-        await coordination.deletions.close()
+        await base.deletions.close()
         await managers.constraints.close()
         await managers.configuration.close()
         await managers.partitioned_topics.close()

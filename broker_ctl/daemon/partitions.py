@@ -97,7 +97,8 @@ def partitions_of(
     authority = ReplicaAuthority()
     base.watcher.listen_grants(authority.granted)
     plane = base.surroundings.replica_plane(settings, dataplane, authority.current)
-    ids = BrokerIds(base.control, _own(base, number), base.clock, settings.zookeeper.tick_time_s)
+    own, tick_s = _own(base, number), settings.zookeeper.tick_time_s
+    ids = BrokerIds(base.control, own, base.deletions, base.clock, tick_s)
     calls = base.surroundings.calls(http)
     election = _election(base, number)
     cache_rules = CacheRules.expiring(settings.metadata.cache_expiry_s)
@@ -142,6 +143,7 @@ def _election(base: Foundation, number: int) -> Election:
     election = Election(
         base.control,
         base.watcher,
+        base.deletions,
         clock=base.clock,
         seat=paths.CONTROLLER_SEAT,
         leader=own,

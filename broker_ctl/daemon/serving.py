@@ -69,7 +69,6 @@ class Serving:
         await coordination.moves.start()
         await coordination.directives.start()
         await coordination.locks.start()
-        coordination.deletions.start()
         await base.watcher.run_epochs(self._session)
 
     async def _session(self, epoch: int) -> None:

@@ -30,7 +30,7 @@ class Numbered:
         self.store = party.store
         self.daemon = daemon
         own = LiveBroker(3, 0, "h", 6650, daemon, f"http://{daemon}")
-        self.ids = BrokerIds(party.store, own, party.clock, TICK_S)
+        self.ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
 
     async def announce(self, session_timeout_s: float) -> None:
         """As the registry does."""
@@ -41,8 +41,10 @@ class Numbered:
 
 
 @asynccontextmanager
-async def numbered(*daemons: str) -> AsyncIterator[list[Numbered]]:
-    async with parties(len(daemons)) as built:
+async def numbered(
+    *daemons: str, operation_timeout_s: float = 30.0
+) -> AsyncIterator[list[Numbered]]:
+    async with parties(len(daemons), operation_timeout_s=operation_timeout_s) as built:
         yield [Numbered(party, daemon) for party, daemon in zip(built, daemons, strict=True)]
 
 
@@ -169,3 +171,49 @@ async def test_a_registration_goes_through_however_often_the_connection_is_lost(
         a.store.reconnect()
         epoch = await registering
         assert epoch == a.ids.epoch > 0
+
+
+@in_virtual_time
+async def test_who_unregisters_in_an_outage_is_gone_after_it() -> None:
+    async with numbered("a:1", "b:1") as (a, b):
+        await a.ids.register()
+        a.store.disconnect()
+        async with TaskScope("test") as scope:
+            scope.start(a.ids.unregister(), "unregister")
+            await asyncio.sleep(3.0)
+        assert await b.store.get(PATH) is not None
+        a.store.reconnect()
+
+        async def is_gone() -> bool:
+            return await b.store.get(PATH) is None
+
+        await eventually(is_gone, deadline_s=5.0)
+        a.party.watcher.check()
+
+
+@in_virtual_time
+async def test_a_registration_that_was_under_way_goes_too() -> None:
+    async with numbered("a:1", "b:1") as (a, b):
+        a.party.longest_s = 0.5
+        async with TaskScope("test") as scope:
+            scope.start(a.ids.register(), "register")
+            await eventually(lambda: a.party.ensemble.tree.find(PATH))
+        assert a.ids.epoch == 0
+        await a.ids.unregister()
+        assert await b.store.get(PATH) is None
+
+
+@in_virtual_time
+async def test_what_an_earlier_life_left_behind_does_not_take_the_next_one_s_node() -> None:
+    async with numbered("a:1", operation_timeout_s=1.0) as (a,), TaskScope("test") as scope:
+        await a.ids.register()
+        a.store.disconnect()
+        scope.start(a.ids.unregister(), "unregister")
+        # The first attempt has failed, and the next one comes in a moment only.
+        await asyncio.sleep(1.1)
+        a.store.reconnect()
+        epoch = await a.ids.register()
+        await asyncio.sleep(5.0)
+        node = await a.store.get(PATH)
+        assert node is not None
+        assert node.stat.czxid == epoch

@@ -8,6 +8,8 @@ import pytest
 
 from broker_ctl.coordination import deletions as module
 from broker_ctl.coordination.deletions import Deletions
+from broker_ctl.store.interface import CreateMode
+from broker_ctl.tasks import TaskScope
 from tests.support.sessions import Party, parties
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
@@ -18,7 +20,6 @@ async def queues() -> AsyncIterator[tuple[Party, Party, Deletions]]:
     """A party with a queue, and another one."""
     async with parties(2) as (one, other):
         queue = Deletions(one.store)
-        queue.start()
         yield one, other, queue
         await queue.close()
 
@@ -107,4 +108,77 @@ async def test_it_tells_how_long_the_oldest_waits_and_when_nothing_is_left() -> 
         one.store.reconnect()
         await queue.drain()
         assert queue.age_s == 0.0
+        assert not await stands(one, "/a")
+
+
+@in_virtual_time
+async def test_what_a_session_creates_there_goes_and_what_another_one_created_stays() -> None:
+    async with queues() as (one, other, queue):
+        await one.store.create("/own", mode=CreateMode.EPHEMERAL)
+        await other.store.create("/theirs", mode=CreateMode.EPHEMERAL)
+        for path in ("/own", "/theirs"):
+            queue.add_own(path, one.store.session_id)
+        async with asyncio.timeout(5.0):
+            await queue.gone("/own")
+            await queue.gone("/theirs")
+        assert not await stands(one, "/own")
+        assert await stands(one, "/theirs")
+
+
+@in_virtual_time
+async def test_a_creation_that_is_under_way_goes_too() -> None:
+    async with queues() as (one, other, queue):
+        async with TaskScope("test") as tasks:
+            tasks.start(one.store.create("/a", mode=CreateMode.EPHEMERAL), "create")
+            await asyncio.sleep(0)  # sent, and not answered yet
+        queue.add_own("/a", one.store.session_id)
+        await queue.gone("/a")
+        assert not await stands(other, "/a")
+
+
+@in_virtual_time
+async def test_whoever_waits_for_one_is_told_that_it_was_given_up_or_that_the_queue_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_MAX_ENTRIES", 2)
+    async with queues() as (one, _, queue), TaskScope("test") as tasks:
+        one.store.disconnect()
+        queue.add("/0", 1)
+        waiting = tasks.start(queue.gone("/0"), "wait")
+        for number in range(1, 3):
+            queue.add(f"/{number}", 1)
+        async with asyncio.timeout(1.0):
+            await waiting
+        draining = tasks.start(queue.drain(), "drain")
+        await queue.close()
+        async with asyncio.timeout(1.0):
+            await draining
+        queue.add("/late", 1)
+        assert len(queue) == 0
+
+
+@in_virtual_time
+async def test_with_the_store_the_queue_ends() -> None:
+    async with queues() as (one, _, queue):
+        one.store.disconnect()
+        queue.add("/a", 1)
+        await one.close()
+        async with asyncio.timeout(5.0):
+            await queue.drain()
+
+
+@in_virtual_time
+async def test_whoever_waits_for_a_path_waits_for_the_last_that_was_queued_there() -> None:
+    async with queues() as (one, _, queue), TaskScope("test") as tasks:
+        node = await one.store.create("/a")
+        one.store.disconnect()
+        queue.add("/a", node.stat.czxid)
+        waiting = tasks.start(queue.gone("/a"), "wait")
+        await asyncio.sleep(1.0)
+        queue.add("/a", node.stat.czxid)
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+        one.store.reconnect()
+        async with asyncio.timeout(5.0):
+            await waiting
         assert not await stands(one, "/a")

@@ -8,7 +8,7 @@ import pytest
 
 from broker_ctl.coordination.election import Election
 from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.core.leadership import State
+from broker_ctl.core.leadership import STABLE_S, State
 from broker_ctl.core.session import State as SessionState
 from broker_ctl.errors import AuthorityLost, BadVersion, LeadingSuspended, MultiFailed
 from broker_ctl.store.interface import CreateMode, SetData
@@ -32,6 +32,7 @@ class Candidate:
         self.election = Election(
             party.store,
             party.watcher,
+            party.deletions,
             clock=party.clock,
             seat=SEAT,
             leader=LeaderBroker(party.broker_id, f"http://{party.broker_id}"),
@@ -349,6 +350,56 @@ async def test_who_is_called_away_from_the_election_leaves_the_seat_to_others() 
         with pytest.raises(AuthorityLost):
             leadership.check()
         await eventually(lambda: other.leads, deadline_s=1.0)
+
+
+@in_virtual_time
+async def test_who_is_called_away_in_an_outage_leaves_the_seat_to_others_after_it() -> None:
+    async with candidates(2, operation_timeout_s=1.0) as all_:
+        for one in all_:
+            one.stand()
+        leader = await elected(all_)
+        (other,) = (one for one in all_ if one is not leader)
+        leader.store.disconnect()
+        await leader.tasks.close()
+        # Longer than any attempt, shorter than the session: that one lives on.
+        await asyncio.sleep(3.0)
+        session_id = leader.store.session_id
+        leader.store.reconnect()
+        await eventually(lambda: other.leads, deadline_s=5.0)
+        assert leader.store.session_id == session_id
+        leader.party.watcher.check()
+
+
+@in_virtual_time
+async def test_who_is_called_away_while_it_takes_the_seat_leaves_it_to_others() -> None:
+    async with candidates(2) as (one, other):
+        tree = one.party.ensemble.tree
+        one.party.longest_s = 0.5
+        one.stand()
+        await eventually(lambda: tree.find(SEAT.node_path), what="taken, and not answered yet")
+        assert one.leaderships == []
+        await one.tasks.close()
+        other.stand()
+        await eventually(lambda: other.leads, deadline_s=5.0)
+
+
+@in_virtual_time
+async def test_what_an_earlier_candidacy_left_behind_does_not_take_the_next_one_s_seat() -> None:
+    async with candidates(1, operation_timeout_s=1.0) as (one,):
+        one.stand()
+        await elected([one])
+        # Whoever has led for so long stands again without a pause.
+        await asyncio.sleep(2 * STABLE_S)
+        one.store.disconnect()
+        await one.tasks.close()
+        one.tasks = TaskScope("again")
+        # The first attempt has failed, and the next one comes in a moment only.
+        await asyncio.sleep(1.1)
+        one.stand()
+        one.store.reconnect()
+        await elected([one])
+        await asyncio.sleep(5.0)
+        assert one.witness.epochs == [1, 2]
 
 
 @in_virtual_time

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.peers import HttpPeers
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
@@ -35,13 +36,13 @@ async def peers(other_url: str | None) -> AsyncIterator[HttpPeers]:
     """Peers of broker `own:1`, with `other:1` registered at ``other_url``."""
     ensemble = MemoryEnsemble()
     store, other_store = MemoryStore(ensemble), MemoryStore(ensemble)
-    registry = Registry(store, Registration("n", 0, 0, BrokerUrls("own:1")), 1.0)
+    registry = Registry(store, Registration("n", 0, 0, BrokerUrls("own:1")), Deletions(store), 1.0)
     other = Registration("n2", 0, 0, BrokerUrls("other:1", other_url))
     for one in (store, other_store):
         await one.start()
         await one.wait_connected()
     await registry.start()
-    await Registry(other_store, other, 1.0).register(b"")
+    await Registry(other_store, other, Deletions(other_store), 1.0).register(b"")
     await eventually(lambda: registry.peer("other:1"))
     async with HttpClient(timeout_s=5.0, max_body_bytes=10_000) as http:
         yield HttpPeers(registry, http, Own())

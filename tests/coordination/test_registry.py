@@ -26,7 +26,9 @@ class Member:
         self.party = party
         self.store = party.store
         urls = BrokerUrls(broker_id, f"http://{broker_id}")
-        self.registry = Registry(party.store, Registration(nonce, 0, 7, urls), TICK_S)
+        self.registry = Registry(
+            party.store, Registration(nonce, 0, 7, urls), party.deletions, TICK_S
+        )
 
     @property
     def seen(self) -> set[str]:
@@ -184,6 +186,64 @@ async def test_who_is_not_registered_writes_into_nobody_s_nodes() -> None:
         await twin.registry.unregister()
         with pytest.raises(NoNode):
             await twin.registry.publish(b"report")
+
+
+@in_virtual_time
+async def test_who_unregisters_in_an_outage_is_gone_after_it() -> None:
+    async with members("a:1", "b:1", operation_timeout_s=1.0) as (a, b):
+        await a.registry.register(b"")
+        await eventually(lambda: b.seen == {"a:1"})
+        a.store.disconnect()
+        async with TaskScope("test") as tasks:
+            leaving = tasks.start(a.registry.unregister(), "unregister")
+            await asyncio.sleep(3.0)
+            assert not a.registry.is_registered
+            assert not leaving.done()
+        # Whoever waited for it has gone, and it is done all the same, in the same session.
+        a.store.reconnect()
+        tree = a.party.ensemble.tree
+        await eventually(lambda: tree.find(paths.load_report("a:1")) is None, deadline_s=5.0)
+        await eventually(lambda: b.seen == set(), deadline_s=5.0)
+        a.party.watcher.check()
+
+
+@in_virtual_time
+async def test_the_registration_goes_also_where_the_report_has_gone_before() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"")
+        await b.store.delete(paths.load_report("a:1"))
+        await a.registry.unregister()
+        await eventually(lambda: b.seen == set(), deadline_s=5.0)
+
+
+@in_virtual_time
+async def test_a_registration_that_was_under_way_goes_with_the_others() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        a.party.longest_s = 0.5
+        tree = a.party.ensemble.tree
+        async with TaskScope("test") as tasks:
+            tasks.start(a.registry.register(b""), "register")
+            await eventually(lambda: tree.find(paths.registration("a:1")))
+        assert not a.registry.is_registered
+        await a.registry.unregister()
+        await eventually(lambda: b.seen == set(), deadline_s=5.0)
+
+
+@in_virtual_time
+async def test_who_registers_again_keeps_the_new_nodes() -> None:
+    async with members("a:1", "b:1", operation_timeout_s=1.0) as (a, b):
+        await a.registry.register(b"first")
+        a.store.disconnect()
+        async with TaskScope("test") as tasks:
+            tasks.start(a.registry.unregister(), "unregister")
+            await asyncio.sleep(0.1)
+            registering = tasks.start(a.registry.register(b"again"), "register")
+            await asyncio.sleep(2.0)
+            a.store.reconnect()
+            await registering
+        await asyncio.sleep(5.0)
+        assert b.seen == {"a:1"}
+        assert a.registry.is_registered
 
 
 # Was it an expiry, or a release?

@@ -208,6 +208,7 @@ async def standing(broker: RealBroker) -> AsyncIterator[tuple[Election, list[Lea
     election = Election(
         broker.store,
         broker.watcher,
+        broker.deletions,
         clock=broker.clock,
         seat=paths.LOADBALANCE_SEAT,
         leader=LeaderBroker(broker.broker_id, ""),

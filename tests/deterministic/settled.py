@@ -102,7 +102,7 @@ class Settled:
             yield f"knows the brokers {sorted(coordination.registry.peers)}"
         if len(coordination.moves.all) != len(tree.children(paths.MOVES)):
             yield f"knows {len(coordination.moves.all)} moves"
-        if len(coordination.deletions):
+        if len(daemon.assembly.foundation.deletions):
             yield "has deletions to do"
 
 

@@ -29,7 +29,7 @@ class Leaving:
 
     def __init__(self, party: Party, http: HttpClient) -> None:
         own = LiveBroker(1, 0, "h", 6650, "a:1", "http://a:1")
-        self.ids = BrokerIds(party.store, own, party.clock, TICK_S)
+        self.ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
         self.party = party
         self.answers: list[tuple[int, Any]] = [(200, DONE)]
         self.asked: list[Mapping[str, Any]] = []

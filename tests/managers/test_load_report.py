@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.clock import SystemClock
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
@@ -69,7 +70,9 @@ class Scene:
         self.dataplane = MoodyDataPlane(
             Workload.named("steady", seed=1), SystemClock(), broker_id=BROKER, draw=random.Random(1)
         )
-        self.registry = Registry(store, Registration("n", 0, 0, URLS), tick_s=0.05)
+        self.registry = Registry(
+            store, Registration("n", 0, 0, URLS), Deletions(store), tick_s=0.05
+        )
         self.reporter = LoadReporter(
             dataplane=self.dataplane,
             usage=self.host,

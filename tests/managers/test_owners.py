@@ -35,10 +35,11 @@ async def scene(
 ) -> AsyncIterator[tuple[Party, Registry, Owners, Party]]:
     """A registered owner of a bundle, and another broker that looks at it."""
     async with parties(2, ensemble=ensemble) as (owner, looker):
-        registered = Registry(owner.store, Registration("n", 0, 0, OWNER), TICK_S)
+        registered = Registry(owner.store, Registration("n", 0, 0, OWNER), owner.deletions, TICK_S)
         await registered.register(b"")
         await create_node(owner)
-        registry = Registry(looker.store, Registration("m", 0, 0, BrokerUrls("looker:1")), TICK_S)
+        own = Registration("m", 0, 0, BrokerUrls("looker:1"))
+        registry = Registry(looker.store, own, looker.deletions, TICK_S)
         await registry.start()
         owners = Owners(looker.store, registry, looker.clock, GRACE_S, CacheRules())
         await owners.start()
@@ -135,7 +136,9 @@ async def test_a_successor_that_is_registered_already_makes_no_release_of_an_exp
         await registered.unregister()
         successor = Party(owner.ensemble, 2)
         await successor.start()
-        again = Registry(successor.store, Registration("o", 0, 0, OWNER), TICK_S)
+        again = Registry(
+            successor.store, Registration("o", 0, 0, OWNER), successor.deletions, TICK_S
+        )
         await again.register(b"")
         owner.expire()
         await asyncio.sleep(0.1)
@@ -183,7 +186,7 @@ async def test_a_start_ends_when_the_store_is_closed() -> None:
 
 
 def owners_at(party: Party) -> Owners:
-    registry = Registry(party.store, Registration("m", 0, 0, OWNER), TICK_S)
+    registry = Registry(party.store, Registration("m", 0, 0, OWNER), party.deletions, TICK_S)
     return Owners(party.store, registry, party.clock, GRACE_S, CacheRules())
 
 

@@ -37,7 +37,7 @@ class Keeping:
         self.authority = ReplicaAuthority()
         party.watcher.listen_grants(self.authority.granted)
         own = LiveBroker(1, 0, "h1", 6650, "a:1", "http://a:1")
-        self.ids = BrokerIds(party.store, own, party.clock, TICK_S)
+        self.ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
         self.replicas = Replicas(
             ReplicaParts(
                 store=party.store,

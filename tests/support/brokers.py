@@ -283,9 +283,9 @@ class Broker:
             store, paths.OWNERSHIP, broker_id=self.broker_id, broker_of=broker_of, draws=draws
         )
         registration = Registration(f"nonce-{number}", 0, 0, self.urls)
-        self.registry = Registry(store, registration, tick_s)
-        self.moves = Moves(store)
         self.deletions = Deletions(store)
+        self.registry = Registry(store, registration, self.deletions, tick_s)
+        self.moves = Moves(store)
         self.namespaces = Namespaces(
             store,
             store,
@@ -351,7 +351,6 @@ class Broker:
         await self.owners.start()
         await self.moves.start()
         await self.locks.start()
-        self.deletions.start()
         self.serving = self.tasks.start(self.watcher.run_epochs(self._session), "serve")
         await self.wait_ready()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.moves import MoveRecord, Moves
 from broker_ctl.coordination.registry import Registry
@@ -97,7 +98,8 @@ class InMemoryBroker:
         self.ensemble = ensemble
         self.store = MemoryStore(ensemble, broker_id, session_timeout_s=0.5)
         self.urls = BrokerUrls(broker_id, web_url=f"http://{broker_id}")
-        self.registry = Registry(self.store, Registration(broker_id, 0, 0, self.urls), TICK_S)
+        registration = Registration(broker_id, 0, 0, self.urls)
+        self.registry = Registry(self.store, registration, Deletions(self.store), TICK_S)
         self.moves = Moves(self.store)
         self.directives = Directives(self.store)
         self._witness = witness

@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.session import AuthorityMode, Grant, SessionWatcher
 from broker_ctl.core.session import Action
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
@@ -58,6 +59,7 @@ class Party:
             mode=mode,
             tick_s=TICK_S,
         )
+        self.deletions = Deletions(self.store)
         self.actions: list[Action] = []
         self.grants: list[Grant] = []
         self.watcher.listen(self.actions.append)
@@ -74,6 +76,7 @@ class Party:
 
     async def close(self) -> None:
         await self.watcher.close()
+        await self.deletions.close()
         await self.store.close()
 
     @property

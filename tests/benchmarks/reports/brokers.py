@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.coordination.turns import in_turns
 from broker_ctl.core.broker import BrokerUrls
@@ -47,7 +48,8 @@ class Broker:
         self._store = store
         self._bundles = bundles
         self._urls = BrokerUrls(broker_id, f"http://{broker_id}", native_url="pulsar://127.0.0.1:1")
-        self._registry = Registry(store, Registration(broker_id, 0, 0, self._urls), TICK_S)
+        registration = Registration(broker_id, 0, 0, self._urls)
+        self._registry = Registry(store, registration, Deletions(store), TICK_S)
         self._usage = SystemUsage(cpu=ResourceUsage(cpu_ratio * _CPU_LIMIT, _CPU_LIMIT))
         draws = random.Random(number)
         self._measured = [

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.seat import SeatNode
 from broker_ctl.coordination.seat_records import ControllerRecords
 from broker_ctl.core.partitions.values import NO_LEADER
@@ -75,7 +76,8 @@ async def test_the_seat_of_the_controller_is_written_as_the_seed_says(
     await store.wait_connected()
     try:
         own = LeaderBroker("b7:8080", "http://b7:8080")
-        seat = SeatNode(store, CONTROLLER_SEAT, ControllerRecords(own, 7, LoopClock()))
+        records = ControllerRecords(own, 7, LoopClock())
+        seat = SeatNode(store, Deletions(store), CONTROLLER_SEAT, records)
         claimed = await seat.claim()
         assert claimed is not None
         assert claimed.epoch == 1
