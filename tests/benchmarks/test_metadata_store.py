@@ -33,7 +33,7 @@ def rehearsal() -> dict[str, Any]:
         [sys.executable, SCRIPT, "--quick", "--json", "--heap", "128m"],
         stdout=subprocess.PIPE,
         check=True,
-        timeout=100,
+        timeout=500,
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -86,7 +86,7 @@ async def test_an_interrupted_benchmark_leaves_nothing_behind(tmp_path: Path) ->
         started = await eventually(measures, what="three servers and a client run")
     finally:
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await process.wait()
     assert not [one for one in started if one.is_running()]
     assert not await asyncio.to_thread(os.listdir, tmp_path)

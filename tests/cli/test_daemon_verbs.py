@@ -303,7 +303,7 @@ async def test_watching_goes_on_until_it_is_interrupted(cluster: Cluster) -> Non
         stderr=PIPE,
     )
     assert watching.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         first = await watching.stdout.readuntil(b"\n}\n")
         second = await watching.stdout.readuntil(b"\n}\n")
         watching.send_signal(signal.SIGINT)

@@ -181,7 +181,7 @@ def test_an_interrupt_ends_it_under_its_bar(tmp_path: Path, jobs: str) -> None:
                 shown += os.read(screen, 4096)
             # As from a keyboard: to all processes of it at once.
             os.killpg(process.pid, signal.SIGINT)
-            out, _ = process.communicate(timeout=30)
+            out, _ = process.communicate(timeout=300)
         finally:
             process.kill()
     with suppress(OSError):

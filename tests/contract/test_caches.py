@@ -128,7 +128,7 @@ async def test_readers_and_a_writer_never_see_a_value_go_back(
             await asyncio.sleep(0)
 
     readings: list[list[int]] = [[], [], []]
-    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         for seen in readings:
             tasks.create_task(read(seen), name="read")
         tasks.create_task(write(), name="write")
@@ -171,7 +171,7 @@ async def test_of_twenty_stores_that_count_at_once_none_loses_a_count(
 
     for cache in caches:
         await cache.start()
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         for store, cache in zip(stores, caches, strict=True):
             tasks.create_task(count(store, cache), name="count")
     for store, cache in zip(stores, caches, strict=True):

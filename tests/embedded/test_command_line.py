@@ -52,7 +52,7 @@ async def wait_connect_string(process: asyncio.subprocess.Process) -> str:
 
 
 async def ending(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
 

@@ -172,7 +172,7 @@ async def test_a_jvm_that_does_not_start_is_quoted(tmp_path: Path) -> None:
 async def test_only_a_death_that_nobody_asked_for_is_a_failure(tmp_path: Path) -> None:
     async with Ensemble.of(tmp_path) as ensemble:
         (server,) = ensemble.servers
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(ensemble.wait_for_failure(), name="failure")
             # A round trip, during which the wait begins.
             assert await server.role() is Role.STANDALONE
@@ -180,7 +180,7 @@ async def test_only_a_death_that_nobody_asked_for_is_a_failure(tmp_path: Path) -
         await server.restart()
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             with pytest.raises(EmbeddedError, match=r"server 1 died \(SIGKILL\)"):
                 await ensemble.wait_for_failure()
         with pytest.raises(EmbeddedError, match="died"):

@@ -27,7 +27,7 @@ async def run_daemon(*arguments: str) -> tuple[int, str]:
         sys.executable, "-m", "broker_ctl", "run", *arguments,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         out, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode()

@@ -19,6 +19,6 @@ async def test_with_a_limit_the_daemon_ends_with_a_code_of_its_own(
         )
         async with cluster as daemons:
             only = daemons.all[0]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert await only.wait() == exit_codes.RETRIES_USED_UP
             assert "zookeeperSessionReconnectMaxRetries" in only.files.log.read_text()

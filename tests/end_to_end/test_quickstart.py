@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from tests.support.ensemble import SharedEnsemble
 
@@ -34,7 +33,6 @@ def started_by_quickstart(directory: Path) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(150)
 async def test_the_hot_bundle_is_split_and_load_is_shed_with_nobody_served_twice(
     zookeeper: SharedEnsemble, tmp_path: Path
 ) -> None:

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import psutil
-import pytest
 from kazoo.client import KazooClient
 
 from broker_ctl.cli.trial import SETTINGS
@@ -39,7 +38,6 @@ def owner_nodes(client: KazooClient) -> dict[str, tuple[int, int]]:
     return nodes
 
 
-@pytest.mark.timeout(120)
 async def test_no_bundle_changes_its_owner(
     ensemble3: SharedEnsemble, http: HttpClient, tmp_path: Path
 ) -> None:

@@ -104,7 +104,7 @@ async def verb(*arguments: str) -> tuple[int, str, str]:
         sys.executable, "-m", "broker_ctl", *arguments,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         out, err = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()

@@ -1,34 +1,58 @@
 """One Spark session for all tests of the pipeline, and frames made by hand."""
 
-import os
+import signal
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from broker_ctl.pipeline.session import open_session
 from broker_ctl.pipeline.tables import Table
+from tests.support.spark import SharedSpark
 
 # What is left out of a row is null, whatever the table says.
 Frame = Callable[..., DataFrame]
 
 
+_SPARK = pytest.StashKey[SharedSpark]()
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A small one: the data of a test is tiny, and what costs is the planning."""
-    conf = {
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        # Compiling a plan takes longer than working it off; so does compiling Spark itself well.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    session = open_session("local[2]", conf, os.environ)
-    yield session
-    session.stop()
+def shared_spark(request: pytest.FixtureRequest) -> Iterator[SharedSpark]:
+    """Nothing is started before a test asks for its session."""
+    shared = request.session.stash[_SPARK] = SharedSpark()
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    """A small one, the same for all tests up to one that fails."""
+    return shared_spark.session()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item) -> Iterator[None]:
+    """At its time limit a test waits for Java, also on its way out: Java ends before the test."""
+    set_timer = yield
+    if callable(fail := signal.getsignal(signal.SIGALRM)):
+
+        def kill_and_fail(number: int, frame: FrameType | None) -> None:
+            if _SPARK in item.session.stash:
+                item.session.stash[_SPARK].kill()
+            fail(number, frame)
+
+        signal.signal(signal.SIGALRM, kill_and_fail)
+    return set_timer
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """What failed may have spoilt the session, a time limit always does; the next has a new one."""
+    is_failed = call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception)
+    if is_failed and _SPARK in item.session.stash:
+        item.session.stash[_SPARK].discard()
 
 
 @pytest.fixture

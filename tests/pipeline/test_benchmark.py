@@ -15,7 +15,6 @@ KEYS = {
 }
 
 
-@pytest.mark.timeout(300)
 def test_a_small_history_is_one_object(
     spark: SparkSession,
     tmp_path: Path,

@@ -70,7 +70,6 @@ def read(spark: SparkSession, root: Path, name: str) -> list[Any]:
     return tables.read(spark, str(root), table).orderBy(*table.key).collect()
 
 
-@pytest.mark.timeout(300)
 def test_a_history_is_taken_in_line_by_line(spark: SparkSession, tmp_path: Path) -> None:
     history, root = tmp_path / "history", tmp_path / "a b"
     (history / "broker-2").mkdir(parents=True)
@@ -129,7 +128,6 @@ class Killed(Exception):
     """Stands for the end of the process: nothing behind it is done."""
 
 
-@pytest.mark.timeout(300)
 def test_wherever_it_dies_nothing_is_lost_or_repeated(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

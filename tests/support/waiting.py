@@ -28,7 +28,7 @@ async def eventually(
 
 async def eventually(
     condition: Callable[[], Awaitable[_T | None] | _T | None],
-    deadline_s: float = 15.0,
+    deadline_s: float = 60.0,
     what: str = "",
     poll_s: float = 0.02,
 ) -> _T:

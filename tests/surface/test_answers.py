@@ -43,7 +43,7 @@ async def sent(url: URL, *requests: str) -> bytes:
     """All that comes until the server closes the connection."""
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write("".join(f"{request}\r\n\r\n" for request in requests).encode())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         data = await reader.read()
     writer.close()
     return re.sub(rb"\r\nDate: [^\r]+ GMT\r\n", b"\r\nDate: now\r\n", data)

@@ -21,7 +21,7 @@ async def raw(broker: Broker, request: bytes) -> bytes:
     host, port = broker.broker_id.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         answer = await reader.read()
     writer.close()
     return answer

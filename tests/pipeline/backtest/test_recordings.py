@@ -91,7 +91,6 @@ def write_parquet(directory: Path, table: Table, some: list[dict[str, Any]]) -> 
     import_module("pyarrow.parquet").write_table(made, directory / "part-0.parquet")
 
 
-@pytest.mark.timeout(300)
 def test_a_history_is_read_minute_by_minute(spark: SparkSession, warehouse: str) -> None:
     recordings = Recordings(spark, warehouse)
     assert recordings.clusters() == ["east"]
@@ -151,7 +150,6 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(main, ["pipeline", "backtest", *map(str, words)])
 
 
-@pytest.mark.timeout(300)
 def test_a_history_and_a_scenario_are_back_tested(
     spark: SparkSession, warehouse: str, tmp_path: Path
 ) -> None:
@@ -198,7 +196,6 @@ def test_a_history_and_a_scenario_are_back_tested(
     assert "no history was taken in" in empty.output
 
 
-@pytest.mark.timeout(300)
 def test_a_replay_that_fails_is_told_and_all_others_are_judged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

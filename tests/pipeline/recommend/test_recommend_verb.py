@@ -27,7 +27,6 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(main, ["pipeline", "recommend", *map(str, words)])
 
 
-@pytest.mark.timeout(300)
 def test_a_back_test_becomes_lines(spark: SparkSession, tmp_path: Path) -> None:
     rows = replays("diurnal", {USUAL: [(1.2, 2.0, 0)] * 6, WIDE: [(1.2, 1.0, 0)] * 6})
     write_rows(tmp_path, REPLAYS, *(row._asdict() for row in rows))
@@ -87,7 +86,6 @@ def owned(root: Path) -> None:
     write_rows(root, HISTORY["capacities"], *sizes)
 
 
-@pytest.mark.timeout(300)
 def test_a_daily_profile_becomes_a_plan(spark: SparkSession, tmp_path: Path) -> None:
     profiles, root, plan = (tmp_path / name for name in ("profiles", "tables", "plan.json"))
     usual_day(profiles, range(24))
@@ -115,7 +113,6 @@ def test_a_daily_profile_becomes_a_plan(spark: SparkSession, tmp_path: Path) -> 
     assert "--force replaces it" in again.output
 
 
-@pytest.mark.timeout(300)
 def test_what_is_missing_is_told(spark: SparkSession, tmp_path: Path) -> None:
     profiles, plan = tmp_path / "profiles", tmp_path / "plan.json"
     nothing = run(tmp_path / "nowhere")

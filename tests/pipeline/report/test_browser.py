@@ -1,6 +1,7 @@
 """The page in a real Chromium: what is drawn is what the JSON says, at every width, day and night.
 
-The tests need a Chromium: Debian's package of that name.
+The tests need a Chromium: Debian's package of that name. Without one they are skipped, unless
+``--require-chromium`` says that they must run.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import pytest
 
 from broker_ctl.codec import decode, encode
 from broker_ctl.pipeline.report.page import page
-from tests.pipeline.report.browser import tab
+from tests.pipeline.report.browser import chromium, tab
 from tests.pipeline.report.samples import sample
 
 # What the browser has made of the page: geometry of all marks, colours, and how wide it is.
@@ -61,15 +62,21 @@ class Looked:
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory: pytest.TempPathFactory) -> Looked:
+def looked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Looked:
     """One browser for all tests."""
+    program = chromium()
+    if program is None:
+        reason = "no Chromium here: apt-get install --no-install-recommends chromium"
+        if request.config.getoption("require_chromium"):
+            pytest.fail(reason)
+        pytest.skip(reason)
     directory = tmp_path_factory.mktemp("browser")
     file = directory / "report.html"
     file.write_text(page(sample()), encoding="utf-8")
 
     async def look() -> Looked:
         pages = {}
-        async with tab(directory / "profile") as opened:
+        async with tab(program, directory / "profile") as opened:
             for width, scheme in SHOWN:
                 await opened.show(file.as_uri(), width, scheme)
                 pages[width, scheme] = await opened.run(LOOK)

@@ -156,7 +156,7 @@ class Run:
 
         built.transit = transit
         author = Author(self.draws)
-        async with asyncio.timeout(30.0), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             for number in range(TASKS):
                 program = [author.ask() for _ in range(each)]
                 tasks.create_task(self._carry_out(built, program), name=f"task {number}")

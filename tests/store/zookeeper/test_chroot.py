@@ -15,7 +15,7 @@ async def test_a_chroot_of_several_steps_is_made_with_the_first_node_that_wants_
     await store.start()
     try:
         await store.wait_connected()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             created = await store.create("/a/b", b"value", make_parents=True)
             assert created.path == "/a/b"
             assert await store.get("/a/b") is not None

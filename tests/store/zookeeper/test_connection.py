@@ -87,7 +87,7 @@ def ask(connection: Connection, call: wire.Call[Any]) -> "asyncio.Future[Any]":
 
 async def failure(future: Awaitable[object]) -> errors.StoreError:
     with pytest.raises(errors.StoreError) as caught:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await future
     return caught.value
 

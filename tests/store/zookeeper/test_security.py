@@ -100,7 +100,7 @@ def test_the_loop_of_the_daemon_serves_as_well(
             store = ZooKeeperStore(options)
             await store.start()
             try:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await store.wait_connected()
                 await use(store, proxy)
             finally:
