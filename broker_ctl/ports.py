@@ -28,7 +28,6 @@ class Orders(Protocol):
             PeerUnreachable: no answer in time; whether it was carried out is unknown.
             PeerRefused: the broker said no, with the kind of error that it met.
         """
-        ...
 
 
 class Placement(Protocol):
@@ -41,7 +40,6 @@ class Placement(Protocol):
             NoBroker: nobody may receive it.
             NoLeader: this broker does not lead (any more).
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ class Operations(Protocol):
     async def plan_of_file(self, file: PlanFile) -> Reply:
         """What of a placement plan can be done now; once it is approved it is in force."""
 
-    async def approve(self, plan_id: str, who: str, why: str) -> Reply:
+    async def approve(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
         """Have a plan carried out that `plan` or `plan_of_file` has told of.
 
         Raises:
@@ -83,7 +81,7 @@ class Operations(Protocol):
     async def plans(self) -> list[dict[str, Any]]:
         """The plan that is carried out, or the last one that was."""
 
-    async def stop_plan(self, plan_id: str, who: str) -> Reply:
+    async def stop_plan(self, plan_id: str, who: str, *, is_dry_run: bool = False) -> Reply:
         """Begin nothing more of an approved plan.
 
         Raises:
@@ -94,11 +92,16 @@ class Operations(Protocol):
     def drains(self) -> list[dict[str, Any]]:
         """How far each drain has come."""
 
-    async def drain(self, broker_id: str, who: str, why: str, *, is_forced: bool) -> Reply:
-        """Empty a broker, and let it receive nothing.
+    async def drain(
+        self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
+    ) -> Reply:
+        """Empty a broker, and let it receive nothing; how far that is.
+
+        A dry run writes nothing, and answers with what would go where, as
+        `core.drain_forecast.DrainForecast` tells it; of one that is drained, as ever.
 
         Raises:
-            OrderConflict: nobody else could receive anything.
+            OrderConflict: nobody else could receive anything, or the others have no room for it.
         """
 
     async def undrain(self, broker_id: str) -> bool:
@@ -118,11 +121,9 @@ class LeaderDesk(Protocol):
         Raises:
             NoLeader: this broker does not lead.
         """
-        ...
 
     def overview(self) -> Mapping[str, Any]:
         """Brokers, bundles, imbalance, moves and settings of the loop, as plain JSON values."""
-        ...
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         """What the leader knows of a broker id or of a bundle, and what it last decided on it.
@@ -130,15 +131,17 @@ class LeaderDesk(Protocol):
         Raises:
             InvalidName: neither a live broker nor a bundle.
         """
-        ...
 
-    async def move(self, bundle: Bundle, destination: str) -> Reply:
+    async def move(
+        self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
+    ) -> Reply:
         """Transfer a bundle by order of an operator; returns when it is served there.
+
+        A dry run moves nothing; either way the answer says from where: ``{bundle, from, to}``.
 
         Raises:
             OwnershipError, NoBroker, PeerError: why it was not moved.
         """
-        ...
 
     async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
         """The bundle of a namespace that is ``LARGEST`` or ``HOT``.
@@ -146,25 +149,32 @@ class LeaderDesk(Protocol):
         Raises:
             BundleGone: nothing was reported of any.
         """
-        ...
 
     async def split(
-        self, bundle: Bundle, algorithm: str, positions: tuple[int, ...], *, is_unloading: bool
+        self,
+        bundle: Bundle,
+        algorithm: str,
+        positions: tuple[int, ...],
+        who: str = "",
+        *,
+        is_unloading: bool,
     ) -> Reply:
         """Split a bundle by order of an operator; then move what came of it to better places.
 
         Raises:
             OwnershipError, NoBroker, PeerError: why it was not split.
         """
-        ...
 
-    async def merge(self, left: Bundle, right: Bundle) -> Reply:
+    async def merge(
+        self, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
+    ) -> Reply:
         """Merge two neighbours by order of an operator, one of which may have to move first.
+
+        A dry run merges and moves nothing; either way the answer says where: ``{bundle, owner}``.
 
         Raises:
             OwnershipError, NoBroker, PeerError: why they were not merged.
         """
-        ...
 
 
 class PartitionDesk(Protocol):
@@ -182,14 +192,12 @@ class PartitionDesk(Protocol):
         deleting, queue, watches, brokers: [{broker, address, daemon, epoch, state, leaders,
         replicas}]}``
         """
-        ...
 
     def topics(self) -> list[dict[str, Any]]:
         """All topics, with counts of their partitions.
 
         ``{topic, topic_id, partitions, offline, under_replicated, reassigning, is_deleting}``
         """
-        ...
 
     def describe(self, topic: str) -> Mapping[str, Any]:
         """A topic, partition by partition.
@@ -200,7 +208,6 @@ class PartitionDesk(Protocol):
         Raises:
             TopicMissing: there is none.
         """
-        ...
 
     async def create_topic(
         self,
@@ -217,7 +224,6 @@ class PartitionDesk(Protocol):
         Raises:
             TopicExists, InvalidReplicas, OrderConflict (there are too many topics): as named.
         """
-        ...
 
     def spread(self, partitions: int, replication_factor: int) -> Mapping[int, tuple[int, ...]]:
         """Replicas for the partitions of a new topic, evenly over the live brokers.
@@ -225,7 +231,6 @@ class PartitionDesk(Protocol):
         Raises:
             InvalidReplicas: there are fewer live brokers than a partition wants replicas.
         """
-        ...
 
     async def grow_topic(
         self,
@@ -242,7 +247,6 @@ class PartitionDesk(Protocol):
         Raises:
             TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.
         """
-        ...
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
         """Ask for a topic's end, which comes when every replica that lives is gone.
@@ -252,7 +256,6 @@ class PartitionDesk(Protocol):
         Raises:
             TopicMissing: there is none.
         """
-        ...
 
     def plan_reassignment(self, topics: list[str], brokers: list[int]) -> Mapping[str, Any]:
         """Replicas for all partitions of the topics, evenly over the brokers, moving few.
@@ -262,7 +265,6 @@ class PartitionDesk(Protocol):
         Raises:
             TopicMissing, InvalidReplicas: as named.
         """
-        ...
 
     async def reassign(
         self, targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
@@ -274,7 +276,6 @@ class PartitionDesk(Protocol):
         Raises:
             TopicMissing, InvalidReplicas: nothing was begun.
         """
-        ...
 
     async def cancel_reassignment(
         self, partitions: list[TopicPartition], *, is_dry_run: bool
@@ -284,14 +285,12 @@ class PartitionDesk(Protocol):
         Raises:
             ReassignmentMissing: one of them is not under way.
         """
-        ...
 
     def reassignments(self) -> list[dict[str, Any]]:
         """What is under way; ``replicas`` is the target, of which ``missing`` are not in sync.
 
         ``{topic, partition, replicas, adding, removing, isr, missing}``
         """
-        ...
 
     async def elect(
         self, kind: str, partitions: list[TopicPartition], *, is_dry_run: bool
@@ -305,7 +304,6 @@ class PartitionDesk(Protocol):
         Raises:
             TopicMissing: a partition that does not exist. InvalidReplicas: unclean, and none named.
         """
-        ...
 
     async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
         """Take a broker's leaderships and ISR memberships away, as it is about to stop.
@@ -317,7 +315,6 @@ class PartitionDesk(Protocol):
         Raises:
             Fenced: the epoch is of an earlier life of that broker.
         """
-        ...
 
 
 class Cluster(Protocol):
@@ -325,19 +322,15 @@ class Cluster(Protocol):
 
     def broker_ids(self) -> list[str]:
         """Live brokers, sorted."""
-        ...
 
     def urls_of(self, broker_id: str) -> BrokerUrls | None:
         """Where a live broker is reached."""
-        ...
 
     def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
         """Where the daemon of a live broker answers binary lookups."""
-        ...
 
     def leader(self) -> tuple[str, str] | None:
         """Broker id and web address of the leader; None while nobody is known to lead."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,11 +366,9 @@ class Journal(Protocol):
 
     def record(self, entry: JournalEntry) -> None:
         """Write down; never blocks, and never raises."""
-        ...
 
     def recent(self, limit: int) -> list[JournalEntry]:
         """The newest entries, newest first."""
-        ...
 
 
 class TransitionJournal(Protocol):
@@ -385,7 +376,6 @@ class TransitionJournal(Protocol):
 
     def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
         """Write down what the controller of ``epoch`` has changed; never blocks, never raises."""
-        ...
 
 
 # Raises `AuthorityLost` where the lease has run out or the session has ended (I1a).

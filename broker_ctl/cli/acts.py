@@ -1,12 +1,18 @@
-"""What verbs that change something have in common: ask first, or only say what would be done."""
+"""What verbs that change something have in common: the daemon judges, then the operator."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from broker_ctl.cli.tables import echo_json
 from broker_ctl.cli.target import Target
+
+if TYPE_CHECKING:
+    from broker_ctl.http import HttpReply
+
+_DRY: Final = {"dry_run": "true"}
 
 V = TypeVar("V", bound=Callable[..., None])
 
@@ -45,6 +51,49 @@ def said(reason: str) -> dict[str, str]:
         # A container may run under a number that has no name.
         who = ""
     return {"by": who, "reason": reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A request that changes something. A daemon judges each without doing it, see `judged`."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+
+
+def judged(target: Target, act: Act) -> dict[str, Any]:
+    """What it would be done to, by the daemon that would do it; nothing is done.
+
+    Raises:
+        HttpError: it would be refused, in the words of the refusal.
+    """
+    found: dict[str, Any] = target.run(
+        lambda client: client.request(act.method, act.path, {**act.query, **_DRY}, json=act.body)
+    ).json()
+    return found
+
+
+def done(target: Target, act: Act) -> "HttpReply":
+    """What the daemon answers that did it.
+
+    Raises:
+        HttpError: it was refused.
+    """
+    return target.run(lambda client: client.request(act.method, act.path, act.query, json=act.body))
+
+
+def is_judged_and_wanted(
+    target: Target, act: Act, sentence: str, *, dry_run: bool, yes: bool
+) -> bool:
+    """Whether to go on with what the daemon would do; what it would refuse is an error.
+
+    Raises:
+        HttpError: it would be refused.
+    """
+    found = judged(target, act)
+    return is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found)
 
 
 def is_wanted(target: Target, sentence: str, *, dry_run: bool, yes: bool, **more: Any) -> bool:

@@ -5,7 +5,16 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.acts import act_options, cluster_option, is_wanted, say
+from broker_ctl.cli.acts import (
+    Act,
+    act_options,
+    cluster_option,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    say,
+)
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -67,9 +76,9 @@ def list_(target: Target, *, group: str, tenant: str, cluster: str) -> None:
 @daemon_options
 def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool) -> None:
     """Put NAMESPACE into GROUP; it leaves the group that it was in."""
-    path = _path(namespace)
-    if is_wanted(target, f"put {namespace} into group {group}", dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("POST", path, json=group))
+    act, sentence = Act("POST", _path(namespace), body=group), f"put {namespace} into group {group}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "set", f"put {namespace} into group {group}")
 
 
@@ -79,7 +88,12 @@ def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool
 @daemon_options
 def clear(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     """Take NAMESPACE out of its group."""
-    path = _path(namespace)
-    if is_wanted(target, f"take {namespace} out of its group", dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("DELETE", path))
+    act = Act("DELETE", _path(namespace))
+    found = judged(target, act)
+    if found["group"] is None:
+        say(target, "nothing", f"{namespace} is in no group")
+        return
+    sentence = f"take {namespace} out of group {found['group']}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        done(target, act)
         say(target, "cleared", f"took {namespace} out of its group")

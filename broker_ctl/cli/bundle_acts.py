@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.acts import is_wanted, say
+from broker_ctl.cli.acts import Act, done, is_wanted, judged, said, say
 
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
@@ -47,7 +47,7 @@ def move_bundle(target: "Target", text: str, destination: str, *, dry_run: bool,
     """Move a bundle to a broker; returns when it is served there.
 
     Raises:
-        ClickException: it is no bundle.
+        HttpError: it is no bundle, or would not be moved.
     """
     import time
 
@@ -56,13 +56,18 @@ def move_bundle(target: "Target", text: str, destination: str, *, dry_run: bool,
     from broker_ctl.core.bundle import Bundle
 
     bundle = Bundle.parse(text)
-    held = target.run(lambda client: owner_row(client, bundle))["owner"]
+    query = {"destinationBroker": destination, "by": said("")["by"]}
+    act = Act("PUT", bundle_path(bundle, "unload"), query)
+    held = judged(target, act)["from"]
+    if held == destination:
+        say(target, "nothing", f"{destination} has {bundle} already")
+        return
     sentence = f"move {bundle} from {held or 'nobody'} to {destination}"
     if not is_wanted(target, sentence, dry_run=dry_run, yes=yes):
         return
-    query, began_s = {"destinationBroker": destination}, time.monotonic()
+    began_s = time.monotonic()
     with spinning(target, sentence):
-        target.run(lambda client: client.request("PUT", bundle_path(bundle, "unload"), query))
+        done(target, act)
     took_s = time.monotonic() - began_s
     say(target, "moved", f"moved {bundle} to {destination} in {took_s:.1f} s", took_s=took_s)
 

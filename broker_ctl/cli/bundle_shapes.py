@@ -5,8 +5,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, say
-from broker_ctl.cli.bundle_acts import EXAMPLES, no_bundle, owner_row, owner_rows
+from broker_ctl.cli.acts import (
+    Act,
+    act_options,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    said,
+    say,
+)
+from broker_ctl.cli.bundle_acts import EXAMPLES, no_bundle, owner_rows
 from broker_ctl.cli.target import Target, daemon_options
 
 if TYPE_CHECKING:
@@ -47,44 +56,50 @@ def split(
     """
     from broker_ctl.cli.client import namespace_path
 
-    namespace, label, held = _to_split(target, bundle)
+    namespace, label = _to_split(bundle)
     points = [_position(text) for text in positions]
     if points:
         algorithm = algorithm or "specified_positions_divide"
-    where = f" at {', '.join(f'0x{point:08x}' for point in points)}" if points else ""
-    sentence = f"split {bundle} of {held}{where}"
-    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes):
-        return
-    query = {"unload": str(wants_unload).lower()}
+    query = {"unload": str(wants_unload).lower(), "by": said("")["by"]}
     if algorithm:
         query["splitAlgorithmName"] = algorithm
 
+    def act_on(span: str) -> Act:
+        return Act("PUT", f"{namespace_path(namespace)}/{span}/split", query, points or None)
+
+    found = judged(target, act_on(label))
+    bundle, span = found["bundle"], found["bundle"].rpartition("/")[2]
+    if span != label:
+        # The leader has said which it is; what is shown is what is split.
+        found = judged(target, act_on(span))
+    where = f" into {', '.join(found['children'])}" if found["children"] else ""
+    sentence = f"split {bundle} of {found['owner'] or 'whoever is assigned to it'}{where}"
+    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        return
+
     async def act(client: "Client") -> list[str]:
         before = {row["bundle"] for row in await owner_rows(client, namespace)}
-        path = f"{namespace_path(namespace)}/{label}/split"
-        await client.request("PUT", path, query, points or None)
+        await client.request("PUT", act_on(span).path, query, points or None)
         rows = await owner_rows(client, namespace)
         return [row["bundle"] for row in rows if row["bundle"] not in before]
 
     children = target.run(act)
-    if children:
-        say(target, "split", f"split {bundle} into {', '.join(children)}", children=children)
-    else:
-        say(target, "nothing", f"{bundle}: nothing to split")
+    if not children:
+        raise click.ClickException(f"{bundle}: nothing to split")
+    say(target, "split", f"split {bundle} into {', '.join(children)}", children=children)
 
 
-def _to_split(target: Target, text: str) -> "tuple[Namespace, str, str]":
-    """The namespace, what stands for the range, and who owns it, in words."""
+def _to_split(text: str) -> "tuple[Namespace, str]":
+    """The namespace, and what stands for the range."""
     from broker_ctl.core.bundle import Bundle
     from broker_ctl.core.names import Namespace
     from broker_ctl.core.splitting.special import SPECIAL_NAMES
 
     rest, _, label = text.rpartition("/")
     if label in SPECIAL_NAMES:
-        return Namespace.parse(rest), label, "whoever owns it"
+        return Namespace.parse(rest), label
     name = Bundle.parse(text)
-    held = target.run(lambda client: owner_row(client, name))["owner"]
-    return name.namespace, str(name.range), held or "whoever is assigned to it"
+    return name.namespace, str(name.range)
 
 
 @click.command(epilog=EXAMPLES)
@@ -103,9 +118,10 @@ def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes:
     left, right = _neighbours(ring, name, None if other is None else Bundle.parse(other))
     owners = " and ".join(sorted({ring[one] or "nobody" for one in (left, right)}))
     sentence = f"merge {left} and {right.range} of {owners}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
-        query = {"with": str((right if name == left else left).range)}
-        target.run(lambda client: client.request("PUT", bundle_path(name, "merge"), query))
+    query = {"with": str((right if name == left else left).range), "by": said("")["by"]}
+    act = Act("PUT", bundle_path(name, "merge"), query)
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
         whole = left.joined(right)
         say(target, "merged", f"merged {left} and {right.range}: {whole}", bundle=str(whole))
 

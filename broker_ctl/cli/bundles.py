@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.acts import Act, act_options, done, is_wanted, judged, say
 from broker_ctl.cli.bundle_acts import EXAMPLES, move_bundle, owner_row, owner_rows
 from broker_ctl.cli.bundle_shapes import merge, split
 from broker_ctl.cli.tables import echo_json, print_table
@@ -53,12 +53,12 @@ def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.bundle import Bundle
 
     name = Bundle.parse(bundle)
-    held = target.run(lambda client: owner_row(client, name))["owner"]
+    act = Act("PUT", bundle_path(name, "unload"))
+    held = judged(target, act)["owner"]
     if held is None:
         say(target, "nothing", f"nobody owns {name}: nothing to unload")
     elif is_wanted(target, f"unload {name} from {held}", dry_run=dry_run, yes=yes):
-        path = bundle_path(name, "unload")
-        target.run(lambda client: client.request("PUT", path))
+        done(target, act)
         say(target, "unloaded", f"unloaded {name} from {held}")
 
 

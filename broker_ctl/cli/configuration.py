@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, is_wanted, judged, say
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -59,9 +59,10 @@ def show(target: Target, *, key: str) -> None:
 @daemon_options
 def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> None:
     """Override KEY by VALUE on all brokers."""
-    if is_wanted(target, f"override {key} by {value} on all brokers", dry_run=dry_run, yes=yes):
-        path = f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}"
-        target.run(lambda client: client.request("POST", path))
+    act = Act("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
+    sentence = f"override {key} by {value} on all brokers"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "set", f"set {key} to {value}")
 
 
@@ -71,9 +72,11 @@ def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> N
 @daemon_options
 def delete(target: Target, *, key: str, dry_run: bool, yes: bool) -> None:
     """Take the override of KEY away: each broker goes back to what it was started with."""
-    if is_wanted(target, f"take the override of {key} away", dry_run=dry_run, yes=yes):
-        path = f"{_CONFIGURATION}/{quote(key, safe='')}"
-        target.run(lambda client: client.request("DELETE", path))
+    act = Act("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
+    if not judged(target, act)["was_overridden"]:
+        say(target, "nothing", f"{key} is not overridden")
+    elif is_wanted(target, f"take the override of {key} away", dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "deleted", f"took the override of {key} away")
 
 

@@ -4,8 +4,23 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, reason_option, said, say
-from broker_ctl.cli.drains import DRAINS, drain_path, print_drains, wait_drained
+from broker_ctl.cli.acts import (
+    Act,
+    act_options,
+    done,
+    is_wanted,
+    judged,
+    reason_option,
+    said,
+    say,
+)
+from broker_ctl.cli.drains import (
+    DRAINS,
+    drain_path,
+    forecast_sentence,
+    print_drains,
+    wait_drained,
+)
 from broker_ctl.cli.tables import echo_json
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -20,7 +35,9 @@ Examples:
 
 @click.command(short_help="Empty a broker; show how far drains have come.", epilog=_EXAMPLES)
 @click.argument("broker", required=False)
-@click.option("--force", is_flag=True, help="Even if no other broker could receive anything.")
+@click.option(
+    "--force", is_flag=True, help="Even if the other brokers have no room for what it carries."
+)
 @click.option("--wait", is_flag=True, help="Return when the broker is empty.")
 @reason_option
 @act_options
@@ -38,8 +55,9 @@ def command(
     """Move everything away from BROKER, and give it nothing until `undrain`.
 
     It goes in small batches, under the limits of moves in flight, by order of an operator: a pause
-    does not stop it. It outlives leaders, and restarts of BROKER. Without BROKER, all drains are
-    shown.
+    does not stop it. It outlives leaders, and restarts of BROKER. It is refused where the others
+    would then be fuller than loadBalancerHeadroomLimitPercentage allows, unless --force is given.
+    Without BROKER, all drains are shown.
     """
     if broker is None:
         rows = target.run(lambda client: client.get(DRAINS))
@@ -48,11 +66,14 @@ def command(
         else:
             print_drains(rows)
         return
-    if not is_wanted(target, f"drain {broker}", dry_run=dry_run, yes=yes):
-        return
     query = {"force": "true"} if force else {}
-    path, body = drain_path(broker), said(reason)
-    row = target.run(lambda client: client.request("PUT", path, query, json=body)).json()
+    act = Act("PUT", drain_path(broker), query, said(reason))
+    found = judged(target, act)
+    if not is_wanted(
+        target, forecast_sentence(broker, found), dry_run=dry_run, yes=yes, judged=found
+    ):
+        return
+    row = done(target, act).json()
     if wait:
         row = wait_drained(target, broker)
     say(target, row["state"], _sentence(row["state"], broker, row["bundles_left"]), drain=row)

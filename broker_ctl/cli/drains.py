@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
 
 DRAINS: Final = "/control/v1/drains"
+_MOST_RECEIVERS: Final = 5
 _COLUMNS: Final = ("broker", "state", "bundles left", "load left", "moves/min", "ETA", "by", "why")
 
 
@@ -56,6 +57,30 @@ def print_drains(rows: list[Mapping[str, Any]]) -> None:
             for row in rows
         ),
     )
+
+
+def forecast_sentence(broker_id: str, found: Mapping[str, Any]) -> str:
+    """What a drain would do, as the leader judges it."""
+    from broker_ctl.core.footprint import throughput_text
+
+    if "receivers" not in found:
+        return f"drain {broker_id}, which is drained already"
+    shown = [
+        f"{row['broker']} ({row['bundles']}, {row['usage_before_ratio']:.1%} -> "
+        f"{row['usage_after_ratio']:.1%})"
+        for row in found["receivers"][:_MOST_RECEIVERS]
+    ]
+    more = len(found["receivers"]) - len(shown)
+    shown += [f"{more} more"] if more else []
+    load = throughput_text(found["throughput_bytes"])
+    sentence = f"drain {broker_id}: {found['bundles']} bundles, {load}"
+    if shown:
+        sentence += f", to {', '.join(shown)}"
+    staying = found["staying"]
+    if staying:
+        first = staying[0]
+        sentence += f"; {len(staying)} would stay, first {first['bundle']}: {first['why']}"
+    return sentence
 
 
 def wait_drained(target: Target, broker_id: str) -> Mapping[str, Any]:

@@ -5,7 +5,16 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.acts import act_options, cluster_option, is_wanted, say
+from broker_ctl.cli.acts import (
+    Act,
+    act_options,
+    cluster_option,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    say,
+)
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -75,9 +84,12 @@ def set_(
 ) -> None:
     """Make the domain NAME of these brokers, which may be in no other one."""
     sentence = f"make failure domain {name} of {', '.join(brokers)}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
-        body = {"brokers": brokers}
-        target.run(lambda client: client.request("POST", _path(cluster, name), json=body))
+    act = Act("POST", _path(cluster, name), body={"brokers": brokers})
+    found = judged(target, act)
+    if found["not_alive"]:
+        click.echo(f"warning: not alive: {', '.join(found['not_alive'])}", err=True)
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        done(target, act)
         say(target, "set", f"set failure domain {name}")
 
 
@@ -88,6 +100,7 @@ def set_(
 @daemon_options
 def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str) -> None:
     """Delete the domain NAME; its brokers are in none then."""
-    if is_wanted(target, f"delete failure domain {name}", dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("DELETE", _path(cluster, name)))
+    act, sentence = Act("DELETE", _path(cluster, name)), f"delete failure domain {name}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "deleted", f"deleted failure domain {name}")

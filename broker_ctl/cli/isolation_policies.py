@@ -5,7 +5,16 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.acts import act_options, cluster_option, is_wanted, say
+from broker_ctl.cli.acts import (
+    Act,
+    act_options,
+    cluster_option,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    say,
+)
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -144,8 +153,12 @@ def set_(
         body["unload_scope"] = unload_scope
     unloading = f", unloading {unload_scope}" if unload_scope else ""
     sentence = f"give {', '.join(namespaces)} to {', '.join(primary)} by policy {name}{unloading}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("POST", _path_of(cluster, name), json=body))
+    act = Act("POST", _path_of(cluster, name), body=body)
+    found = judged(target, act)
+    if not found["primary"] and not found["secondary"]:
+        click.echo(f"warning: no live broker matches policy {name}", err=True)
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        done(target, act)
         say(target, "set", f"set isolation policy {name}")
 
 
@@ -156,8 +169,9 @@ def set_(
 @daemon_options
 def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str) -> None:
     """Delete the policy NAME; its brokers are for everybody then."""
-    if is_wanted(target, f"delete isolation policy {name}", dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("DELETE", _path_of(cluster, name)))
+    act, sentence = Act("DELETE", _path_of(cluster, name)), f"delete isolation policy {name}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "deleted", f"deleted isolation policy {name}")
 
 

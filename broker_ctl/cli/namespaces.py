@@ -1,9 +1,10 @@
-"""``broker-ctl namespaces``: create, list, delete."""
+"""``broker-ctl namespaces``: create, list, unload, delete."""
 
 from typing import Final
 
 import click
 
+from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, is_wanted, judged, say
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -16,13 +17,18 @@ _LIST: Final = """\b
 Example:
   broker-ctl namespaces list shop
 """
+_UNLOAD: Final = """\b
+Examples:
+  broker-ctl namespaces unload shop/orders --dry-run
+  broker-ctl namespaces unload shop/orders --yes
+"""
 _DELETE: Final = """\b
 Example:
   broker-ctl namespaces delete shop/orders --yes
 """
 
 
-@click.group(short_help="Create, list and delete namespaces.")
+@click.group(short_help="Create, list, unload and delete namespaces.")
 def command() -> None:
     """Work on namespaces: named sets of topics that share one ring of bundles."""
 
@@ -34,19 +40,23 @@ def command() -> None:
     type=click.IntRange(1, 65_536),
     help="Bundles of equal size.  [default: defaultNumberOfNamespaceBundles]",
 )
+@act_options
 @daemon_options
-def create(target: Target, *, namespace: str, bundles: int | None) -> None:
+def create(
+    target: Target, *, namespace: str, bundles: int | None, dry_run: bool, yes: bool
+) -> None:
     """Create NAMESPACE, which is tenant/name."""
     from broker_ctl.cli.client import namespace_path
     from broker_ctl.core.names import Namespace
 
     name = Namespace.parse(namespace)
     body = None if bundles is None else {"bundles": {"numBundles": bundles}}
-    target.run(lambda client: client.request("PUT", namespace_path(name), json=body))
-    if target.is_json:
-        echo_json({"created": str(name)})
-    else:
-        click.echo(f"created {name}")
+    act = Act("PUT", namespace_path(name), body=body)
+    found = judged(target, act)
+    sentence = f"create {name} with {found['bundles']} bundles"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        done(target, act)
+        say(target, "created", f"created {name} with {found['bundles']} bundles")
 
 
 @command.command(name="list", epilog=_LIST)
@@ -66,18 +76,40 @@ def list_(target: Target, *, tenant: str) -> None:
 
 @command.command(epilog=_DELETE)
 @click.argument("namespace")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@act_options
 @daemon_options
-def delete(target: Target, *, namespace: str, yes: bool) -> None:
+def delete(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     """Delete NAMESPACE; refused while a bundle of it is owned."""
     from broker_ctl.cli.client import namespace_path
     from broker_ctl.core.names import Namespace
 
     name = Namespace.parse(namespace)
-    if not yes:
-        click.confirm(f"Delete {name}?", abort=True)
-    target.run(lambda client: client.request("DELETE", namespace_path(name)))
-    if target.is_json:
-        echo_json({"deleted": str(name)})
-    else:
-        click.echo(f"deleted {name}")
+    act = Act("DELETE", namespace_path(name))
+    if is_judged_and_wanted(target, act, f"delete {name}", dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "deleted", f"deleted {name}")
+
+
+@command.command(epilog=_UNLOAD)
+@click.argument("namespace")
+@act_options
+@daemon_options
+def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
+    """Close all bundles of NAMESPACE at their owners and give them up.
+
+    The next lookup of a topic places its bundle anew. `delete` wants this before.
+    """
+    from broker_ctl.cli.client import namespace_path
+    from broker_ctl.core.names import Namespace
+
+    name = Namespace.parse(namespace)
+    act = Act("PUT", f"{namespace_path(name)}/unload")
+    owners = judged(target, act)["owners"]
+    if not owners:
+        say(target, "nothing", f"nobody owns a bundle of {name}: nothing to unload")
+        return
+    whose = ", ".join(f"{count} of {broker}" for broker, count in sorted(owners.items()))
+    sentence = f"unload {sum(owners.values())} bundles of {name}: {whose}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, owners=owners):
+        done(target, act)
+        say(target, "unloaded", f"unloaded {sum(owners.values())} bundles of {name}")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.tables import echo_json, print_facts, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -30,14 +30,20 @@ _MOST_AT_ONCE: Final = 16
 @click.command(epilog=_EXAMPLES)
 @click.argument("topic")
 @click.option("--partitions", "-p", type=_NUMBER, required=True, help="How many.")
+@act_options
 @daemon_options
-def create_partitioned_topic(target: Target, *, topic: str, partitions: int) -> None:
+def create_partitioned_topic(
+    target: Target, *, topic: str, partitions: int, dry_run: bool, yes: bool
+) -> None:
     """Give TOPIC partitions; clients find them from then on, and open them."""
     from broker_ctl.core.names import Topic
 
     name = Topic.parse(topic)
-    target.run(lambda client: client.request("PUT", _partitions_path(name), json=partitions))
-    say(target, "created", f"created {name} with {partitions} partitions")
+    act = Act("PUT", _partitions_path(name), body=partitions)
+    sentence = f"create {name} with {partitions} partitions"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "created", f"created {name} with {partitions} partitions")
 
 
 @click.command(epilog=_EXAMPLES)
@@ -57,8 +63,9 @@ def update_partitioned_topic(
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
     sentence = f"give {name} {partitions} partitions instead of {held}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("POST", _partitions_path(name), json=partitions))
+    act = Act("POST", _partitions_path(name), body=partitions)
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "updated", f"{name} has {partitions} partitions now")
 
 
@@ -76,8 +83,9 @@ def delete_partitioned_topic(target: Target, *, topic: str, dry_run: bool, yes: 
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
     sentence = f"delete partitioned topic {name}, which has {held} partitions"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("DELETE", _partitions_path(name)))
+    act = Act("DELETE", _partitions_path(name))
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "deleted", f"deleted partitioned topic {name}")
 
 

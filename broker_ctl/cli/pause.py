@@ -4,7 +4,15 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, reason_option, said, say
+from broker_ctl.cli.acts import (
+    Act,
+    act_options,
+    done,
+    is_judged_and_wanted,
+    reason_option,
+    said,
+    say,
+)
 from broker_ctl.cli.target import Target, daemon_options
 
 PAUSE: Final = "/control/v1/pause"
@@ -31,6 +39,8 @@ def command(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
         by = f" by {stands['by']}" if stands["by"] else ""
         why = f": {stands['reason']}" if stands["reason"] else ""
         say(target, "paused_already", f"paused already{by}{why}", pause=stands)
-    elif is_wanted(target, "pause the balancing", dry_run=dry_run, yes=yes):
-        reply = target.run(lambda client: client.request("PUT", PAUSE, json=said(reason)))
-        say(target, "paused", "paused: broker-ctl resume ends it", pause=reply.json())
+        return
+    act = Act("PUT", PAUSE, body=said(reason))
+    if is_judged_and_wanted(target, act, "pause the balancing", dry_run=dry_run, yes=yes):
+        pause = done(target, act).json()
+        say(target, "paused", "paused: broker-ctl resume ends it", pause=pause)

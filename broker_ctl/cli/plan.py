@@ -7,7 +7,15 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, reason_option, said, say
+from broker_ctl.cli.acts import (
+    Act,
+    act_options,
+    done,
+    is_judged_and_wanted,
+    reason_option,
+    said,
+    say,
+)
 from broker_ctl.cli.plan_table import print_plan, print_plans
 from broker_ctl.cli.progress import Stage, followed
 from broker_ctl.cli.tables import echo_json
@@ -145,10 +153,10 @@ def _approve(
             say(target, "nothing", "there is nothing to be done", plan=plan)
             return
         plan_id = plan["id"]
-    if not is_wanted(target, f"carry out plan {plan_id}", dry_run=dry_run, yes=yes):
+    act, sentence = Act("PUT", _path(plan_id), body=said(reason)), f"carry out plan {plan_id}"
+    if not is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         return
-    path, body = _path(plan_id), said(reason)
-    row = target.run(lambda client: client.request("PUT", path, json=body)).json()
+    row = done(target, act).json()
     if wait:
         row = _waited_for(target, plan_id)
     say(target, row["state"], _sentence(row), plan=row)
@@ -183,9 +191,9 @@ def _stop(target: Target, plan_id: str, *, dry_run: bool, yes: bool) -> None:
             say(target, "nothing", "no plan is being carried out")
             return
         plan_id = ids[0]
-    if is_wanted(target, f"stop plan {plan_id}", dry_run=dry_run, yes=yes):
-        path = _path(plan_id)
-        row = target.run(lambda client: client.request("DELETE", path, json=said(""))).json()
+    act = Act("DELETE", _path(plan_id), body=said(""))
+    if is_judged_and_wanted(target, act, f"stop plan {plan_id}", dry_run=dry_run, yes=yes):
+        row = done(target, act).json()
         say(target, row["state"], _sentence(row), plan=row)
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.acts import Act, act_options, done, is_wanted, judged, say
 from broker_ctl.cli.pause import PAUSE
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -19,8 +19,9 @@ Example:
 @daemon_options
 def command(target: Target, *, dry_run: bool, yes: bool) -> None:
     """Let the leader work again after a pause."""
-    if not target.run(lambda client: client.get(PAUSE))["paused"]:
+    act = Act("DELETE", PAUSE)
+    if not judged(target, act)["was_paused"]:
         say(target, "nothing", "there is no pause")
     elif is_wanted(target, "resume the balancing", dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("DELETE", PAUSE))
+        done(target, act)
         say(target, "resumed", "resumed")

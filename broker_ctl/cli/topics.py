@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.bundle_acts import owner_row
 from broker_ctl.cli.lookup import command as lookup
 from broker_ctl.cli.partitioned_topics import PARTITIONED_VERBS, topic_path
@@ -49,8 +49,11 @@ def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     owner, bundle = held["owner"], held["bundle"]
     if owner is None:
         say(target, "nothing", f"nobody owns {bundle}: {name} is not loaded")
-    elif is_wanted(target, f"unload {name} of {bundle} at {owner}", dry_run=dry_run, yes=yes):
-        target.run(lambda client: client.request("PUT", f"/admin/v2/{topic_path(name)}/unload"))
+        return
+    act = Act("PUT", f"/admin/v2/{topic_path(name)}/unload")
+    sentence = f"unload {name} of {bundle} at {owner}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "unloaded", f"unloaded {name}; {bundle} stays at {owner}")
 
 

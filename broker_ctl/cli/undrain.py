@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.acts import Act, act_options, done, is_wanted, judged, say
 from broker_ctl.cli.drains import drain_path
 from broker_ctl.cli.target import Target, daemon_options
 
@@ -20,10 +20,9 @@ Example:
 @daemon_options
 def command(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
     """Let BROKER receive bundles again; what has left it does not come back by that alone."""
-    if not is_wanted(target, f"undrain {broker}", dry_run=dry_run, yes=yes):
-        return
-    reply = target.run(lambda client: client.request("DELETE", drain_path(broker))).json()
-    if reply["was_drained"]:
+    act = Act("DELETE", drain_path(broker))
+    if not judged(target, act)["was_drained"]:
+        say(target, "nothing", f"{broker} is not drained")
+    elif is_wanted(target, f"undrain {broker}", dry_run=dry_run, yes=yes):
+        done(target, act)
         say(target, "undrained", f"{broker} receives bundles again")
-    else:
-        say(target, "nothing", f"{broker} was not drained")

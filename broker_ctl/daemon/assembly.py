@@ -28,6 +28,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.leader.controller import Controller
 from broker_ctl.leader.executor import Reach
 from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.managers.boundaries import Boundaries
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.constraints import FollowedConstraints
 from broker_ctl.managers.dataplane_watch import DataPlaneWatch
@@ -364,6 +365,7 @@ def _show(
     parts = Parts(
         lookup=lookup,
         ownership=managers.ownership,
+        boundaries=Boundaries(managers.dataplane, managers.configuration.derive(split_rules)),
         topics=OwnTopics(managers.ownership.owned, managers.dataplane),
         namespaces=managers.namespaces,
         partitioned_topics=managers.partitioned_topics,

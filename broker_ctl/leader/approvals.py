@@ -83,10 +83,11 @@ class Approvals:
         order: Order,
         *,
         in_force_until_ms: int = 0,
+        is_dry_run: bool = False,
     ) -> Approved:
         """Write a plan down, to be carried out at once; a second time changes nothing.
 
-        It takes the place of the one before, also of one that was in force.
+        It takes the place of the one before, also of one that was in force. A dry run only looks.
 
         Raises:
             OrderConflict: another plan is being carried out, or this one is too large, or empty.
@@ -104,14 +105,16 @@ class Approvals:
                 )
             if not decisions:
                 raise OrderConflict(f"plan {plan_id} has nothing to be done")
-            for over in [*plans]:
-                await self._nodes.forget(over)
-                del plans[over]
             state = step(State.PROPOSED, Event.APPROVE)
             progress = PlanProgress(state, (Fate.WAITING,) * len(decisions), order.at_ms)
             epoch = self._leading.leadership.epoch
             record = PlanRecord(plan_id, epoch, order, decisions, in_force_until_ms)
             approved = Approved(record, progress)
+            if is_dry_run:
+                return approved
+            for over in [*plans]:
+                await self._nodes.forget(over)
+                del plans[over]
             await self._nodes.create(approved)
             plans[plan_id] = approved
         self._due_s, self._moved_s = -math.inf, self._clock.now_s()
@@ -126,8 +129,8 @@ class Approvals:
         async with self._turn:
             return (await self._loaded()).get(plan_id)
 
-    async def stop(self, plan_id: str, note: str) -> Approved:
-        """Begin nothing more of a plan; what is under way ends.
+    async def stop(self, plan_id: str, note: str, *, is_dry_run: bool = False) -> Approved:
+        """Begin nothing more of a plan; what is under way ends. Or only look.
 
         Raises:
             PlanMissing: no such plan was approved.
@@ -141,6 +144,8 @@ class Approvals:
                 raise PlanMissing(f"no plan {plan_id} was approved")
             if not approved.is_open:
                 raise OrderConflict(f"plan {plan_id} is {approved.progress.state.value} already")
+            if is_dry_run:
+                return approved
             return await self._write(approved, Event.STOP, approved.progress.fates, note)
 
     async def rows(self) -> list[dict[str, Any]]:

@@ -187,7 +187,9 @@ class Controller:
         """
         return explain(self._open_desk().leading, subject)
 
-    async def move(self, bundle: Bundle, destination: str) -> Reply:
+    async def move(
+        self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
+    ) -> Reply:
         """See `ports.LeaderDesk.move`; a bundle that nobody owns is taken by the destination.
 
         Budgets do not bind an operator, and neither does a pause.
@@ -198,7 +200,8 @@ class Controller:
             NoLeader: this broker does not lead (any more).
         """
         return await self._by_order(
-            lambda leading: move_by_order(leading, bundle, destination), f"move {bundle}"
+            lambda leading: move_by_order(leading, bundle, destination, who, is_dry_run=is_dry_run),
+            f"move {bundle}",
         )
 
     async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
@@ -213,7 +216,13 @@ class Controller:
         )
 
     async def split(
-        self, bundle: Bundle, algorithm: str, positions: tuple[int, ...], *, is_unloading: bool
+        self,
+        bundle: Bundle,
+        algorithm: str,
+        positions: tuple[int, ...],
+        who: str = "",
+        *,
+        is_unloading: bool,
     ) -> Reply:
         """See `ports.LeaderDesk.split`; a bundle that nobody owns is placed first.
 
@@ -223,12 +232,14 @@ class Controller:
         """
         return await self._by_order(
             lambda leading: split_by_order(
-                leading, bundle, algorithm, positions, is_unloading=is_unloading
+                leading, bundle, algorithm, positions, who, is_unloading=is_unloading
             ),
             f"split {bundle}",
         )
 
-    async def merge(self, left: Bundle, right: Bundle) -> Reply:
+    async def merge(
+        self, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
+    ) -> Reply:
         """See `ports.LeaderDesk.merge`.
 
         Raises:
@@ -237,7 +248,8 @@ class Controller:
             NoLeader: this broker does not lead (any more).
         """
         return await self._by_order(
-            lambda leading: merge_by_order(leading, left, right), f"merge {left} and {right.range}"
+            lambda leading: merge_by_order(leading, left, right, who, is_dry_run=is_dry_run),
+            f"merge {left} and {right.range}",
         )
 
     async def _by_order(self, work: Callable[[Leading], Coroutine[Any, Any, _T]], name: str) -> _T:

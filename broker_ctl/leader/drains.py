@@ -5,13 +5,16 @@ a drain goes in small batches, one after another (reference: balancing-and-opera
 """
 
 import math
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from math import fsum
 from typing import Any, Final
 
 from broker_ctl.coordination.turns import in_turns
 from broker_ctl.core.deciding import planned_in_steps
 from broker_ctl.core.directives import Drain
+from broker_ctl.core.drain_forecast import DrainForecast, drained_view
 from broker_ctl.core.draining import drain_progress, drain_proposals, waits_its_turn
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.reports import Report
@@ -73,6 +76,20 @@ class Drains:
         if done:
             self._due_s = self._parts.clock.now_s() + _PACE_S
         return bool(done)
+
+    async def forecast(self, broker_id: str) -> DrainForecast:
+        """What would become of a drain, with all others that stand.
+
+        Raises:
+            StoreError: the view could not be taken.
+        """
+        rules, drained = self._parts.rules(), {broker_id, *self._parts.directives.drains}
+        # How many go at a time is for later: all of it has to find a place in the end.
+        budgets = replace(rules.budgets, max_moves=sys.maxsize, max_moves_per_broker=sys.maxsize)
+        view = drained_view(await self._leading.survey.take(), drained)
+        proposals = drain_proposals(view, drained)
+        plan = await in_turns(planned_in_steps(view, proposals, replace(rules, budgets=budgets)))
+        return DrainForecast.of(view, broker_id, plan, drained)
 
     def rows(self) -> list[dict[str, Any]]:
         """How far each drain has come, as plain JSON values."""

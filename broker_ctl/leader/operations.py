@@ -130,7 +130,7 @@ class Operations:
         ratio = moved_bytes / total_bytes if total_bytes > 0 else 0.0
         return {"moves": len(moves), "load_moved_bytes": moved_bytes, "load_moved_ratio": ratio}
 
-    async def approve(self, plan_id: str, who: str, why: str) -> Reply:
+    async def approve(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
         """See `ports.Operations.approve`.
 
         Raises:
@@ -149,12 +149,13 @@ class Operations:
             decisions = self._shown.decisions_of(plan_id, now_s)
             until_ms = self._shown.in_force_until_ms(plan_id, now_s)
             approved = await approvals.approve(
-                plan_id, decisions, order, in_force_until_ms=until_ms
+                plan_id, decisions, order, in_force_until_ms=until_ms, is_dry_run=is_dry_run
             )
             return approved.to_row()
 
         row = await self._by_order(approve, f"approve plan {plan_id}")
-        self._standing.wake()
+        if not is_dry_run:
+            self._standing.wake()
         return row
 
     async def plans(self) -> list[dict[str, Any]]:
@@ -166,7 +167,7 @@ class Operations:
         """
         return await self._by_order(lambda _: self._standing.approvals.rows(), "plans")
 
-    async def stop_plan(self, plan_id: str, who: str) -> Reply:
+    async def stop_plan(self, plan_id: str, who: str, *, is_dry_run: bool = False) -> Reply:
         """See `ports.Operations.stop_plan`.
 
         Raises:
@@ -177,7 +178,7 @@ class Operations:
         note = f"stopped by {who}" if who else "stopped by an operator"
         approvals = self._standing.approvals
         stopped = await self._by_order(
-            lambda _: approvals.stop(plan_id, note), f"stop plan {plan_id}"
+            lambda _: approvals.stop(plan_id, note, is_dry_run=is_dry_run), f"stop plan {plan_id}"
         )
         return stopped.to_row()
 
@@ -187,7 +188,9 @@ class Operations:
         """See `ports.Operations.drains`."""
         return self._standing.drains.rows()
 
-    async def drain(self, broker_id: str, who: str, why: str, *, is_forced: bool) -> Reply:
+    async def drain(
+        self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
+    ) -> Reply:
         """See `ports.Operations.drain`; one that is drained already is told of, and no more.
 
         Raises:
@@ -204,6 +207,12 @@ class Operations:
             await leading.leadership.wait_deciding()
             if not is_forced:
                 self._check_receivers(broker_id)
+            forecast = await drains.forecast(broker_id)
+            limit_ratio = self._parts.rules().shedding_rules.balance.headroom_ratio
+            if not is_forced and (why_not := forecast.refusal(limit_ratio)):
+                raise OrderConflict(f"{why_not}; force it to drain it all the same")
+            if is_dry_run:
+                return forecast.to_row()
             order = Order.of(self._parts.clock.wall_ms(), who, why)
             wanted = Drain(order, *drains.left(broker_id))
             return drains.row(broker_id, await directives.begin_drain(broker_id, wanted))

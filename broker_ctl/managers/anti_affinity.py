@@ -41,8 +41,10 @@ class AntiAffinity:
         """
         return (await self._namespaces.local_policies(namespace)).policies.anti_affinity_group
 
-    async def set(self, namespace: Namespace, group: str | None) -> None:
-        """Put a namespace into a group, or into none.
+    async def set(
+        self, namespace: Namespace, group: str | None, *, is_dry_run: bool = False
+    ) -> None:
+        """Put a namespace into a group, or into none; or only look whether that can be done.
 
         Raises:
             InvalidName: the group has no usable name.
@@ -55,6 +57,8 @@ class AntiAffinity:
         # Makes them of the policies where they are absent: a group alone would stand for a ring
         # of one bundle (Pulsar #20194).
         await self._namespaces.local_policies(namespace)
+        if is_dry_run:
+            return
 
         def change(found: LocalPoliciesRecord) -> LocalPoliciesRecord:
             return replace(found, policies=replace(found.policies, anti_affinity_group=group))

@@ -121,8 +121,8 @@ class DynamicConfiguration:
             for key, text in texts.items()
         }
 
-    async def set(self, key: str, text: str) -> None:
-        """Override a setting on all brokers.
+    async def set(self, key: str, text: str, *, is_dry_run: bool = False) -> None:
+        """Override a setting on all brokers, or only look whether that can be done.
 
         Raises:
             SettingsError: no setting of ours, not dynamic, or no value of it; together with the
@@ -145,11 +145,14 @@ class DynamicConfiguration:
                 raise SettingsError("; ".join(map(str, new)))
             return DynamicValues(wanted)
 
+        if is_dry_run:
+            change(await self._reader.get(paths.CONFIGURATION))
+            return
         await self._updates.read_modify_update_or_create(paths.CONFIGURATION, change)
-        log.info("%s is overridden for all brokers", key)
+        log.info("%s is overridden by %r for all brokers", key, text)
 
-    async def delete(self, key: str) -> None:
-        """Take an override away.
+    async def delete(self, key: str, *, is_dry_run: bool = False) -> bool:
+        """Take an override away, or only look; whether there was one.
 
         Raises:
             SettingsError: no dynamic setting, and no override either.
@@ -162,13 +165,17 @@ class DynamicConfiguration:
             return DynamicValues({known: text for known, text in texts.items() if known != key})
 
         try:
+            if is_dry_run:
+                change(await self._reader.get(paths.CONFIGURATION))
+                return True
             await self._updates.read_modify_update_or_create(paths.CONFIGURATION, change)
         except _NothingToDelete:
             if key not in DYNAMIC_KEYS:
                 raise SettingsError(f"{key[:128]}: no dynamic setting of ours") from None
             # Nothing was overridden: that is what was wanted.
-            return
+            return False
         log.info("%s is overridden no more", key)
+        return True
 
     def _changed(self) -> None:
         found = self._followed.values.get(paths.CONFIGURATION)

@@ -54,8 +54,8 @@ class FailureDomains:
             raise PolicyMissing(f"failure domain {name} does not exist")
         return domain.brokers
 
-    async def set(self, name: str, brokers: Sequence[str]) -> None:
-        """Make a domain, or give it other brokers.
+    async def set(self, name: str, brokers: Sequence[str], *, is_dry_run: bool = False) -> None:
+        """Make a domain, or give it other brokers; or only look whether that can be done.
 
         Raises:
             InvalidName, InvalidPolicy: it makes no sense.
@@ -75,17 +75,21 @@ class FailureDomains:
             await self._nodes.change(
                 paths.failure_domain(self._cluster, name),
                 lambda found: (found or FailureDomain()).with_brokers(wanted),
+                is_dry_run=is_dry_run,
             )
-        log.info("failure domain %s was set", name)
+        if not is_dry_run:
+            log.info("failure domain %s was set: %s", name, " ".join(wanted))
 
-    async def delete(self, name: str) -> None:
-        """Take a domain away; its brokers are in none then.
+    async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
+        """Take a domain away; its brokers are in none then. Or only look whether it is there.
 
         Raises:
             PolicyMissing: there is none of this name.
             PoliciesReadOnly: nothing may be changed.
         """
         require_name("failure domain", name)
-        if not await self._nodes.delete(paths.failure_domain(self._cluster, name)):
+        path = paths.failure_domain(self._cluster, name)
+        if not await self._nodes.delete(path, is_dry_run=is_dry_run):
             raise PolicyMissing(f"failure domain {name} does not exist")
-        log.info("failure domain %s was deleted", name)
+        if not is_dry_run:
+            log.info("failure domain %s was deleted", name)

@@ -101,8 +101,12 @@ class IsolationPolicies:
         """All as they are written, by name."""
         return (await self._record()).raw
 
-    async def set(self, policy: IsolationPolicy) -> tuple[Namespace, ...]:
+    async def set(
+        self, policy: IsolationPolicy, *, is_dry_run: bool = False
+    ) -> tuple[Namespace, ...]:
         """Add a policy, or replace the one of its name; the namespaces to be unloaded for it.
+
+        A dry run writes nothing.
 
         Raises:
             InvalidName, InvalidPolicy: it makes no sense, or there are too many.
@@ -120,15 +124,16 @@ class IsolationPolicies:
             versions[:] = [before, after]
             return after
 
-        await self._nodes.change(self._path, change)
-        log.info("isolation policy %s was set", policy.name)
+        await self._nodes.change(self._path, change, is_dry_run=is_dry_run)
+        if not is_dry_run:
+            log.info("isolation policy %s was set: %s", policy.name, _told(policy))
         if policy.unload_scope in {None, UnloadScope.NONE}:
             return ()
         before, after = (Constraints(isolation=record.policies) for record in versions)
         return to_be_unloaded(before, after, policy.name, await self._namespaces.all())
 
-    async def delete(self, name: str) -> None:
-        """Take a policy away.
+    async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
+        """Take a policy away, or only look whether that can be done.
 
         Raises:
             PolicyMissing: there is none of this name.
@@ -140,8 +145,18 @@ class IsolationPolicies:
                 raise PolicyMissing(f"isolation policy {name} does not exist")
             return found.without(name)
 
-        await self._nodes.change(self._path, change)
-        log.info("isolation policy %s was deleted", name)
+        await self._nodes.change(self._path, change, is_dry_run=is_dry_run)
+        if not is_dry_run:
+            log.info("isolation policy %s was deleted", name)
 
     async def _record(self) -> NamespaceIsolationPolicies:
         return await self._nodes.get(self._path) or NamespaceIsolationPolicies()
+
+
+def _told(policy: IsolationPolicy) -> str:
+    """What it says, in a line."""
+    secondary = f", secondary {' '.join(policy.secondary)}" if policy.secondary else ""
+    return (
+        f"namespaces {' '.join(policy.namespaces)}, primary {' '.join(policy.primary)}{secondary}, "
+        f"min_limit {policy.min_available}, unload scope {policy.unload_scope or 'none'}"
+    )

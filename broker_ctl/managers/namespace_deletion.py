@@ -65,6 +65,24 @@ class NamespaceDeletion:
         with contextlib.suppress(NoNode):
             await self._configuration_store.delete(path)
 
+    async def check(self, namespace: Namespace) -> None:
+        """Whether it could be deleted now; nothing is written.
+
+        Raises:
+            NamespaceMissing: it is not there.
+            OwnershipError: a bundle is owned.
+        """
+        if await self._configuration_store.exists(paths.policies(namespace)) is None:
+            raise NamespaceMissing(f"namespace {namespace} does not exist")
+        await self._require_unowned(namespace)
+
+    async def _require_unowned(self, namespace: Namespace) -> None:
+        owned = await self._store.children(paths.ownership_of(namespace))
+        if owned:
+            raise OwnershipError(
+                f"{namespace}: {len(owned)} bundles are owned; unload the namespace first",
+            )
+
     async def _mark(self, namespace: Namespace, *, is_deleted: bool) -> None:
         path = paths.policies(namespace)
         while True:
@@ -114,11 +132,7 @@ class NamespaceDeletion:
         # Without it, an owner node that comes meanwhile would stand in nobody's way.
         with contextlib.suppress(NodeExists):
             await self._store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)
-        owned = await self._store.children(parent)
-        if owned:
-            raise OwnershipError(
-                f"{namespace}: {len(owned)} bundles are owned; unload the namespace first",
-            )
+        await self._require_unowned(namespace)
         operations: list[Operation] = [Delete(parent), generation.bump]
         # Where there is none, nobody makes one without writing the generation.
         if (ring := await self._store.exists(local)) is not None:

@@ -178,8 +178,11 @@ class Namespaces:
         *,
         bundles: int | None = None,
         boundaries: Sequence[int] = (),
+        is_dry_run: bool = False,
     ) -> Ring:
         """Create a namespace with an even ring, or with these boundaries.
+
+        A dry run answers with the ring that it would have, and writes nothing.
 
         Raises:
             NamespaceExists: it is there.
@@ -189,6 +192,10 @@ class Namespaces:
             ring = Ring(namespace, tuple(sorted(set(boundaries))), 0)
         else:
             ring = Ring.even(namespace, self._default_bundles if bundles is None else bundles)
+        if is_dry_run:
+            if await self._configuration_store.exists(paths.policies(namespace)) is not None:
+                raise NamespaceExists(f"namespace {namespace} exists already")
+            return ring
         await self._create_tenant(namespace.tenant)
         try:
             await self._configuration_store.create(
@@ -203,8 +210,8 @@ class Namespaces:
         log.info("created namespace %s with %d bundles", namespace, len(ring.bundles))
         return ring
 
-    async def delete(self, namespace: Namespace) -> None:
-        """Delete a namespace of which nobody owns a bundle.
+    async def delete(self, namespace: Namespace, *, is_dry_run: bool = False) -> None:
+        """Delete a namespace of which nobody owns a bundle; or only look whether that can be done.
 
         Raises:
             NamespaceMissing: it is not there.
@@ -213,6 +220,9 @@ class Namespaces:
         """
         await self._require_no_partitioned_topics(namespace)
         deletion = NamespaceDeletion(self._store, self._configuration_store, self.generations)
+        if is_dry_run:
+            await deletion.check(namespace)
+            return
         try:
             await deletion.run(namespace)
         finally:

@@ -122,8 +122,8 @@ class PartitionedTopics:
         found = (paths.partitioned_topic_of(f"{root}/{name}") for name in names)
         return sorted(topic for topic in found if topic is not None)
 
-    async def create(self, topic: Topic, partitions: int) -> None:
-        """Give a topic partitions.
+    async def create(self, topic: Topic, partitions: int, *, is_dry_run: bool = False) -> None:
+        """Give a topic partitions, or only look whether that can be done.
 
         Raises:
             InvalidName: it is the name of a partition, or cannot be kept.
@@ -137,6 +137,10 @@ class PartitionedTopics:
         self._require_number(partitions)
         await self._flag.require_writable()
         await self._require_namespace(topic.namespace)
+        if is_dry_run:
+            if await self._store.exists(path) is not None:
+                raise PolicyConflict(f"partitioned topic {topic} exists already")
+            return
         with self.cache.writing(path):
             try:
                 data = PartitionedTopic(partitions).encode()
@@ -145,8 +149,8 @@ class PartitionedTopics:
                 raise PolicyConflict(f"partitioned topic {topic} exists already") from error
         log.info("%s was created with %d partitions", topic, partitions)
 
-    async def update(self, topic: Topic, partitions: int) -> None:
-        """Give a topic more partitions; as many as it has are no change.
+    async def update(self, topic: Topic, partitions: int, *, is_dry_run: bool = False) -> None:
+        """Give a topic more partitions; as many as it has are no change. Or only look.
 
         Raises:
             InvalidName: it cannot be the name of a partitioned topic.
@@ -166,14 +170,19 @@ class PartitionedTopics:
                 )
             return replace(found, partitions=partitions)
 
+        if is_dry_run:
+            if (found := await self.cache.get(path)) is None:
+                raise await self._missing(topic)
+            change(found)
+            return
         try:
             await self._updates.read_modify_update(path, change)
         except NoNode as error:
             raise await self._missing(topic) from error
         log.info("%s has %d partitions now", topic, partitions)
 
-    async def delete(self, topic: Topic) -> None:
-        """Forget how many partitions a topic has; partitions that are loaded stay so.
+    async def delete(self, topic: Topic, *, is_dry_run: bool = False) -> None:
+        """Forget how many partitions a topic has; partitions that are loaded stay so. Or only look.
 
         Raises:
             InvalidName: it cannot be the name of a partitioned topic.
@@ -182,6 +191,10 @@ class PartitionedTopics:
         """
         path = paths.partitioned_topic(topic)
         await self._flag.require_writable()
+        if is_dry_run:
+            if await self._store.exists(path) is None:
+                raise await self._missing(topic)
+            return
         with self.cache.writing(path):
             try:
                 await self._store.delete(path)

@@ -93,23 +93,32 @@ class PolicyNodes(Generic[T]):
         """
         return await self._reader.get(path)
 
-    async def change(self, path: str, change: Callable[[T | None], T]) -> None:
+    async def change(
+        self, path: str, change: Callable[[T | None], T], *, is_dry_run: bool = False
+    ) -> None:
         """Write what ``change`` makes of the newest value, or of None; what it raises ends it.
+
+        A dry run makes it, and writes nothing.
 
         Raises:
             PoliciesReadOnly: the flag stands.
             BadVersion: others were quicker, again and again.
         """
         await self._parts.flag.require_writable()
+        if is_dry_run:
+            change(await self.get(path))
+            return
         await self._updates.read_modify_update_or_create(path, change)
 
-    async def delete(self, path: str) -> bool:
-        """Delete a node; whether it was there.
+    async def delete(self, path: str, *, is_dry_run: bool = False) -> bool:
+        """Delete a node; whether it was there. A dry run only looks.
 
         Raises:
             PoliciesReadOnly: the flag stands.
         """
         await self._parts.flag.require_writable()
+        if is_dry_run:
+            return await self._parts.store.exists(path) is not None
         try:
             await self._parts.store.delete(path)
         except NoNode:

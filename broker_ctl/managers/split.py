@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 
 from broker_ctl.coordination.lock import Lock
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.hashing import ring_hash
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.rules import SplitRules
-from broker_ctl.core.splitting.catalog import BY_TRAFFIC, SPLITTING
-from broker_ctl.core.splitting.request import SplitAlgorithm, SplitRequest, TopicRate
-from broker_ctl.core.splitting.specified_positions_divide import specified_positions_divide
+from broker_ctl.core.splitting.catalog import SPLITTING
 from broker_ctl.dataplane.interface import DataPlane
+from broker_ctl.managers.boundaries import Boundaries
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.ring_change import Change, RingChanger
 from broker_ctl.store.interface import Operation
@@ -30,7 +28,7 @@ class Splitter:
         self._holdings = holdings
         self._dataplane = dataplane
         self._changer = changer
-        self._rules = rules
+        self._boundaries = Boundaries(dataplane, rules)
         self.splits = 0
 
     async def split(
@@ -41,10 +39,10 @@ class Splitter:
         guards: Sequence[Operation],
     ) -> tuple[Bundle, ...]:
         """See `Ownership.split`."""
-        cut = SPLITTING.find(algorithm)
+        SPLITTING.find(algorithm)
         held = self._holdings.own(bundle)
         assert held.lock is not None
-        work = self._work(held, held.lock, cut, boundaries, guards)
+        work = self._work(held, held.lock, algorithm, boundaries, guards)
         task = self._holdings.start(work, f"split {bundle}")
         held.advance(BundleState.SPLITTING)
         return await self._holdings.join(task)
@@ -53,13 +51,13 @@ class Splitter:
         self,
         held: OwnedBundle,
         lock: Lock,
-        cut: SplitAlgorithm,
+        algorithm: str,
         boundaries: tuple[int, ...],
         guards: Sequence[Operation],
     ) -> tuple[Bundle, ...]:
         parent = held.bundle
         try:
-            points = await self._points(parent, cut, boundaries)
+            points, _ = await self._boundaries.find(parent, algorithm, boundaries)
             if not points:
                 self._changer.serve_on(held, lock)
                 return ()
@@ -75,26 +73,3 @@ class Splitter:
         tokens = {child.bundle: child.token for child in made}
         await self._changer.serve(made, self._dataplane.split(parent, tokens))
         return tuple(child.bundle for child in made)
-
-    async def _points(
-        self, bundle: Bundle, cut: SplitAlgorithm, boundaries: tuple[int, ...]
-    ) -> tuple[int, ...]:
-        """Where to cut: as the order says, or as the algorithm finds; no boundary: nowhere.
-
-        Raises:
-            DataPlaneError: what the algorithm must know is not to be had.
-        """
-        if boundaries and cut is not specified_positions_divide:
-            return boundaries
-        if cut in BY_TRAFFIC:
-            return cut(await self._traffic(bundle))
-        hashes = tuple(map(ring_hash, await self._dataplane.topics(bundle)))
-        return cut(SplitRequest(bundle.range, hashes, boundaries))
-
-    async def _traffic(self, bundle: Bundle) -> SplitRequest:
-        rates = tuple(
-            TopicRate(ring_hash(name), stats.msg_rate, stats.throughput)
-            for name, stats in (await self._dataplane.topic_statistics(bundle)).items()
-        )
-        hashes = tuple(topic.position for topic in rates)
-        return SplitRequest(bundle.range, hashes, rates=rates, rules=self._rules())

@@ -49,8 +49,8 @@ class OwnTopics:
         self._owned = owned
         self._dataplane = dataplane
 
-    async def unload(self, bundle: Bundle, topic: Topic) -> None:
-        """Close a topic of a bundle that is served here.
+    async def unload(self, bundle: Bundle, topic: Topic, *, is_dry_run: bool = False) -> None:
+        """Close a topic of a bundle that is served here, or only look whether it is loaded.
 
         Raises:
             NotOwner: the bundle is not served here (any more).
@@ -60,15 +60,16 @@ class OwnTopics:
         if not self._is_served(bundle):
             raise NotOwner(f"{bundle} is not served here")
         name = str(topic)
+        if is_dry_run:
+            if name not in await self._dataplane.topics(bundle):
+                raise _not_loaded(name)
+            return
         try:
             await self._dataplane.unload_topic(name)
         except DataPlaneRefused as met:
             if name in await self._dataplane.topics(bundle):
                 raise
-            raise TopicMissing(
-                f"{name} is not loaded; a partitioned topic is unloaded partition by partition, "
-                f"the first one is {name}-partition-0"
-            ) from met
+            raise _not_loaded(name) from met
         log.info("%s was closed by order of an operator", name)
 
     async def statistics(self, limit: int, namespace: Namespace | None = None) -> TopicTraffic:
@@ -105,3 +106,10 @@ class OwnTopics:
     def _is_served(self, bundle: Bundle) -> bool:
         held = self._owned().get(bundle)
         return held is not None and held.state == BundleState.OWNED
+
+
+def _not_loaded(name: str) -> TopicMissing:
+    return TopicMissing(
+        f"{name} is not loaded; a partitioned topic is unloaded partition by partition, "
+        f"the first one is {name}-partition-0"
+    )

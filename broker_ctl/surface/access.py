@@ -11,6 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
+from broker_ctl.core.directives import MOST_WHO
 from broker_ctl.surface import answers
 from broker_ctl.surface.credentials import Credentials
 
@@ -57,6 +58,12 @@ class Doorkeeper:
                     return answers.error(403, "Forbidden", f"role {role} is no super user")
                 request[_ROLE] = role
         return None
+
+
+def who_in(request: web.Request) -> str:
+    """Who ordered something that has no body to say so: the token's role, or what ``by`` says."""
+    said = request.query.get("by", "")
+    return role_of(request) or (said if said.isprintable() and len(said) <= MOST_WHO else "")
 
 
 def role_of(request: web.Request) -> str:

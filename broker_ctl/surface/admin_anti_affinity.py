@@ -9,6 +9,7 @@ from broker_ctl.managers.anti_affinity import AntiAffinity
 from broker_ctl.surface import answers
 from broker_ctl.surface.admin_namespaces import NAMESPACE
 from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.surface.questions import json_in, namespace_in
 
 _GROUP: Final = f"{NAMESPACE}/antiAffinity"
@@ -40,16 +41,22 @@ class AntiAffinityRoutes:
         group = await self._groups.group_of(namespace_in(request))
         return answers.no_content() if group is None else web.Response(text=group)
 
+    @knows_dry_runs
     async def set_group(self, request: web.Request) -> web.Response:
         """204; 412 for a name that is none."""
-        namespace = namespace_in(request)
-        await self._groups.set(namespace, await _group_in(request))
-        return answers.no_content()
+        return await self._set(request, await _group_in(request))
 
+    @knows_dry_runs
     async def clear(self, request: web.Request) -> web.Response:
         """204, also where it was in none."""
-        await self._groups.set(namespace_in(request), None)
-        return answers.no_content()
+        return await self._set(request, None)
+
+    async def _set(self, request: web.Request, group: str | None) -> web.Response:
+        namespace, is_dry = namespace_in(request), is_dry_run(request)
+        await self._groups.set(namespace, group, is_dry_run=is_dry)
+        if not is_dry:
+            return answers.no_content()
+        return judged(group=await self._groups.group_of(namespace))
 
     async def members(self, request: web.Request) -> web.Response:
         """Namespaces of the group in ``tenant``; 404 for another cluster."""

@@ -17,8 +17,10 @@ from broker_ctl.core.splitting.special import SPECIAL_NAMES
 from broker_ctl.errors import BundleGone, InvalidName, SettingsError
 from broker_ctl.managers.lookup import Redirect
 from broker_ctl.surface import answers
+from broker_ctl.surface.access import who_in
 from broker_ctl.surface.admin_namespaces import NAMESPACE
 from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import bundle_in, flag, json_in, namespace_in
 from broker_ctl.surface.redirects import redirect, redirect_to_leader
@@ -55,6 +57,7 @@ class BundleRoutes:
             web.put(f"{NAMESPACE}/{{bundle}}/merge", self.merge),
         ]
 
+    @knows_dry_runs
     async def unload(self, request: web.Request) -> web.Response:
         """204, also where nobody owns the bundle; 307 to the owner, or to the leader."""
         bundle = await bundle_in(request, self._parts.namespaces)
@@ -62,6 +65,8 @@ class BundleRoutes:
         if destination:
             return await self._move(request, bundle, destination)
         owner = await self._parts.ownership.owner_of(bundle)
+        if is_dry_run(request):
+            return judged(bundle=str(bundle), owner=owner and owner.urls.broker_id)
         if owner is not None and not owner.is_self:
             return redirect(request, owner.urls)
         if owner is not None:
@@ -75,14 +80,20 @@ class BundleRoutes:
         broker_id = destination.removeprefix("http://").removeprefix("https://").rstrip("/")
         if cluster.urls_of(broker_id) is None:
             raise Refusal(409, f"{broker_id!r} is no live broker", kind="NoBroker")
-        await desk.move(bundle, broker_id)
-        return answers.no_content()
+        is_dry = is_dry_run(request)
+        reply = await desk.move(bundle, broker_id, who_in(request), is_dry_run=is_dry)
+        return judged(**reply) if is_dry else answers.no_content()
 
+    @knows_dry_runs
     async def unload_all(self, request: web.Request) -> web.Response:
         """204 when each owner gave its bundles of the namespace up; else 503 with what is left."""
-        await self._unloads.namespace(namespace_in(request))
+        namespace = namespace_in(request)
+        if is_dry_run(request):
+            return judged(owners=await self._unloads.owners(namespace))
+        await self._unloads.namespace(namespace)
         return answers.no_content()
 
+    @knows_dry_runs
     async def split(self, request: web.Request) -> web.Response:
         """204, also where there is nothing to split; an unowned bundle is assigned first."""
         algorithm = self._algorithm_in(request)
@@ -96,6 +107,8 @@ class BundleRoutes:
             bundle = await bundle_in(request, self._parts.namespaces)
         # The ring is one of the namespace's policies.
         await self._parts.policies.flag.require_writable()
+        if is_dry_run(request) and not is_special:
+            return await self._judged_split(request, bundle, algorithm, positions)
         if is_special or is_unloading:
             return await self._split_by_leader(
                 request, algorithm, positions, is_unloading=is_unloading
@@ -108,6 +121,25 @@ class BundleRoutes:
             return redirect(request, owner.urls)
         await ownership.split(bundle, algorithm, positions)
         return answers.no_content()
+
+    async def _judged_split(
+        self, request: web.Request, bundle: Bundle, algorithm: str, positions: tuple[int, ...]
+    ) -> web.Response:
+        """Where its owner would cut it; of a bundle that nobody owns nobody can say.
+
+        Raises:
+            Refusal: 409, nowhere, and why.
+        """
+        owner = await self._parts.ownership.owner_of(bundle)
+        if owner is None:
+            return judged(bundle=str(bundle), owner=None, children=[])
+        if not owner.is_self:
+            return redirect(request, owner.urls)
+        points, why = await self._parts.boundaries.find(bundle, algorithm, positions)
+        if not points:
+            raise Refusal(409, f"{bundle}: nothing to split: {why}", kind="NothingToSplit")
+        children = [str(child) for child in bundle.cut(points)]
+        return judged(bundle=str(bundle), owner=owner.urls.broker_id, children=children)
 
     def _algorithm_in(self, request: web.Request) -> str:
         """The short name of the split algorithm that is asked for.
@@ -140,11 +172,15 @@ class BundleRoutes:
         if name in SPECIAL_NAMES:
             await self._parts.namespaces.ring(namespace)
             bundle = await desk.special_bundle(namespace, name)
+            if is_dry_run(request):
+                # Its owner says more, to whoever asks for it by its range.
+                return judged(bundle=str(bundle))
         else:
             bundle = Bundle(namespace, BundleRange.parse(name))
-        await desk.split(bundle, algorithm, positions, is_unloading=is_unloading)
+        await desk.split(bundle, algorithm, positions, who_in(request), is_unloading=is_unloading)
         return answers.no_content()
 
+    @knows_dry_runs
     async def merge(self, request: web.Request) -> web.Response:
         """204; ``with`` is the range of the other one, else it is the one that follows."""
         bundle = await bundle_in(request, self._parts.namespaces)
@@ -165,8 +201,9 @@ class BundleRoutes:
         desk = self._parts.desk()
         if desk is None:
             return self._to_leader(request)
-        await desk.merge(left, right)
-        return answers.no_content()
+        is_dry = is_dry_run(request)
+        reply = await desk.merge(left, right, who_in(request), is_dry_run=is_dry)
+        return judged(**reply) if is_dry else answers.no_content()
 
     def _to_leader(self, request: web.Request) -> web.Response:
         own_id = self._parts.ownership.urls.broker_id

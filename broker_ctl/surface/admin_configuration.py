@@ -6,6 +6,7 @@ from aiohttp import web
 
 from broker_ctl.managers.configuration import DYNAMIC_KEYS, DynamicConfiguration
 from broker_ctl.surface import answers
+from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 
 _CONFIGURATION: Final = "/admin/v2/brokers/configuration"
 
@@ -38,12 +39,17 @@ class ConfigurationRoutes:
         """What holds on this broker; anybody may ask, so nothing that leads to a secret."""
         return answers.json(self._configuration.effective())
 
+    @knows_dry_runs
     async def set(self, request: web.Request) -> web.Response:
         """204; 412 for a setting that is unknown or not dynamic, and for what is no value of it."""
-        await self._configuration.set(request.match_info["name"], request.match_info["value"])
-        return answers.no_content()
+        key, text = request.match_info["name"], request.match_info["value"]
+        is_dry = is_dry_run(request)
+        await self._configuration.set(key, text, is_dry_run=is_dry)
+        return judged(key=key, value=text) if is_dry else answers.no_content()
 
+    @knows_dry_runs
     async def delete(self, request: web.Request) -> web.Response:
         """204, also where nothing was overridden; 412 for what is no dynamic setting."""
-        await self._configuration.delete(request.match_info["name"])
-        return answers.no_content()
+        key, is_dry = request.match_info["name"], is_dry_run(request)
+        was_overridden = await self._configuration.delete(key, is_dry_run=is_dry)
+        return judged(was_overridden=was_overridden) if is_dry else answers.no_content()

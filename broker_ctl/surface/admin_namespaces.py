@@ -9,6 +9,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import InvalidName
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import namespace_in, object_in
 
@@ -42,6 +43,7 @@ class NamespaceRoutes:
         namespaces = await self._namespaces.of_tenant(request.match_info["tenant"])
         return answers.json(sorted(map(str, namespaces)))
 
+    @knows_dry_runs
     async def create(self, request: web.Request) -> web.Response:
         """204; the body may say how the ring is cut, other policies in it are not ours.
 
@@ -52,8 +54,11 @@ class NamespaceRoutes:
         if bundles is None and not boundaries:
             bundles = self._configuration.current().splitting.default_bundles
         await self._flag.require_writable()
-        await self._namespaces.create(namespace, bundles=bundles, boundaries=boundaries)
-        return answers.no_content()
+        is_dry = is_dry_run(request)
+        ring = await self._namespaces.create(
+            namespace, bundles=bundles, boundaries=boundaries, is_dry_run=is_dry
+        )
+        return judged(bundles=len(ring.bundles)) if is_dry else answers.no_content()
 
     async def policies(self, request: web.Request) -> web.Response:
         """Those of Pulsar's policies that mean something here."""
@@ -62,12 +67,14 @@ class NamespaceRoutes:
             {"bundles": _bundles_data(ring), "replication_clusters": [self._cluster]}
         )
 
+    @knows_dry_runs
     async def delete(self, request: web.Request) -> web.Response:
         """204; 409 while somebody owns a bundle of it."""
         namespace = namespace_in(request)
         await self._flag.require_writable()
-        await self._namespaces.delete(namespace)
-        return answers.no_content()
+        is_dry = is_dry_run(request)
+        await self._namespaces.delete(namespace, is_dry_run=is_dry)
+        return judged() if is_dry else answers.no_content()
 
     async def bundles(self, request: web.Request) -> web.Response:
         """The ring."""

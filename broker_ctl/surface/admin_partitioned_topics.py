@@ -13,6 +13,7 @@ from broker_ctl.errors import InvalidPolicy, TopicMissing
 from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.surface.questions import json_in, namespace_in, topic_in
 
 _NAMESPACE: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}"
@@ -35,17 +36,19 @@ class PartitionedTopicRoutes:
             web.get(f"{_NAMESPACE}/partitioned", self.of_namespace),
         ]
 
+    @knows_dry_runs
     async def create(self, request: web.Request) -> web.Response:
         """204; 406 for a number that is not allowed, 409 where it exists, 412 for a bad name.
 
         Partitions are opened by the clients that come for them.
         """
         topic, partitions = topic_in(request), await _number_in(request)
+        is_dry = is_dry_run(request)
         try:
-            await self._topics.create(topic, partitions)
+            await self._topics.create(topic, partitions, is_dry_run=is_dry)
         except InvalidPolicy as met:
             raise _refusal(406, met) from met
-        return answers.no_content()
+        return judged() if is_dry else answers.no_content()
 
     async def show(self, request: web.Request) -> web.Response:
         """200, with 0 partitions for any topic that is not partitioned.
@@ -55,21 +58,25 @@ class PartitionedTopicRoutes:
         """
         return answers.json(await self._topics.metadata(topic_in(request)))
 
+    @knows_dry_runs
     async def update(self, request: web.Request) -> web.Response:
         """204; 409 where it is not partitioned, 422 for fewer partitions or too many."""
         topic, partitions = topic_in(request), await _number_in(request)
+        is_dry = is_dry_run(request)
         try:
-            await self._topics.update(topic, partitions)
+            await self._topics.update(topic, partitions, is_dry_run=is_dry)
         except TopicMissing as met:
             raise _refusal(409, met) from met
         except InvalidPolicy as met:
             raise _refusal(422, met) from met
-        return answers.no_content()
+        return judged() if is_dry else answers.no_content()
 
+    @knows_dry_runs
     async def delete(self, request: web.Request) -> web.Response:
         """204; 404 where it is not partitioned. Loaded partitions are left to their brokers."""
-        await self._topics.delete(topic_in(request))
-        return answers.no_content()
+        is_dry = is_dry_run(request)
+        await self._topics.delete(topic_in(request), is_dry_run=is_dry)
+        return judged() if is_dry else answers.no_content()
 
     async def of_namespace(self, request: web.Request) -> web.Response:
         """Complete names of a namespace's partitioned topics of one domain."""

@@ -11,6 +11,7 @@ from broker_ctl.errors import NamespaceMissing, PolicyMissing
 from broker_ctl.managers.isolation_policies import allows, parse_policy
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import object_in
 from broker_ctl.surface.unloads import Unloads
@@ -62,20 +63,30 @@ class PolicyRoutes:
             raise PolicyMissing(f"isolation policy {name} does not exist")
         return answers.json(raw)
 
+    @knows_dry_runs
     async def set_policy(self, request: web.Request) -> web.Response:
         """204, once it is written and its ``unload_scope`` is done; 400 for what makes no sense."""
         self._check_cluster(request)
         policy = parse_policy(request.match_info["policy"], await object_in(request))
-        namespaces = await self._isolation.set(policy)
+        is_dry, live = is_dry_run(request), self._parts.cluster.broker_ids()
+        namespaces = await self._isolation.set(policy, is_dry_run=is_dry)
+        if is_dry:
+            return judged(
+                primary=[each for each in live if policy.is_primary(each)],
+                secondary=[each for each in live if policy.is_secondary(each)],
+                unloads=[str(namespace) for namespace in namespaces],
+            )
         if namespaces:
             await self._unload_misplaced(namespaces)
         return answers.no_content()
 
+    @knows_dry_runs
     async def delete_policy(self, request: web.Request) -> web.Response:
         """204; 404 where there is none of this name."""
         self._check_cluster(request)
-        await self._isolation.delete(request.match_info["policy"])
-        return answers.no_content()
+        is_dry = is_dry_run(request)
+        await self._isolation.delete(request.match_info["policy"], is_dry_run=is_dry)
+        return judged() if is_dry else answers.no_content()
 
     async def brokers(self, request: web.Request) -> web.Response:
         """The live brokers, each with the policy that names it."""
@@ -131,20 +142,26 @@ class PolicyRoutes:
         brokers = await self._domains.find(request.match_info["domain"])
         return answers.json({"brokers": brokers})
 
+    @knows_dry_runs
     async def set_domain(self, request: web.Request) -> web.Response:
         """204; 409 while a broker of it is in another domain."""
         self._check_cluster(request)
         brokers = (await object_in(request)).get("brokers")
         if not isinstance(brokers, list) or not all(isinstance(one, str) for one in brokers):
             raise Refusal(400, "the body must be an object with brokers, a list of broker ids")
-        await self._domains.set(request.match_info["domain"], brokers)
-        return answers.no_content()
+        is_dry = is_dry_run(request)
+        await self._domains.set(request.match_info["domain"], brokers, is_dry_run=is_dry)
+        live = set(self._parts.cluster.broker_ids())
+        unknown = [each for each in brokers if each not in live]
+        return judged(not_alive=unknown) if is_dry else answers.no_content()
 
+    @knows_dry_runs
     async def delete_domain(self, request: web.Request) -> web.Response:
         """204; 404 where there is none of this name."""
         self._check_cluster(request)
-        await self._domains.delete(request.match_info["domain"])
-        return answers.no_content()
+        is_dry = is_dry_run(request)
+        await self._domains.delete(request.match_info["domain"], is_dry_run=is_dry)
+        return judged() if is_dry else answers.no_content()
 
     def _check_cluster(self, request: web.Request) -> None:
         if request.match_info["cluster"] != self._cluster_name:

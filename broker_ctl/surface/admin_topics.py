@@ -7,6 +7,7 @@ from aiohttp import web
 from broker_ctl.core.names import DOMAINS
 from broker_ctl.errors import NotOwner, TopicMissing
 from broker_ctl.surface import answers
+from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import topic_in
 from broker_ctl.surface.redirects import redirect
@@ -24,6 +25,7 @@ class TopicRoutes:
         """What is served here."""
         return [web.put(f"{_TOPIC}/unload", self.unload)]
 
+    @knows_dry_runs
     async def unload(self, request: web.Request) -> web.Response:
         """204 once it is closed; 307 to the owner of its bundle; 404 where it is not loaded.
 
@@ -37,9 +39,10 @@ class TopicRoutes:
             raise TopicMissing(f"{topic} is not loaded: nobody owns {bundle}")
         if not owner.is_self:
             return redirect(request, owner.urls)
+        is_dry = is_dry_run(request)
         try:
-            await self._parts.topics.unload(bundle, topic)
+            await self._parts.topics.unload(bundle, topic, is_dry_run=is_dry)
         except NotOwner as met:
             # Given up between the question and the act, and all of its topics with it.
             raise TopicMissing(f"{topic} is not loaded: {met}") from met
-        return answers.no_content()
+        return judged() if is_dry else answers.no_content()

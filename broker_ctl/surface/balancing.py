@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.core.directives import MOST_REASON, MOST_WHO, Order
+from broker_ctl.core.directives import MOST_REASON, MOST_WHO, Order, Pause
 from broker_ctl.core.plan_file import PlanFile
 from broker_ctl.ports import HistoryFilter, Operations
 from broker_ctl.surface import answers
 from broker_ctl.surface.access import role_of
 from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.dry_runs import is_dry_run, knows_dry_runs
 from broker_ctl.surface.parts import SteeringParts
 from broker_ctl.surface.questions import flag, object_in, positive_in, whole_number_in
 from broker_ctl.surface.redirects import redirect_to_leader
@@ -60,15 +61,20 @@ class BalancingRoutes:
         pause = self._parts.directives.pause
         return answers.json({"paused": False} if pause is None else pause.to_row())
 
+    @knows_dry_runs
     async def pause(self, request: web.Request) -> web.Response:
         """The pause that stands then: an earlier one stays as it is."""
         who, why = await _said(request)
         order = Order.of(self._parts.clock.wall_ms(), who, why)
+        if is_dry_run(request):
+            return answers.json((self._parts.directives.pause or Pause(order)).to_row())
         return answers.json((await self._parts.directives.begin_pause(order)).to_row())
 
-    async def resume(self, _: web.Request) -> web.Response:
+    @knows_dry_runs
+    async def resume(self, request: web.Request) -> web.Response:
         """What was taken back; also where there was no pause."""
-        ended = await self._parts.directives.end_pause()
+        directives = self._parts.directives
+        ended = directives.pause if is_dry_run(request) else await directives.end_pause()
         row = {} if ended is None else ended.to_row()
         return answers.json({**row, "paused": False, "was_paused": ended is not None})
 
@@ -79,8 +85,9 @@ class BalancingRoutes:
         operations = self._operations()
         return self._to_leader(request) if operations is None else answers.json(operations.drains())
 
+    @knows_dry_runs
     async def drain(self, request: web.Request) -> web.Response:
-        """Its progress; 404: no live broker; 409: nobody else could receive, unless forced."""
+        """Its progress; 404: no live broker; 409: the others have no room, unless forced."""
         operations, broker_id = self._operations(), request.match_info["broker"]
         if operations is None:
             return self._to_leader(request)
@@ -89,14 +96,21 @@ class BalancingRoutes:
             raise Refusal(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
         is_forced = flag(request, "force")
         who, why = await _said(request)
-        return answers.json(dict(await operations.drain(broker_id, who, why, is_forced=is_forced)))
+        reply = await operations.drain(
+            broker_id, who, why, is_forced=is_forced, is_dry_run=is_dry_run(request)
+        )
+        return answers.json(dict(reply))
 
+    @knows_dry_runs
     async def undrain(self, request: web.Request) -> web.Response:
         """Says whether it was drained; 404: it was not, and there is no such broker."""
         operations, broker_id = self._operations(), request.match_info["broker"]
         if operations is None:
             return self._to_leader(request)
-        was_drained = await operations.undrain(broker_id)
+        if is_dry_run(request):
+            was_drained = any(row["broker"] == broker_id for row in operations.drains())
+        else:
+            was_drained = await operations.undrain(broker_id)
         if not was_drained and self._parts.cluster.urls_of(broker_id) is None:
             raise Refusal(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
         return answers.json({"broker": broker_id, "was_drained": was_drained})
@@ -110,6 +124,7 @@ class BalancingRoutes:
             return self._to_leader(request)
         return answers.json(dict(await operations.plan(is_verbose=is_verbose)))
 
+    @knows_dry_runs
     async def plan_of_file(self, request: web.Request) -> web.Response:
         """What of a placement plan can be done; 409: it is changed, too old, or for others."""
         operations = self._operations()
@@ -126,21 +141,29 @@ class BalancingRoutes:
             return self._to_leader(request)
         return answers.json(await operations.plans())
 
+    @knows_dry_runs
     async def approve(self, request: web.Request) -> web.Response:
         """Its progress; 404: it was not shown lately; 409: another one is carried out, or empty."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
         who, why = await _said(request)
-        return answers.json(dict(await operations.approve(request.match_info["plan"], who, why)))
+        plan_id = request.match_info["plan"]
+        return answers.json(
+            dict(await operations.approve(plan_id, who, why, is_dry_run=is_dry_run(request)))
+        )
 
+    @knows_dry_runs
     async def stop_plan(self, request: web.Request) -> web.Response:
         """Its progress; 404: no such plan was approved; 409: it is over."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
         who, _ = await _said(request)
-        return answers.json(dict(await operations.stop_plan(request.match_info["plan"], who)))
+        plan_id = request.match_info["plan"]
+        return answers.json(
+            dict(await operations.stop_plan(plan_id, who, is_dry_run=is_dry_run(request)))
+        )
 
     # History.
 

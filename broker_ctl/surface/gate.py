@@ -1,8 +1,9 @@
 """What every request passes on its way in and out.
 
-In: its route, a place among those in progress, then who may ask for it. Out: whatever was raised
-becomes an answer, and is counted by route, method and status. It stands right on aiohttp's server,
-where an application would: what that one does besides takes a third as long as finding an owner.
+In: its route, a place among those in progress, who may ask for it, and whether it has a dry run.
+Out: whatever was raised becomes an answer, and is counted by route, method and status. It stands
+right on aiohttp's server, where an application would: what that one does besides takes a third as
+long as finding an owner.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 
 from broker_ctl.instruments.kinds import Counter
+from broker_ctl.surface import dry_runs
 from broker_ctl.surface.access import Doorkeeper
 from broker_ctl.surface.bounds import Lanes, within
 from broker_ctl.surface.errors import Explainer, route_of
@@ -58,6 +60,8 @@ class Gate:
             lane, limit_s = self._lanes.of(request)
             with lane:
                 refused = self._doorkeeper.refusal(request, route)
+                if refused is None:
+                    dry_runs.check(request)
                 response = refused or await within(limit_s, match.handler(request))
         except Exception as met:  # noqa: BLE001  # all of them become answers, none is swallowed
             response = self._explainer.answer(request, met)

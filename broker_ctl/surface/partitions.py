@@ -4,6 +4,7 @@ All of it is the controller's: any other broker sends the request on to it. What
 takes ``dry_run=true``: it is judged and told as it would be done, and nothing is written.
 """
 
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -13,6 +14,7 @@ from broker_ctl.errors import InvalidReplicas
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.dry_runs import is_dry_run, knows_dry_runs
 from broker_ctl.surface.partition_questions import (
     MOST_PARTITIONS,
     brokers_in,
@@ -27,7 +29,7 @@ from broker_ctl.surface.partition_questions import (
     topic_in_path,
 )
 from broker_ctl.surface.parts import PartitionParts, Parts
-from broker_ctl.surface.questions import flag, object_in
+from broker_ctl.surface.questions import object_in
 from broker_ctl.surface.redirects import redirect_to_controller
 
 _ROOT: Final = "/control/v1/partitions"
@@ -85,6 +87,7 @@ class PartitionRoutes:
     def _at_desk(self, act: _Act) -> _Handler:
         """Done here where this broker controls; 307 to the controller, 503 while there is none."""
 
+        @functools.wraps(act)
         async def answered(request: web.Request) -> web.Response:
             parts = taking_part(self._parts)
             desk = parts.desk()
@@ -109,6 +112,7 @@ class PartitionRoutes:
         """A topic, partition by partition; 404: there is none."""
         return answers.json(dict(desk.describe(topic_in_path(request))))
 
+    @knows_dry_runs
     async def create(self, desk: PartitionDesk, request: web.Request) -> web.Response:
         """``replicas``, or ``partitions`` and ``replication_factor``; 409: it exists already."""
         topic, body = topic_in_path(request), await object_in(request)
@@ -119,9 +123,10 @@ class PartitionRoutes:
             partitions = number_in(body, "partitions", 1, MOST_PARTITIONS)
             factor = number_in(body, "replication_factor", 1, _MOST_REPLICAS)
             replicas = dict(desk.spread(partitions, factor))
-        reply = await desk.create_topic(topic, replicas, rules, is_dry_run=_is_dry_run(request))
+        reply = await desk.create_topic(topic, replicas, rules, is_dry_run=is_dry_run(request))
         return answers.json(dict(reply))
 
+    @knows_dry_runs
     async def grow(self, desk: PartitionDesk, request: web.Request) -> web.Response:
         """``partitions`` in all, with ``replicas`` of new ones; the others are spread."""
         topic, body = topic_in_path(request), await object_in(request)
@@ -133,14 +138,15 @@ class PartitionRoutes:
                 f"{topic} has {known} partitions: a request makes at most {MOST_PARTITIONS} more"
             )
         reply = await desk.grow_topic(
-            topic, partitions, replicas_in(body), is_dry_run=_is_dry_run(request)
+            topic, partitions, replicas_in(body), is_dry_run=is_dry_run(request)
         )
         return answers.json(dict(reply))
 
+    @knows_dry_runs
     async def delete(self, desk: PartitionDesk, request: web.Request) -> web.Response:
         """Its end is asked for; 404: there is none."""
         topic = topic_in_path(request)
-        return answers.json(dict(await desk.delete_topic(topic, is_dry_run=_is_dry_run(request))))
+        return answers.json(dict(await desk.delete_topic(topic, is_dry_run=is_dry_run(request))))
 
     # Reassignments.
 
@@ -161,26 +167,29 @@ class PartitionRoutes:
         """What is under way, and what it waits for."""
         return answers.json(desk.reassignments())
 
+    @knows_dry_runs
     async def reassign(self, desk: PartitionDesk, request: web.Request) -> web.Response:
         """Begin to move ``partitions``, all or none; one under way is overridden."""
         targets = targets_in(await object_in(request))
-        return answers.json(dict(await desk.reassign(targets, is_dry_run=_is_dry_run(request))))
+        return answers.json(dict(await desk.reassign(targets, is_dry_run=is_dry_run(request))))
 
+    @knows_dry_runs
     async def cancel(self, desk: PartitionDesk, request: web.Request) -> web.Response:
         """Move ``partitions`` back, without them all; 404: one of them is not under way."""
         partitions = partitions_in(await object_in(request))
         return answers.json(
-            dict(await desk.cancel_reassignment(partitions, is_dry_run=_is_dry_run(request)))
+            dict(await desk.cancel_reassignment(partitions, is_dry_run=is_dry_run(request)))
         )
 
     # Leaders.
 
+    @knows_dry_runs
     async def elect(self, desk: PartitionDesk, request: web.Request) -> web.Response:
         """``kind`` is preferred or unclean; unclean elections need ``partitions``."""
         body = await object_in(request)
         kind, partitions = election_in(body), partitions_in(body)
         return answers.json(
-            dict(await desk.elect(kind, partitions, is_dry_run=_is_dry_run(request)))
+            dict(await desk.elect(kind, partitions, is_dry_run=is_dry_run(request)))
         )
 
     async def shut_down(self, desk: PartitionDesk, request: web.Request) -> web.Response:
@@ -194,7 +203,3 @@ class PartitionRoutes:
         return answers.json(
             dict(await desk.shut_down(broker_id, broker_epoch, is_forced=is_forced))
         )
-
-
-def _is_dry_run(request: web.Request) -> bool:
-    return flag(request, "dry_run")

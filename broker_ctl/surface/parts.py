@@ -17,6 +17,7 @@ from broker_ctl.core.session import State as SessionState
 from broker_ctl.core.splitting.catalog import SPLITTING
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.managers.boundaries import Boundaries
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, LookupStatistics
 from broker_ctl.managers.partition_leaders import LedPartition
@@ -123,12 +124,17 @@ class Namespaces(Protocol):
         ...
 
     async def create(
-        self, namespace: Namespace, *, bundles: int | None = None, boundaries: Sequence[int] = ()
+        self,
+        namespace: Namespace,
+        *,
+        bundles: int | None = None,
+        boundaries: Sequence[int] = (),
+        is_dry_run: bool = False,
     ) -> Ring:
         """A new namespace."""
         ...
 
-    async def delete(self, namespace: Namespace) -> None:
+    async def delete(self, namespace: Namespace, *, is_dry_run: bool = False) -> None:
         """Delete a namespace of which nobody owns a bundle."""
         ...
 
@@ -298,6 +304,7 @@ class Parts:
     """Everything that is shown or steered.
 
     Attributes:
+        boundaries: where a bundle of this broker would be cut.
         desk: what only the leader has; None while this broker does not lead.
         authority: session epoch, and for how many ms acts may be started.
         peers: calls other brokers with the token that this broker has itself.
@@ -306,6 +313,7 @@ class Parts:
 
     lookup: Lookup
     ownership: Ownership
+    boundaries: Boundaries
     topics: OwnTopics
     namespaces: Namespaces
     partitioned_topics: PartitionedTopics

@@ -47,7 +47,7 @@ class Surface:
         self._lookups = Bound("lookups", rules.max_lookups)
         self._bundles = BundleRoutes(parts, rules.split_algorithm, rules.split_algorithms)
         self._http = HttpServer(
-            self._routes(), self._lanes, rules, parts.instruments.surface, parts.clock
+            self.routes(), self._lanes, rules, parts.instruments.surface, parts.clock
         )
         self._binary = self._binary_server()
 
@@ -118,7 +118,8 @@ class Surface:
             ],
         )
 
-    def _routes(self) -> list[web.RouteDef]:
+    def routes(self) -> list[web.RouteDef]:
+        """All that is served over HTTP."""
         parts, rules = self._parts, self._rules
         subjects = (
             LookupRoutes(parts.lookup, self._lookups),

@@ -1,6 +1,7 @@
 """Unloading the bundles of a namespace at whoever owns them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -26,6 +27,19 @@ class Unloads:
         except NotOwner:
             # It was given up between the question and the act: that is what was wanted.
             return
+
+    async def owners(self, namespace: Namespace) -> dict[str, int]:
+        """How many bundles of it each broker has.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+        """
+        counts: Counter[str] = Counter()
+        for bundle in (await self._parts.namespaces.ring(namespace)).bundles:
+            owner = await self._parts.ownership.owner_of(bundle)
+            if owner is not None:
+                counts[owner.urls.broker_id] += 1
+        return dict(counts)
 
     async def namespace(
         self, namespace: Namespace, is_wanted: Callable[[str], bool] = lambda _: True

@@ -10,6 +10,7 @@ from broker_ctl.cli.progress import duration_text
 from broker_ctl.errors import OrderConflict
 from broker_ctl.ports import HistoryFilter
 from tests.support.cli_cluster import Cluster, running
+from tests.support.memory_operations import BUNDLE as BUNDLE_THAT_STAYS
 from tests.support.memory_operations import MemoryOperations
 from tests.support.surface_parts import BUNDLES
 from tests.support.web_server import free_port
@@ -57,7 +58,8 @@ def test_a_broker_is_drained_until_it_is_empty(
     broker_id = cluster.follower.broker_id
     asked = cluster.run("drain", broker_id, stdin="n\n")
     assert (asked.exit_code, operations.asked) == (1, [])
-    assert f"Drain {broker_id}?" in asked.stderr
+    assert f"Drain {broker_id}: 4 bundles, 286.1 MiB/s, to b:1 (3, 40.0% -> 60.0%)" in asked.stderr
+    assert f"1 would stay, first {BUNDLE_THAT_STAYS}: isolation" in asked.stderr
     result = cluster.run("drain", broker_id, "--reason", "update", "--wait", "--yes")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith(f"{broker_id} is empty")
@@ -150,8 +152,10 @@ def test_a_plan_that_failed_in_part_ends_with_an_error(
     failed = {"id": PLAN, "state": "done", "decisions": 2, "waiting": 0, "done": 1, "failed": 1}
     operations.approved = [failed | {"obsolete": 0, "note": "", "by": "", "reason": ""}]
 
-    async def approve(plan_id: str, who: str, why: str) -> dict[str, object]:
-        del plan_id, who, why
+    async def approve(
+        plan_id: str, who: str, why: str, *, is_dry_run: bool = False
+    ) -> dict[str, object]:
+        del plan_id, who, why, is_dry_run
         return operations.approved[0]
 
     operations.approve = approve  # type: ignore[method-assign]

@@ -118,7 +118,7 @@ def test_explain_asks_the_leader(cluster: Cluster) -> None:
 
 
 def test_namespaces_come_and_go(cluster: Cluster) -> None:
-    assert cluster.run("namespaces", "create", "t/new", "--bundles", "2").exit_code == 0
+    assert cluster.run("namespaces", "create", "t/new", "--bundles", "2", "--yes").exit_code == 0
     assert len(cluster.world.rings[Namespace("t", "new")].bundles) == 2
     assert cluster.json("namespaces", "list", "t") == ["t/new", "t/ns"]
     again = cluster.run("namespaces", "create", "t/new")
@@ -169,15 +169,20 @@ def test_a_bundle_is_moved_through_the_leader(cluster: Cluster) -> None:
 
 
 def test_a_bundle_is_split_where_it_is_told(cluster: Cluster) -> None:
-    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    asyncio.run(cluster.leader.serve(BUNDLES[1]))
     done = cluster.json("bundles", "split", BUNDLE, "--at", "0x41000000", "--yes")
     assert done["children"] == [
         "t/ns/0x40000000_0x41000000",
         "t/ns/0x41000000_0x80000000",
     ]
     other = str(BUNDLES[2])
-    nothing = ["--algorithm", "topic_count_equally_divide", "--yes"]
-    assert cluster.json("bundles", "split", other, *nothing)["result"] == "nothing"
+    cluster.world.assign(BUNDLES[2], cluster.leader.broker_id)
+    asyncio.run(cluster.leader.dataplane.load(BUNDLES[2], 1))
+    for more in (["--yes"], ["--dry-run"]):
+        nothing = ["--algorithm", "topic_count_equally_divide", *more]
+        refused = cluster.run("bundles", "split", other, *nothing)
+        assert refused.exit_code == 1
+        assert "a split needs two topics loaded, and it has 0" in refused.stderr
     unknown = cluster.run("bundles", "split", other, "--algorithm", "magic", "--yes")
     assert unknown.exit_code == 1
     assert "range_equally_divide" in unknown.stderr
@@ -185,7 +190,7 @@ def test_a_bundle_is_split_where_it_is_told(cluster: Cluster) -> None:
 
 
 def test_the_hottest_bundle_is_split_by_its_name(cluster: Cluster) -> None:
-    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    asyncio.run(cluster.leader.serve(BUNDLES[1]))
     done = cluster.json("bundles", "split", "t/ns/HOT", "--yes")
     assert done["children"] == ["t/ns/0x40000000_0x60000000", "t/ns/0x60000000_0x80000000"]
 
@@ -211,12 +216,13 @@ def test_two_neighbours_are_merged(cluster: Cluster) -> None:
     assert "is no bundle (any more)" in gone.stderr
 
 
-@pytest.mark.parametrize("act", [["unload"], ["split"], ["merge"], ["move", "b:1"]])
+@pytest.mark.parametrize("act", [["unload"], ["split"], ["merge"], ["move", "FOLLOWER"]])
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     cluster: Cluster, act: list[str]
 ) -> None:
     verb, *destination = act
-    cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
+    destination = [cluster.follower.broker_id for _ in destination]
+    asyncio.run(cluster.leader.serve(BUNDLES[1]))
     before = (dict(cluster.world.owners), dict(cluster.world.rings))
     result = cluster.run("bundles", verb, BUNDLE, *destination, "--dry-run")
     assert result.exit_code == 0, result.output

@@ -20,7 +20,7 @@ VERBS = [
     *("list-partitioned-topics", "get-partitioned-topic-metadata", "partitioned-lookup"),
     "bundle-range",
 ]
-CREATE = ["topics", "create-partitioned-topic"]
+CREATE = ["topics", "create-partitioned-topic", "--yes"]
 UPDATE = ["topics", "update-partitioned-topic"]
 DELETE = ["topics", "delete-partitioned-topic"]
 LIST = ["topics", "list-partitioned-topics", str(NAMESPACE)]

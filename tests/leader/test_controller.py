@@ -131,7 +131,7 @@ async def test_whoever_does_not_lead_answers_nothing(controller: Controller) -> 
     with pytest.raises(NoLeader):
         await controller.split(HOT, HALVES, (), is_unloading=False)
     with pytest.raises(NoLeader):
-        await controller.merge(*RING.bundles[:2])
+        await controller.merge(RING.bundles[0], RING.bundles[1])
     with pytest.raises(NoLeader):
         await controller.special_bundle(NAMESPACE, "HOT")
 

@@ -9,8 +9,9 @@ import pytest
 from broker_ctl.core.directives import Order
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import Budgets
-from broker_ctl.errors import NoBroker, OrderConflict
+from broker_ctl.errors import OrderConflict
 from broker_ctl.store import paths
+from tests.support.in_memory_broker import CAPACITY_BYTES_S, even_traffic
 from tests.support.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.leading_controllers import leading_at
 from tests.support.virtual_time import LoopClock, in_virtual_time
@@ -24,9 +25,10 @@ RULES = replace(QUICK, budgets=ONE_BY_ONE, shedding=None)
 
 
 @asynccontextmanager
-async def laden_cluster(*others: str) -> AsyncIterator[LeaderCluster]:
-    """The first broker has all eight bundles."""
-    async with running_cluster(A, *others) as cluster:
+async def laden_cluster(*others: str, usage_ratio: float = 0.0) -> AsyncIterator[LeaderCluster]:
+    """The first broker has all eight bundles, which take so much of it; 0: next to nothing."""
+    bytes_s = CAPACITY_BYTES_S * usage_ratio / 8 or 1e7
+    async with running_cluster(A, *others, traffic=lambda _: even_traffic(bytes_s)) as cluster:
         cluster.clock, cluster.rules = LoopClock(), RULES
         await cluster.create_namespace(8)
         for bundle in RING.bundles:
@@ -91,7 +93,7 @@ async def test_a_drained_broker_receives_nothing_until_it_is_undrained() -> None
         operations = controller.operations
         await operations.drain(A, "", "", is_forced=False)
         await eventually(lambda: left(cluster) == 0)
-        with pytest.raises(NoBroker, match="draining"):
+        with pytest.raises(OrderConflict, match="is drained: undrain it"):
             await controller.move(RING.bundles[0], A)
         leading = controller.leading
         assert leading is not None
@@ -125,7 +127,7 @@ async def test_a_drain_survives_the_restart_of_its_broker() -> None:
         await eventually(lambda: controller.operations.drains()[0]["state"] == "absent")
         await cluster.add(A)
         await eventually(lambda: controller.operations.drains()[0]["state"] == "drained")
-        with pytest.raises(NoBroker):
+        with pytest.raises(OrderConflict):
             await controller.move(RING.bundles[0], A)
 
 
@@ -153,3 +155,41 @@ async def test_a_second_order_to_drain_changes_nothing() -> None:
         await eventually(lambda: left(cluster) == 0)
         again = await controller.operations.drain(A, "bert", "", is_forced=False)
         assert (again["by"], again["bundles_begun"]) == ("anna", 8)
+
+
+@in_virtual_time
+async def test_a_drain_for_which_the_others_have_no_room_is_refused_unless_it_is_forced() -> None:
+    # The three carry nine tenths of one: one alone may not, by the limit of 85 %.
+    laden = laden_cluster(B, C, usage_ratio=0.9)
+    async with laden as cluster, leading_at(cluster, B) as controller:
+        operations = controller.operations
+        await operations.drain(C, "", "", is_forced=False)
+        await cluster.publish()
+        leading = controller.leading
+        assert leading is not None
+        await cluster.synced(leading)
+        for is_dry_run in (True, False):
+            with pytest.raises(OrderConflict, match=r"without a:8080 .* 90\.0% .* limit is 85\.0%"):
+                await operations.drain(A, "", "", is_forced=False, is_dry_run=is_dry_run)
+        assert await cluster.brokers[A].store.exists(paths.drain(A)) is None
+        assert (await operations.drain(A, "", "", is_forced=True))["state"] == "draining"
+
+
+@in_virtual_time
+async def test_a_dry_run_says_what_would_go_where_and_drains_nothing() -> None:
+    laden = laden_cluster(B, C, usage_ratio=0.8)
+    async with laden as cluster, leading_at(cluster, B) as controller:
+        await cluster.publish()
+        leading = controller.leading
+        assert leading is not None
+        await cluster.synced(leading)
+        told = await controller.operations.drain(A, "", "", is_forced=False, is_dry_run=True)
+        assert (told["bundles"], told["staying"]) == (8, [])
+        assert told["throughput_bytes"] == pytest.approx(CAPACITY_BYTES_S * 0.8)
+        rows = {row["broker"]: row for row in told["receivers"]}
+        assert {broker: row["bundles"] for broker, row in rows.items()} == {B: 4, C: 4}
+        assert rows[B]["usage_before_ratio"] == 0.0
+        assert rows[B]["usage_after_ratio"] == pytest.approx(0.4)
+        assert told["usage_at_best_ratio"] == pytest.approx(0.4)
+        assert await cluster.brokers[A].store.exists(paths.drain(A)) is None
+        assert left(cluster) == 8

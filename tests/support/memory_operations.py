@@ -5,6 +5,7 @@ from typing import Any
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason, Skip, Transfer
+from broker_ctl.core.drain_forecast import DrainForecast, Receiver
 from broker_ctl.core.footprint import Footprint
 from broker_ctl.core.plan_file import PlanFile
 from broker_ctl.errors import BrokerCtlError
@@ -32,7 +33,12 @@ class MemoryOperations:
         self._note("plan_of_file", file)
         return self.plan_row | {"skipped": [SKIP.to_row()], "hash": file.hash}
 
-    async def approve(self, plan_id: str, who: str, why: str) -> Mapping[str, Any]:
+    async def approve(
+        self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
+    ) -> Mapping[str, Any]:
+        if is_dry_run:
+            self._refuse()
+            return approved(plan_id, who, why)
         self._note("approve", plan_id, who, why)
         self.approved = [approved(plan_id, who, why)]
         return self.approved[0]
@@ -44,7 +50,12 @@ class MemoryOperations:
             return told
         return self.approved
 
-    async def stop_plan(self, plan_id: str, who: str) -> Mapping[str, Any]:
+    async def stop_plan(
+        self, plan_id: str, who: str, *, is_dry_run: bool = False
+    ) -> Mapping[str, Any]:
+        if is_dry_run:
+            self._refuse()
+            return approved(plan_id, who, "")
         self._note("stop", plan_id, who)
         return approved(plan_id, who, "") | {"state": "stopped"}
 
@@ -55,8 +66,11 @@ class MemoryOperations:
         return told
 
     async def drain(
-        self, broker_id: str, who: str, why: str, *, is_forced: bool
+        self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
     ) -> Mapping[str, Any]:
+        if is_dry_run:
+            self._refuse()
+            return self.drained.get(broker_id) or forecast(broker_id)
         self._note("drain", broker_id, who, why, is_forced)
         return self.drained.setdefault(broker_id, draining(broker_id))
 
@@ -69,9 +83,12 @@ class MemoryOperations:
         row = SKIP.to_row()
         return [{**row, "at_ms": 1, "cycle": 4, "result": "skipped", "outcome": "", "took_s": 0.0}]
 
-    def _note(self, *asked: Any) -> None:
+    def _refuse(self) -> None:
         if self.refuse is not None:
             raise self.refuse
+
+    def _note(self, *asked: Any) -> None:
+        self._refuse()
         self.asked.append(asked)
 
 
@@ -101,6 +118,13 @@ def approved(plan_id: str, who: str, why: str) -> dict[str, Any]:
     counts = {"decisions": 2, "waiting": 2, "done": 0, "obsolete": 0, "failed": 0}
     told = {"since_ms": 1, "by": who, "reason": why, "changed_ms": 1, "note": ""}
     return {"id": plan_id, "state": "approved", **told, **counts}
+
+
+def forecast(broker_id: str) -> dict[str, Any]:
+    """What a drain would do that has not begun."""
+    receivers = (Receiver("b:1", 3, 2e8, 0.4, 0.6), Receiver("c:1", 1, 1e8, 0.4, 0.5))
+    staying = {str(BUNDLE): "isolation: nobody can receive it"}
+    return DrainForecast(broker_id, 4, 3e8, receivers, staying, 0.5).to_row()
 
 
 def draining(broker_id: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.orders import Order
 from broker_ctl.core.ownership import BundleState
+from broker_ctl.core.rules import SplitRules
 from broker_ctl.core.session import State as SessionState
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
@@ -33,6 +34,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.managers.boundaries import Boundaries
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.lookup import Answer, Connect, LookupStatistics, Redirect
 from broker_ctl.managers.namespaces import Namespaces
@@ -105,7 +107,12 @@ class MemoryNamespaces:
             raise NamespaceMissing(f"namespace {namespace} does not exist") from None
 
     async def create(
-        self, namespace: Namespace, *, bundles: int | None = None, boundaries: Sequence[int] = ()
+        self,
+        namespace: Namespace,
+        *,
+        bundles: int | None = None,
+        boundaries: Sequence[int] = (),
+        is_dry_run: bool = False,
     ) -> Ring:
         if namespace in self._world.rings:
             raise NamespaceExists(f"namespace {namespace} exists already")
@@ -113,13 +120,16 @@ class MemoryNamespaces:
             ring = Ring(namespace, tuple(sorted(set(boundaries))), 0)
         else:
             ring = Ring.even(namespace, 4 if bundles is None else bundles)
-        self._world.rings[namespace] = ring
+        if not is_dry_run:
+            self._world.rings[namespace] = ring
         return ring
 
-    async def delete(self, namespace: Namespace) -> None:
+    async def delete(self, namespace: Namespace, *, is_dry_run: bool = False) -> None:
         await self.ring(namespace)
         if any(bundle.namespace == namespace for bundle in self._world.owners):
             raise OwnershipError(f"{namespace}: bundles are owned; unload the namespace first")
+        if is_dry_run:
+            return
         del self._world.rings[namespace]
 
     async def of_tenant(self, tenant: str) -> list[Namespace]:
@@ -254,6 +264,7 @@ class MemoryDesk:
     def __init__(self, world: World) -> None:
         self._world = world
         self.refuse: BrokerCtlError | None = None
+        self.ordered_by: list[str] = []
         self.operations = MemoryOperations()
 
     def overview(self) -> Mapping[str, Any]:
@@ -270,11 +281,16 @@ class MemoryDesk:
             "decisions": [entry().decision.to_row() | {"result": "skipped"}],
         }
 
-    async def move(self, bundle: Bundle, destination: str) -> Mapping[str, Any]:
+    async def move(
+        self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
+    ) -> Mapping[str, Any]:
         if self.refuse is not None:
             raise self.refuse
-        self._world.assign(bundle, destination)
-        return {"moved": str(bundle)}
+        source = self._world.owners.get(bundle)
+        if not is_dry_run:
+            self.ordered_by.append(who)
+            self._world.assign(bundle, destination)
+        return {"bundle": str(bundle), "from": source, "to": destination}
 
     async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
         if not self._world.owners:
@@ -282,8 +298,15 @@ class MemoryDesk:
         return min(self._world.owners) if name == "LARGEST" else max(self._world.owners)
 
     async def split(
-        self, bundle: Bundle, algorithm: str, positions: tuple[int, ...], *, is_unloading: bool
+        self,
+        bundle: Bundle,
+        algorithm: str,
+        positions: tuple[int, ...],
+        who: str = "",
+        *,
+        is_unloading: bool,
     ) -> Mapping[str, Any]:
+        self.ordered_by.append(who)
         if self.refuse is not None:
             raise self.refuse
         owner = self._world.owners.get(bundle) or min(self._world.brokers)
@@ -294,9 +317,15 @@ class MemoryDesk:
             self._world.assign(child, max(self._world.brokers))
         return {"children": [str(child) for child in children]}
 
-    async def merge(self, left: Bundle, right: Bundle) -> Mapping[str, Any]:
+    async def merge(
+        self, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
+    ) -> Mapping[str, Any]:
         if self.refuse is not None:
             raise self.refuse
+        if is_dry_run:
+            owner = self._world.owners.get(left) or self._world.owners.get(right)
+            return {"bundle": str(left.joined(right)), "owner": owner}
+        self.ordered_by.append(who)
         ring = self._world.rings[left.namespace].merge(left, right)
         self._world.rings[left.namespace] = ring
         owner = self._world.owners.pop(left, None) or min(self._world.brokers)
@@ -357,7 +386,8 @@ class Metadata:
 
     def __init__(self) -> None:
         clock, draws = SystemClock(), random.Random(1)
-        self.store = MemoryStore(MemoryEnsemble())
+        self._ensemble = MemoryEnsemble()
+        self.store = MemoryStore(self._ensemble)
         self.namespaces = Namespaces(
             self.store,
             self.store,
@@ -378,6 +408,11 @@ class Metadata:
         self.partitioned_topics = PartitionedTopics(parts, self.namespaces, CacheRules())
         self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, draws=draws)
         self.directives = Directives(self.store)
+
+    @property
+    def zxid(self) -> int:
+        """Grows with everything that is written."""
+        return self._ensemble.tree.zxid
 
     async def start(self) -> None:
         await self.store.start()
@@ -424,6 +459,7 @@ class Broker:
         self.parts = Parts(
             lookup=self.lookup,
             ownership=self.ownership,
+            boundaries=Boundaries(self.dataplane, SplitRules),
             topics=OwnTopics(self.ownership.owned, self.dataplane),
             namespaces=MemoryNamespaces(world),
             partitioned_topics=metadata.partitioned_topics,
