@@ -62,7 +62,8 @@ def command(nodes: str, directory: Path | None, port: int, heap: int) -> None:
 
     For trying and testing, not for production: all servers share this machine, listen on 127.0.0.1
     only, and do not wait for the disk. The data is kept, and found again by the next run with the
-    same directory.
+    same directory. Of three servers one that dies is started again after five seconds, while the
+    others serve on.
 
     The servers are the ones inside the PySpark wheel: pip install 'broker-ctl[embedded]'.
     """
@@ -99,4 +100,4 @@ async def _serve(ensemble: "Ensemble") -> None:
                 f"  {role or 'electing'}"
             )
         click.echo(f"serving at {ensemble.connect_string}  (Ctrl-C stops it)")
-        await ensemble.wait_for_failure()
+        await ensemble.supervise(click.echo)

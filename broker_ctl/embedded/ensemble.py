@@ -21,6 +21,8 @@ from broker_ctl.tasks import TaskScope
 SIZES: Final = (1, 3)
 _POLL_S: Final = 0.05
 _LOCK: Final = "lock"
+# Long enough to see how clients take the loss.
+_RESTART_PAUSE_S: Final = 5.0
 
 
 class Ensemble:
@@ -173,22 +175,46 @@ class Ensemble:
         """The servers that follow now."""
         return tuple([server for server in self._servers if await server.role() is Role.FOLLOWER])
 
-    async def wait_for_failure(self) -> None:
-        """Wait for a server to die unasked; return once all were stopped or killed on purpose.
+    async def supervise(self, report: Callable[[str], None]) -> None:
+        """Start a server that died again; return once all were stopped or killed on purpose.
+
+        Args:
+            report: takes a sentence for each server that died, or serves again.
 
         Raises:
-            EmbeddedError: what it died of.
+            EmbeddedError: those left are no majority, so nobody serves: what the last one died of.
         """
         async with TaskScope("embedded ZooKeeper") as scope:
-            deaths = {
-                scope.start(server.wait_death(), f"death of server {server.id}")
+            attended = {
+                scope.start(self._attend(server, report), f"attend server {server.id}")
                 for server in self._servers
             }
-            while deaths:
-                done, deaths = await asyncio.wait(deaths, return_when=asyncio.FIRST_COMPLETED)
-                for death in done:
-                    if (error := death.result()) is not None:
+            while attended:
+                done, attended = await asyncio.wait(attended, return_when=asyncio.FIRST_COMPLETED)
+                for end in done:
+                    if (error := end.result()) is not None:
                         raise error
+
+    async def _attend(self, server: Server, report: Callable[[str], None]) -> EmbeddedError | None:
+        """Until its end was asked for (None), or it died and no majority is left."""
+        while (error := await server.wait_death()) is not None:
+            # Read without an await: of two that die together, the second finds too few.
+            left = sum(each.is_running for each in self._servers)
+            if 2 * left <= self._size:
+                return error
+            report(
+                f"{error}\n{left} of {self._size} servers are left and serve on;"
+                f" server {server.id} starts again in {_RESTART_PAUSE_S:g} s"
+            )
+            await asyncio.sleep(_RESTART_PAUSE_S)
+            await server.start()
+            try:
+                await server.wait_serving()
+            except EmbeddedError as trouble:
+                report(str(trouble))
+            else:
+                report(f"server {server.id} serves again, pid {server.pid}")
+        return None
 
     async def _wait_serving(self, deadline_s: float) -> None:
         try:

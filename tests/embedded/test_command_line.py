@@ -99,6 +99,34 @@ async def test_zookeeper_with_three_servers_stops_on_sigterm(tmp_path: Path) -> 
         assert all(map(is_gone, servers))
 
 
+async def test_of_three_servers_one_may_die_and_is_started_again(tmp_path: Path) -> None:
+    port = free_port()
+    arguments = ("--nodes", "3", "--dir", str(tmp_path), "--port", str(port), "--heap", "128m")
+    async with zookeeper_command(*arguments) as process:
+        connect_string = await wait_connect_string(process)
+        first, *others = servers_of(process)
+        os.kill(first, signal.SIGKILL)
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            assert "died (SIGKILL)" in (await process.stdout.readline()).decode()
+        client = KazooClient(connect_string)
+        client.start(timeout=60)
+        client.create("/written-without-it")
+        client.stop()
+        client.close()
+        async with asyncio.timeout(60):
+            async for line in process.stdout:
+                if "serves again" in line.decode():
+                    break
+        # With two of three gone nobody serves: that is the end, and its reason is told.
+        for server in others:
+            os.kill(server, signal.SIGKILL)
+        code, _, err = await ending(process)
+        assert code == 1
+        assert "died (SIGKILL)" in err
+        assert all(map(is_gone, [first, *others]))
+
+
 async def test_ctrl_c_during_the_start_leaves_no_server(tmp_path: Path) -> None:
     async with zookeeper_command("--dir", str(tmp_path), "--port", str(free_port())) as process:
         servers = await eventually(lambda: servers_of(process), what="the start has begun")

@@ -170,10 +170,11 @@ async def test_a_jvm_that_does_not_start_is_quoted(tmp_path: Path) -> None:
 
 
 async def test_only_a_death_that_nobody_asked_for_is_a_failure(tmp_path: Path) -> None:
+    reports: list[str] = []
     async with Ensemble.of(tmp_path) as ensemble:
         (server,) = ensemble.servers
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(ensemble.wait_for_failure(), name="failure")
+            group.create_task(ensemble.supervise(reports.append), name="supervise")
             # A round trip, during which the wait begins.
             assert await server.role() is Role.STANDALONE
             await server.stop()
@@ -182,9 +183,10 @@ async def test_only_a_death_that_nobody_asked_for_is_a_failure(tmp_path: Path) -
         os.kill(server.pid, signal.SIGKILL)
         async with asyncio.timeout(60):
             with pytest.raises(EmbeddedError, match=r"server 1 died \(SIGKILL\)"):
-                await ensemble.wait_for_failure()
+                await ensemble.supervise(reports.append)
         with pytest.raises(EmbeddedError, match="died"):
             await server.wait_serving()
+    assert reports == []
 
 
 async def test_a_server_that_does_not_come_up_in_time_is_an_error(tmp_path: Path) -> None:
