@@ -10,7 +10,7 @@ import contextlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from broker_ctl.coordination.doubts import Doubts
@@ -106,8 +106,11 @@ class Locks:
         data: bytes,
         on_lost: Callable[[Lock], None],
         guards: Sequence[Operation] = (),
+        judge: Callable[[], Awaitable[None]] | None = None,
     ) -> Lock:
         """Create the node together with ``guards``, all or nothing.
+
+        ``judge`` is asked right before each attempt, and raises what speaks against it.
 
         Raises:
             LockBusy: somebody stands there.
@@ -117,6 +120,8 @@ class Locks:
         create = Create(path, data, CreateMode.EPHEMERAL)
         clearing: tuple[Operation, ...] = ()
         while True:
+            if judge is not None:
+                await judge()
             try:
                 results = await self._store.multi([*guards, *clearing, create])
             except MultiFailed as error:

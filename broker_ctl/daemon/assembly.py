@@ -18,7 +18,7 @@ from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.partitions import Partitions, partitions_of
 from broker_ctl.daemon.reporting import report_form, report_rules, usage_source
-from broker_ctl.daemon.rules import split_rules
+from broker_ctl.daemon.rules import reclaim_grace_s, split_rules
 from broker_ctl.daemon.showing import authority, readiness_of, surface_rules
 from broker_ctl.daemon.surroundings import Showing, Surroundings
 from broker_ctl.daemon.tls import peer_context
@@ -267,7 +267,7 @@ def _cached(base: Foundation, registry: Registry) -> tuple[Namespaces, Owners]:
         clock=base.clock,
         cache_rules=rules,
     )
-    grace_s = settings.session.reclaim_grace_s
+    grace_s = reclaim_grace_s(settings)
     return namespaces, Owners(base.metadata, registry, base.clock, grace_s, rules)
 
 

@@ -12,6 +12,7 @@ from broker_ctl.daemon.rules import (
     is_simple_manager,
     merge_rules,
     placement_rules,
+    reclaim_grace_s,
     shedding_rules,
     simple_rules,
     split_rules,
@@ -46,7 +47,7 @@ def leader_rules(settings: Settings) -> LeaderRules:
         quota_interval_s=balancing.quota_interval_s,
         is_dry_run=balancing.dry_run,
         settle_s=_SETTLE_REPORTS * settings.load_report.min_interval_s,
-        reclaim_grace_s=session.reclaim_grace_s,
+        reclaim_grace_s=reclaim_grace_s(settings),
         unload_s=session.bundle_unloading_timeout_s,
     )
 

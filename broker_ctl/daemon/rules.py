@@ -1,6 +1,7 @@
 """From settings to the values that policies take."""
 
 from broker_ctl.core.balance.rules import BalanceRules, Band, SlowRules, Smoothing
+from broker_ctl.core.lease import LeaseRules
 from broker_ctl.core.load_managers import LOAD_MANAGERS, SIMPLE
 from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.shedding.catalog import BALANCE
@@ -18,6 +19,16 @@ from broker_ctl.settings.root import Settings
 def is_simple_manager(settings: Settings) -> bool:
     """Whether the Simple manager's own strategies are in use, whatever others are named."""
     return LOAD_MANAGERS.find(settings.balancing.load_manager) is SIMPLE
+
+
+def reclaim_grace_s(settings: Settings) -> float:
+    """How long only the former owner may take a bundle again.
+
+    At least a heartbeat's period: by so much the servers may end a session before its lease, where
+    their leader did not hear of a heartbeat that was committed.
+    """
+    rules = LeaseRules(settings.metadata.session_timeout_s, settings.zookeeper.tick_time_s)
+    return max(settings.session.reclaim_grace_s, rules.period_s)
 
 
 def shedding_rules(settings: Settings) -> SheddingRules:

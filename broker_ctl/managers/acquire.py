@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from broker_ctl.coordination.lock import Lock
@@ -105,8 +106,7 @@ class Acquirer:
         self._holdings.hold(held)
         try:
             await self._owners.catch_up(bundle)
-            await self._owners.check_reclaim(bundle, self._broker_id)
-            lock = held.lock = await self.lock(bundle, guards, epoch)
+            lock = held.lock = await self.lock(bundle, guards, partial(self._judge, bundle, epoch))
         except BaseException:
             self._holdings.drop(held)
             raise
@@ -114,16 +114,30 @@ class Acquirer:
         log.info("acquired %s, token %d", bundle, lock.token)
         return lock.token
 
+    async def _judge(self, bundle: Bundle, epoch: int) -> None:
+        """Whether it is free and this broker may take it, right before it does (I7).
+
+        Raises:
+            BundleBusy, BundleReclaimable: somebody has it, or may come back to it.
+            AuthorityLost: the lease has run out, or the session ended meanwhile.
+        """
+        try:
+            await self._owners.check_free(bundle, self._broker_id)
+        except CorruptRecord as error:
+            raise BundleBusy(str(bundle), f"an unreadable node ({error})") from error
+        self._watcher.check_epoch(epoch)
+
     async def lock(
         self,
         bundle: Bundle,
         guards: Sequence[Operation],
-        epoch: int,
+        judge: Callable[[], Awaitable[None]],
         stale_limit_s: float = _STALE_LIMIT_S,
     ) -> Lock:
         """The ephemeral node, created while the ring still has the bundle (I5).
 
-        Where one of an earlier session stands, it is waited for as long as ``stale_limit_s``.
+        ``judge`` is asked right before each attempt. Where a node of an earlier session stands, it
+        is waited for as long as ``stale_limit_s``.
         """
         path = paths.ownership(bundle)
         for _ in range(_RING_RETRIES):
@@ -131,11 +145,9 @@ class Acquirer:
             if bundle not in standing.ring:
                 raise BundleGone(f"{bundle} is no bundle of its namespace")
             checks = standing.checks
-            # The ring may have changed since, which the check finds; the lease is checked here.
-            self._watcher.check_epoch(epoch)
             try:
                 return await self._locks.acquire(
-                    path, self.record, self.on_lost, [*checks, *guards]
+                    path, self.record, self.on_lost, [*checks, *guards], judge
                 )
             except MultiFailed as error:
                 if error.index >= len(checks):

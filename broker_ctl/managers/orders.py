@@ -85,6 +85,8 @@ class OwnOrders:
         if self._ownership.is_draining:
             raise Draining(f"{self._ownership.broker_id} is draining")
         self._require_same(order, await self._read(order))
+        # Whose it is: so that its release is told from an expiry, which only it may return from.
+        await self._owners.owner_of(order.bundle)
         return {"accepted": str(order.bundle)}
 
     async def _release(self, order: Release) -> Mapping[str, Any]:

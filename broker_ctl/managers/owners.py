@@ -16,7 +16,7 @@ from broker_ctl.coordination.catching_up import CatchingUp
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.errors import BundleReclaimable
+from broker_ctl.errors import BundleBusy, BundleReclaimable
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
@@ -80,8 +80,7 @@ class Owners:
         self._grace_s = reclaim_grace_s
         self.cache = ValueCache(store, (paths.OWNERSHIP,), _decode, clock, cache_rules)
         self._vanished: OrderedDict[str, _Vanished] = OrderedDict()
-        # From when to when this broker saw nothing, and so may have missed an expiry.
-        self._suspended_s: float | None = None
+        # This broker saw nothing for a while, and so may have missed an expiry.
         self._blind_until_s = 0.0
         self._was_asked = False
         self._stops: list[Callable[[], None]] = []
@@ -131,6 +130,19 @@ class Owners:
         if path not in self._vanished:
             await self._catching_up.wait(path)
 
+    async def check_free(self, bundle: Bundle, broker_id: str) -> None:
+        """Before a bundle is taken: nobody else has it, and nobody may come back to it.
+
+        Raises:
+            BundleBusy, BundleReclaimable: somebody has it; as `check_reclaim`.
+            CorruptRecord: a node that does not decode; it is somebody's all the same.
+        """
+        record = await self.owner_of(bundle)
+        if record is not None and record.urls.broker_id != broker_id:
+            # Taking it as soon as its node goes would not ask why it went.
+            raise BundleBusy(str(bundle), record.urls.broker_id)
+        await self.check_reclaim(bundle, broker_id)
+
     async def check_reclaim(self, bundle: Bundle, broker_id: str) -> None:
         """Before taking a bundle that nobody owns.
 
@@ -138,29 +150,32 @@ class Owners:
             BundleReclaimable: its owner's session expired so recently that only it may return.
         """
         path = paths.ownership(bundle)
-        vanished = self._vanished.get(path)
-        if vanished is None:
-            blind_s = self._blind_until_s - self._clock.now_s()
-            if blind_s > 0:
-                raise BundleReclaimable(
-                    f"{bundle}: after an outage, an owner may return to it for {blind_s:.1f} s",
-                )
-            return
-        if vanished.owner == broker_id:
-            return
-        left_s = vanished.at_s + self._grace_s - self._clock.now_s()
-        if left_s > 0:
-            owner = await self._expired_owner(vanished)
+        while (vanished := self._vanished.get(path)) is not None:
+            if vanished.owner == broker_id:
+                return
+            left_s = vanished.at_s + self._grace_s - self._clock.now_s()
+            owner = await self._expired_owner(vanished) if left_s > 0 else None
             if owner is not None and owner != broker_id:
                 raise BundleReclaimable(
                     f"{bundle}: the session of {owner} ended; "
                     f"for {left_s:.1f} s only that broker may take it again",
                 )
-        self._vanished.pop(path, None)
+            # While it was asked another may have owned it, and have gone.
+            if self._vanished.get(path) is vanished:
+                del self._vanished[path]
+                return
+        blind_s = self._blind_until_s - self._clock.now_s()
+        if blind_s > 0:
+            raise BundleReclaimable(
+                f"{bundle}: after an outage, an owner may return to it for {blind_s:.1f} s",
+            )
 
     async def _expired_owner(self, vanished: _Vanished) -> str | None:
         """Whose session took the node along; None where it was released."""
         if (record := vanished.record) is None:
+            if vanished.zxid <= 0:
+                # Servers before 3.9 do not tell what went together.
+                return "a broker that this one did not know"
             return await self._registry.departed_at(vanished.zxid)
         broker_id = record.urls.broker_id
         is_release = await self._registry.was_standing_at(
@@ -171,17 +186,12 @@ class Owners:
     def _session_changed(self, event: SessionEvent) -> None:
         """What others lost in an outage of this broker's own was not told, and is not replayed.
 
-        A servers' outage ends the sessions of many brokers at once: whoever is back first must
-        not take what belongs to the others. A short cut of this broker alone says nothing.
+        However short it was: an expiry takes no longer, and whoever owned what was forgotten with
+        the connection. A servers' outage ends the sessions of many brokers at once, too: whoever
+        is back first must not take what belongs to the others.
         """
-        now_s = self._clock.now_s()
-        if event is SessionEvent.SUSPENDED:
-            self._suspended_s = now_s
-        elif event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
-            outage_s = 0.0 if self._suspended_s is None else now_s - self._suspended_s
-            if event is SessionEvent.CONNECTED or outage_s > self._grace_s:
-                self._blind_until_s = now_s + self._grace_s
-            self._suspended_s = None
+        if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
+            self._blind_until_s = self._clock.now_s() + self._grace_s
 
     def _notified(self, notification: Notification) -> None:
         path = notification.path

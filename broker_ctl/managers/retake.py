@@ -209,8 +209,13 @@ class Retaker:
         lock = held.lock
         if lock is None:
             limit_s = stale_limit_s(self._store.session_timeout_s, self._watcher.tick_s)
+
+            async def judge() -> None:
+                # It is this broker that the grace is for; but its lease may have run out since.
+                self._watcher.check_epoch(epoch)
+
             with self._counted():
-                lock = held.lock = await self._acquirer.lock(held.bundle, (), epoch, limit_s)
+                lock = held.lock = await self._acquirer.lock(held.bundle, (), judge, limit_s)
         await self._serve(held, lock)
 
     async def _serve(self, held: OwnedBundle, lock: Lock) -> None:

@@ -63,7 +63,8 @@ class SessionSettings:
         int,
         Setting(
             "brokerReclaimGraceMillis",
-            "How long only the former owner may take a bundle again after its session expired.",
+            "How long only the former owner may take a bundle again after its session expired; "
+            "at least a heartbeat's period, a tenth of the session timeout.",
             used_with=(OWN_BROKER,),
         ),
     ] = 2000

@@ -13,6 +13,7 @@ from broker_ctl.core.lock import Claim, Event, State
 from broker_ctl.core.session import Action
 from broker_ctl.errors import (
     BadVersion,
+    BundleBusy,
     MultiFailed,
     NodeExists,
     OperationTimeout,
@@ -567,3 +568,21 @@ async def test_a_node_whose_creator_heard_no_answer_is_adopted_once_the_store_an
         await one.locks.release(lock)
         assert not await one.stands(left)
         assert state(held) is State.HELD
+
+
+@in_virtual_time
+async def test_what_speaks_against_it_is_asked_again_before_each_attempt() -> None:
+    async with parties() as (party,):
+        holder = Holder(party)
+        asked: list[int] = []
+
+        async def judge() -> None:
+            asked.append(len(asked))
+            if len(asked) > 1:
+                raise BundleBusy("it", "another")
+
+        # Its parent is missing, so there is a second attempt.
+        with pytest.raises(BundleBusy):
+            await holder.locks.acquire(PATH, b"", holder.lost.append, (), judge)
+        assert len(asked) == 2
+        assert not await holder.stands()

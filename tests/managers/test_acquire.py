@@ -1,25 +1,29 @@
 """Taking bundles: one gets it, under a ring that is the newest, and serves before it answers."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.errors import (
     AuthorityLost,
     BundleBusy,
     BundleGone,
     BundleMoving,
+    BundleReclaimable,
     DataPlaneUnreachable,
     Draining,
     Fenced,
     NamespaceMissing,
 )
+from broker_ctl.managers.namespaces import StandingRing
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from tests.support.brokers import MemoryBroker, cluster, urls_of
+from tests.support.brokers import GRACE_S, MemoryBroker, cluster, urls_of
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -267,3 +271,78 @@ async def test_the_end_of_the_session_ends_the_act_and_tells_the_caller() -> Non
         with pytest.raises(AuthorityLost):
             await taking
         assert BundleState.OWNED not in {one.state for one in broker.ownership.owned().values()}
+
+
+# The grace of an owner whose session ended (I7).
+
+
+@in_virtual_time
+async def test_a_cut_that_is_shorter_than_the_grace_lets_nobody_take_what_expired_in_it() -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        bundle = built.bundles[0]
+        await one.ownership.acquire(bundle)
+        owner = await two.ownership.owner_of(bundle)
+        assert owner is not None
+        two.cut(1.0)
+        await asyncio.sleep(0.2)
+        one.cut(1.5)
+        one.expire()
+        await asyncio.sleep(1.2)
+        with pytest.raises(BundleReclaimable):
+            await two.ownership.acquire(bundle)
+        await eventually(lambda: one.owned().keys() == {bundle}, deadline_s=20.0)
+        await built.settled()
+
+
+@in_virtual_time
+async def test_whoever_owned_it_and_expired_while_the_ring_was_read_has_its_grace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        bundle = built.bundles[0]
+        standing = two.namespaces.standing
+
+        async def late(namespace: Namespace) -> StandingRing:
+            found = await standing(namespace)
+            await one.ownership.acquire(bundle)
+            one.expire()
+            one.cut(1.0)
+            await asyncio.sleep(0.1)
+            return found
+
+        monkeypatch.setattr(two.namespaces, "standing", late)
+        with pytest.raises(BundleReclaimable):
+            await two.ownership.acquire(bundle)
+        await eventually(lambda: one.owned().keys() == {bundle}, deadline_s=20.0)
+        await built.settled()
+
+
+@in_virtual_time
+async def test_who_is_at_a_server_that_is_behind_hears_of_a_release_before_it_takes_it() -> None:
+    async with cluster(2, lag_s=0.5) as built:
+        one, two = built.brokers
+        bundle = built.bundles[0]
+        await one.ownership.acquire(bundle)
+        await asyncio.sleep(1.0)
+        owner = await two.ownership.owner_of(bundle)
+        assert owner is not None
+        await one.ownership.unload(bundle)
+        # It is told at once, by whoever heard of it from the owner.
+        assert await two.ownership.acquire(bundle) > owner.token
+        await built.settled()
+
+
+@in_virtual_time
+async def test_an_act_of_a_session_that_has_ended_creates_no_node_in_the_next() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        bundle, acquirer = built.bundles[0], broker.ownership._acts.acquirer
+        epoch = broker.watcher.epoch
+        broker.expire()
+        await eventually(lambda: broker.ready_epoch == epoch + 1, deadline_s=60.0)
+        await asyncio.sleep(GRACE_S)
+        with pytest.raises(AuthorityLost, match=f"session {epoch} has ended"):
+            await acquirer.lock(bundle, (), partial(acquirer._judge, bundle, epoch))
+        assert built.ensemble.observer.owners() == {}

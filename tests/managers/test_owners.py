@@ -1,24 +1,23 @@
 """Owner nodes of all brokers, and who owned a bundle until just now."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.errors import BundleReclaimable, CorruptRecord, StoreClosed, StoreError
+from broker_ctl.errors import BundleBusy, BundleReclaimable, CorruptRecord, StoreClosed, StoreError
 from broker_ctl.managers.owners import Owners
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.interface import Change, CreateMode, Notification
 from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from tests.support.brokers import InTurn
 from tests.support.sessions import LONGEST_S, TICK_S, Party, parties
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
@@ -84,18 +83,6 @@ async def test_an_expiry_reserves_it_for_the_grace_and_no_longer() -> None:
         await owners.check_reclaim(BUNDLE, "owner:1")
         await asyncio.sleep(GRACE_S)
         await owners.check_reclaim(BUNDLE, "looker:1")
-
-
-class InTurn(random.Random):
-    """Every client meets the next server."""
-
-    def __init__(self) -> None:
-        super().__init__(0)
-        self._number = -1
-
-    def choice(self, seq: Any) -> Any:
-        self._number += 1
-        return seq[self._number % len(seq)]
 
 
 @in_virtual_time
@@ -251,13 +238,69 @@ async def test_what_was_looked_at_before_the_watch_stood_may_have_gone_untold() 
 
 
 @in_virtual_time
-async def test_a_short_cut_of_its_own_is_no_outage() -> None:
+async def test_what_went_unseen_in_the_shortest_cut_of_its_own_is_waited_for_as_well() -> None:
     async with scene() as (owner, _, owners, looker):
-        await owner.store.delete(PATH)
-        await asyncio.sleep(GRACE_S)
-        looker.blink()
+        await owners.owner_of(BUNDLE)
+        looker.store.disconnect()
+        owner.expire()
         await asyncio.sleep(0.1)
-        await owners.check_reclaim(BUNDLE, "looker:1")
+        looker.store.reconnect()
+        await asyncio.sleep(0.1)
+        with pytest.raises(BundleReclaimable, match="after an outage"):
+            await owners.check_free(BUNDLE, "looker:1")
+        await asyncio.sleep(GRACE_S)
+        await owners.check_free(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_what_somebody_has_is_not_free_however_soon_its_node_will_go() -> None:
+    async with scene() as (_, _, owners, _):
+        with pytest.raises(BundleBusy, match="owner:1"):
+            await owners.check_free(BUNDLE, "looker:1")
+        # What stands under the own name is for the locks to judge.
+        await owners.check_free(BUNDLE, "owner:1")
+
+
+@in_virtual_time
+async def test_an_expiry_while_an_earlier_release_is_looked_into_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scene() as (owner, _, owners, _):
+        await owners.owner_of(BUNDLE)
+        await owner.store.delete(PATH)
+        await asyncio.sleep(0.1)
+        was_standing_at = owners._registry.was_standing_at
+
+        async def late(broker_id: str, session_id: int, zxid: int) -> bool:
+            answer = await was_standing_at(broker_id, session_id, zxid)
+            if owner.watcher.epoch == 1:
+                await create_node(owner)
+                await owners.owner_of(BUNDLE)
+                owner.expire()
+                await eventually(lambda: owner.watcher.epoch == 2)
+            return answer
+
+        monkeypatch.setattr(owners._registry, "was_standing_at", late)
+        with pytest.raises(BundleReclaimable, match="owner:1"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_where_servers_do_not_tell_what_went_together_an_unknown_owner_has_its_grace() -> (
+    None
+):
+    async with scene() as (owner, _, owners, looker):
+        for is_known in (False, True):
+            await asyncio.sleep(0.1)
+            if is_known:
+                await owners.owner_of(BUNDLE)
+            owners._notified(Notification(Change.DELETED, PATH, -1))
+            if is_known:
+                await owners.check_reclaim(BUNDLE, "looker:1")
+                continue
+            with pytest.raises(BundleReclaimable, match="did not know"):
+                await owners.check_reclaim(BUNDLE, "looker:1")
+        assert looker.store.session_id != owner.store.session_id
 
 
 @in_virtual_time

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.deletions import Deletions
@@ -39,7 +39,7 @@ from broker_ctl.simulation.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Delete, MetadataStore, Operation, Result, Versioned
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.memory.link import Mishap, Point, Request
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ours import Registration
@@ -224,11 +224,27 @@ class Observer:
                 self.faults.append(f"at {zxid} {bundle} is owned for ever")
 
 
+class InTurn(random.Random):
+    """Every client meets the next server."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._number = -1
+
+    def choice(self, seq: Any) -> Any:
+        self._number += 1
+        return seq[self._number % len(seq)]
+
+
 class ObservedEnsemble(MemoryEnsemble):
     """A `MemoryEnsemble` that is looked at after each transaction."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, lag_s: float | None = None) -> None:
+        if lag_s is None:
+            super().__init__()
+        else:
+            # The first broker is at the leader, the second at a follower that is behind.
+            super().__init__(EnsembleRules(servers=2, lag=lambda: lag_s), InTurn())
         self.observer = Observer(self)
 
     def delete_as_admin(self, path: str) -> None:
@@ -512,9 +528,10 @@ async def cluster(
     seed: int = 0,
     mode: AuthorityMode = AuthorityMode.LEASE,
     operation_timeout_s: float = 30.0,
+    lag_s: float | None = None,
 ) -> AsyncIterator[Cluster]:
     """Started brokers and a namespace; to be used in virtual time."""
-    ensemble = ObservedEnsemble()
+    ensemble = ObservedEnsemble(lag_s)
     brokers = [
         MemoryBroker(
             ensemble,

@@ -1,0 +1,35 @@
+"""What a daemon's settings say of ownership reaches whoever goes by it."""
+
+import random
+
+import pytest
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.assembly import assemble
+from broker_ctl.daemon.leading import leader_rules
+from broker_ctl.daemon.surroundings import LiveSurroundings
+from broker_ctl.settings.load import load
+from broker_ctl.settings.root import Settings
+
+
+def settings_with(*texts: str) -> Settings:
+    return load(None, {}, ["metadataStoreUrl=zk:127.0.0.1:1", *texts])
+
+
+@pytest.mark.parametrize(
+    ("texts", "grace_s"),
+    [
+        ((), 3.0),
+        (("brokerReclaimGraceMillis=4500",), 4.5),
+        (("brokerReclaimGraceMillis=0", "metadataStoreSessionTimeoutMillis=60000"), 6.0),
+        # No shorter than the least period of a heartbeat, a tick and a quarter of a second.
+        (("brokerReclaimGraceMillis=0", "metadataStoreSessionTimeoutMillis=20000"), 2.25),
+    ],
+)
+def test_the_grace_is_what_is_set_and_at_least_a_heartbeat_s_period(
+    texts: tuple[str, ...], grace_s: float
+) -> None:
+    settings = settings_with(*texts)
+    assembly = assemble(settings, LiveSurroundings(SystemClock(), random.Random(1)))
+    assert assembly.managers.owners._grace_s == pytest.approx(grace_s)
+    assert leader_rules(settings).reclaim_grace_s == pytest.approx(grace_s)
