@@ -37,6 +37,10 @@ Each class says whether the same call may succeed when it is made again (``can_r
       NoController                     nobody controls partitions at the moment      (retry)
       NoBroker                         no broker may receive the bundle              (retry)
       NamespaceMissing, NamespaceExists
+      TenantMissing, TenantExists
+      ClusterMissing, ClusterExists
+      ClusterNotAllowed                a tenant may not use that cluster
+      ClusterInUse                     tenants or policies name the cluster
       ForeignNamespace                 it is served in other clusters
       TopicMissing                     the topic is not loaded anywhere, or does not exist
       TopicExists                      a replicated topic has that name, or is being deleted
@@ -283,6 +287,30 @@ class NamespaceMissing(BrokerCtlError):
 
 class NamespaceExists(BrokerCtlError):
     """The namespace exists already."""
+
+
+class TenantMissing(BrokerCtlError):
+    """There is no such tenant."""
+
+
+class TenantExists(BrokerCtlError):
+    """The tenant exists already."""
+
+
+class ClusterMissing(BrokerCtlError):
+    """There is no such cluster."""
+
+
+class ClusterExists(BrokerCtlError):
+    """The cluster exists already."""
+
+
+class ClusterNotAllowed(BrokerCtlError):
+    """A cluster that does not exist, or is not among those that the tenant may use."""
+
+
+class ClusterInUse(BrokerCtlError):
+    """Tenants, or policies of the cluster, still name it."""
 
 
 class ForeignNamespace(BrokerCtlError):

@@ -1,4 +1,4 @@
-"""``broker-ctl namespaces``: create, list, unload, delete."""
+"""``broker-ctl namespaces``: create, list, unload, delete, and the clusters that one lives in."""
 
 from typing import Final
 
@@ -26,9 +26,14 @@ _DELETE: Final = """\b
 Example:
   broker-ctl namespaces delete shop/orders --yes
 """
+_IN_CLUSTERS: Final = """\b
+Examples:
+  broker-ctl namespaces get-clusters shop/orders
+  broker-ctl namespaces set-clusters shop/orders --cluster east --cluster west --dry-run
+"""
 
 
-@click.group(short_help="Create, list, unload and delete namespaces.")
+@click.group(short_help="Create, list, unload and delete namespaces; say where one lives.")
 def command() -> None:
     """Work on namespaces: named sets of topics that share one ring of bundles."""
 
@@ -45,7 +50,7 @@ def command() -> None:
 def create(
     target: Target, *, namespace: str, bundles: int | None, dry_run: bool, yes: bool
 ) -> None:
-    """Create NAMESPACE, which is tenant/name."""
+    """Create NAMESPACE, which is tenant/name; `broker-ctl tenants create` makes its tenant."""
     from broker_ctl.cli.client import namespace_path
     from broker_ctl.core.names import Namespace
 
@@ -113,3 +118,45 @@ def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     if is_wanted(target, sentence, dry_run=dry_run, yes=yes, owners=owners):
         done(target, act)
         say(target, "unloaded", f"unloaded {sum(owners.values())} bundles of {name}")
+
+
+@command.command(name="get-clusters", epilog=_IN_CLUSTERS)
+@click.argument("namespace")
+@daemon_options
+def get_clusters(target: Target, *, namespace: str) -> None:
+    """List the clusters that NAMESPACE lives in."""
+    path = _replication_path(namespace)
+    names = target.run(lambda client: client.get(path))
+    if target.is_json:
+        echo_json(names)
+    else:
+        print_table("", ("cluster",), ([name] for name in names))
+
+
+@command.command(name="set-clusters", epilog=_IN_CLUSTERS)
+@click.argument("namespace")
+@click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    required=True,
+    help="One that its tenant may use; may be given several times.",
+)
+@act_options
+@daemon_options
+def set_clusters(
+    target: Target, *, namespace: str, clusters: tuple[str, ...], dry_run: bool, yes: bool
+) -> None:
+    """Let NAMESPACE live in these clusters, and in no other."""
+    act = Act("POST", _replication_path(namespace), body=list(clusters))
+    sentence = f"let {namespace} live in {', '.join(clusters)}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "set", f"{namespace} lives in {', '.join(clusters)}")
+
+
+def _replication_path(namespace: str) -> str:
+    from broker_ctl.cli.client import namespace_path
+    from broker_ctl.core.names import Namespace
+
+    return f"{namespace_path(Namespace.parse(namespace))}/replication"

@@ -197,10 +197,14 @@ class Trial:
             await store.close()
 
     async def _make_namespace(self, http: HttpClient, daemons: Daemons) -> None:
-        url = f"{daemons.all[0].url}/admin/v2/namespaces/{_NAMESPACE}"
-        reply = await http.request("PUT", url, json={"bundles": {"numBundles": _BUNDLES}})
-        if reply.status not in {204, 409}:
-            raise EmbeddedError(f"{url}: {reply.status} {reply.body.decode(errors='replace')}")
+        tenant = {"allowedClusters": [SETTINGS["clusterName"]]}
+        bundles = {"bundles": {"numBundles": _BUNDLES}}
+        admin = f"{daemons.all[0].url}/admin/v2"
+        for path, body in (("tenants/public", tenant), (f"namespaces/{_NAMESPACE}", bundles)):
+            url = f"{admin}/{path}"
+            reply = await http.request("PUT", url, json=body)
+            if reply.status not in {204, 409}:
+                raise EmbeddedError(f"{url}: {reply.status} {reply.body.decode(errors='replace')}")
 
     async def _make_topic(self, http: HttpClient, daemons: Daemons) -> None:
         if count := self._options.partitions:

@@ -2,7 +2,7 @@
 
 Its policies name the clusters that it lives in. Clients of one that lives elsewhere are sent to a
 peer cluster where there is one among them; else they are told so. Policies that name no cluster
-mean this one: ours are written so.
+mean this one: earlier releases wrote them so.
 """
 
 from collections.abc import Mapping

@@ -7,9 +7,10 @@ brokers. Where both exist the local policies win.
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from broker_ctl.clock import Clock
-from broker_ctl.codec import encode
+from broker_ctl.core.field_kinds import REPLICATION_CLUSTERS
 from broker_ctl.core.names import DOMAINS, Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import (
@@ -22,6 +23,7 @@ from broker_ctl.errors import (
     NodeExists,
     NoNode,
     PolicyConflict,
+    TenantMissing,
 )
 from broker_ctl.managers.namespace_deletion import NamespaceDeletion
 from broker_ctl.managers.ring_generations import RingGeneration, RingGenerations
@@ -178,14 +180,18 @@ class Namespaces:
         *,
         bundles: int | None = None,
         boundaries: Sequence[int] = (),
+        policies: Mapping[str, Any] | None = None,
         is_dry_run: bool = False,
     ) -> Ring:
         """Create a namespace with an even ring, or with these boundaries.
 
-        A dry run answers with the ring that it would have, and writes nothing.
+        It lives in this cluster, unless ``policies``, which are written as they are, name others.
+        The tenant may have gone since it was asked about: nothing is created below one that is not
+        there. A dry run answers with the ring that it would have, and writes nothing.
 
         Raises:
             NamespaceExists: it is there.
+            TenantMissing: its tenant is not.
             InvalidName: a number of bundles or boundaries that make no ring.
         """
         if boundaries:
@@ -196,15 +202,14 @@ class Namespaces:
             if await self._configuration_store.exists(paths.policies(namespace)) is not None:
                 raise NamespaceExists(f"namespace {namespace} exists already")
             return ring
-        await self._create_tenant(namespace.tenant)
+        others = {REPLICATION_CLUSTERS: [self._cluster], **(policies or {})}
+        payload = Policies(ring.boundaries, others).encode()
         try:
-            await self._configuration_store.create(
-                paths.policies(namespace),
-                Policies(ring.boundaries).encode(),
-                make_parents=True,
-            )
+            await self._configuration_store.create(paths.policies(namespace), payload)
         except NodeExists as error:
             raise NamespaceExists(f"namespace {namespace} exists already") from error
+        except NoNode as error:
+            raise TenantMissing(no_tenant(namespace.tenant)) from error
         await self._create_local(namespace, LocalPolicies(ring.boundaries))
         ring = await self.ring(namespace)
         log.info("created namespace %s with %d bundles", namespace, len(ring.bundles))
@@ -290,9 +295,7 @@ class Namespaces:
         except NodeExists:
             return
 
-    async def _create_tenant(self, tenant: str) -> None:
-        info = encode({"adminRoles": [], "allowedClusters": [self._cluster]})
-        try:
-            await self._configuration_store.create(paths.tenant(tenant), info, make_parents=True)
-        except NodeExists:
-            return
+
+def no_tenant(name: str) -> str:
+    """What is said of a tenant that is not there, in Pulsar's words first."""
+    return f"Tenant does not exist: {name}; broker-ctl tenants create {name} makes it"

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
 from broker_ctl.managers.anti_affinity import AntiAffinity
+from broker_ctl.managers.clusters import Clusters
 from broker_ctl.managers.failure_domains import FailureDomains
 from broker_ctl.managers.isolation_policies import IsolationPolicies
+from broker_ctl.managers.namespace_policies import NamespacePolicies
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.policy_nodes import PolicyFlag, PolicyStore
 from broker_ctl.managers.resource_quotas import ResourceQuotas
+from broker_ctl.managers.tenants import Tenants
 from broker_ctl.store.interface import MetadataStore
 
 
@@ -21,6 +24,9 @@ class Policies:
     domains: FailureDomains
     groups: AntiAffinity
     quotas: ResourceQuotas
+    clusters: Clusters
+    tenants: Tenants
+    namespaces: NamespacePolicies
     flag: PolicyFlag
 
     @classmethod
@@ -36,10 +42,15 @@ class Policies:
     ) -> "Policies":
         """Those of one cluster."""
         parts = PolicyStore.of(configuration_store, clock, draws)
+        clusters = Clusters(parts, cluster)
+        tenants = Tenants(parts, clusters, namespaces)
         return cls(
             IsolationPolicies(parts, cluster, namespaces),
             FailureDomains(parts, cluster),
             AntiAffinity(store, parts, namespaces),
             ResourceQuotas(store, parts),
+            clusters,
+            tenants,
+            NamespacePolicies(parts, tenants, clusters),
             parts.flag,
         )

@@ -1,8 +1,9 @@
 """Who may ask for what.
 
-Reads of lookup, admin, metrics and health are open. Whatever changes something, and all of
-``/control``, is for super users where authentication is on. A broker process asks for its authority
-with the secret that it shares with this daemon.
+Reads of lookup, admin, metrics and health are open, but for those of tenants and clusters, which
+name roles and may hold a client's credentials. They, as in Pulsar, whatever changes something, and
+all of ``/control``, are for super users where authentication is on. A broker process asks for its
+authority with the secret that it shares with this daemon.
 """
 
 import hmac
@@ -16,6 +17,14 @@ from broker_ctl.surface import answers
 from broker_ctl.surface.credentials import Credentials
 
 _READS: Final = frozenset({"GET", "HEAD"})
+_GUARDED_READS: Final = frozenset(
+    {
+        "/admin/v2/tenants",
+        "/admin/v2/tenants/{tenant}",
+        "/admin/v2/clusters/{cluster}",
+        "/admin/v2/clusters/{cluster}/peers",
+    }
+)
 _SCHEME: Final = "bearer"
 _ROLE: Final = web.RequestKey("role", str)
 
@@ -32,7 +41,8 @@ def access_of(route: str, method: str) -> Access:
     """Judged by the route that matched, so that no spelling of a path gets around it."""
     if route.startswith("/dataplane/"):
         return Access.DATA_PLANE
-    if route.startswith("/control/") or method not in _READS:
+    is_guarded = route.startswith("/control/") or route in _GUARDED_READS
+    if is_guarded or method not in _READS:
         return Access.SUPER_USER
     return Access.OPEN
 

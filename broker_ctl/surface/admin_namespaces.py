@@ -4,14 +4,15 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from broker_ctl.core.field_kinds import NAMESPACE_POLICIES, REPLICATION_CLUSTERS
 from broker_ctl.core.hashing import RING_HIGH
 from broker_ctl.core.namespace import Ring
-from broker_ctl.errors import InvalidName
+from broker_ctl.errors import InvalidName, InvalidPolicy, TenantMissing
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.surface.parts import Parts
-from broker_ctl.surface.questions import namespace_in, object_in
+from broker_ctl.surface.questions import fields_in, namespace_in, whole_number
 
 _TENANT: Final = "/admin/v2/namespaces/{tenant}"
 NAMESPACE: Final = f"{_TENANT}/{{namespace}}"
@@ -24,7 +25,7 @@ class NamespaceRoutes:
 
     def __init__(self, parts: Parts, cluster: str) -> None:
         self._namespaces = parts.namespaces
-        self._flag = parts.policies.flag
+        self._policies = parts.policies
         self._configuration = parts.configuration
         self._cluster = cluster
 
@@ -39,39 +40,53 @@ class NamespaceRoutes:
         ]
 
     async def of_tenant(self, request: web.Request) -> web.Response:
-        """Names of a tenant's namespaces; none where there is no such tenant."""
-        namespaces = await self._namespaces.of_tenant(request.match_info["tenant"])
+        """Names of a tenant's namespaces; 404 where there is no such tenant."""
+        tenant = request.match_info["tenant"]
+        namespaces = await self._namespaces.of_tenant(tenant)
+        if not namespaces and tenant not in await self._policies.tenants.names():
+            raise TenantMissing(f"Tenant not found: {tenant}")
         return answers.json(sorted(map(str, namespaces)))
 
     @knows_dry_runs
     async def create(self, request: web.Request) -> web.Response:
-        """204; the body may say how the ring is cut, other policies in it are not ours.
+        """204; the body has the policies, of which the ring and the clusters are looked at.
 
-        403 while policies are read-only, as for all that changes them.
+        The others are kept for the broker processes that go by them. 404 without its tenant, 403
+        in a cluster that the tenant may not use, and while policies are read-only, as for all that
+        changes them.
         """
         namespace = namespace_in(request)
-        bundles, boundaries = _ring_in(await object_in(request))
-        if bundles is None and not boundaries:
+        policies = await fields_in(request, NAMESPACE_POLICIES)
+        bundles, boundaries = _ring_in(policies.pop("bundles", None))
+        if not bundles and not boundaries:
             bundles = self._configuration.current().splitting.default_bundles
-        await self._flag.require_writable()
+        if policies.get("deleted"):
+            raise InvalidPolicy("deleted: a namespace that is created is not being deleted")
+        await self._policies.flag.require_writable()
+        clusters = policies.get(REPLICATION_CLUSTERS) or [self._cluster]
+        await self._policies.tenants.require_allowed(namespace.tenant, clusters)
         is_dry = is_dry_run(request)
         ring = await self._namespaces.create(
-            namespace, bundles=bundles, boundaries=boundaries, is_dry_run=is_dry
+            namespace,
+            bundles=bundles,
+            boundaries=boundaries,
+            policies={**policies, REPLICATION_CLUSTERS: clusters},
+            is_dry_run=is_dry,
         )
         return judged(bundles=len(ring.bundles)) if is_dry else answers.no_content()
 
     async def policies(self, request: web.Request) -> web.Response:
-        """Those of Pulsar's policies that mean something here."""
-        ring = await self._namespaces.ring(namespace_in(request))
-        return answers.json(
-            {"bundles": _bundles_data(ring), "replication_clusters": [self._cluster]}
-        )
+        """As they are stored, with the ring as the brokers of this cluster know it."""
+        namespace = namespace_in(request)
+        ring = await self._namespaces.ring(namespace)
+        stored = await self._policies.namespaces.find(namespace)
+        return answers.json({"bundles": _bundles_data(ring), **stored.others})
 
     @knows_dry_runs
     async def delete(self, request: web.Request) -> web.Response:
         """204; 409 while somebody owns a bundle of it."""
         namespace = namespace_in(request)
-        await self._flag.require_writable()
+        await self._policies.flag.require_writable()
         is_dry = is_dry_run(request)
         await self._namespaces.delete(namespace, is_dry_run=is_dry)
         return judged() if is_dry else answers.no_content()
@@ -86,24 +101,26 @@ def _bundles_data(ring: Ring) -> dict[str, Any]:
     return {"boundaries": boundaries, "numBundles": len(ring.bundles)}
 
 
-def _ring_in(body: dict[str, Any]) -> tuple[int | None, tuple[int, ...]]:
+def _ring_in(bundles: Any) -> tuple[int | None, tuple[int, ...]]:
     """Number of bundles and boundaries, where the body says so; boundaries win.
+
+    A number of 0 says nothing, as in Pulsar.
 
     Raises:
         Refusal: 400, another shape.
         InvalidName: too many, or no hash.
     """
-    bundles = body.get("bundles")
     if bundles is None:
         return None, ()
     if not isinstance(bundles, dict):
         raise Refusal(400, "bundles must be an object with numBundles or boundaries")
-    number, texts = bundles.get("numBundles"), bundles.get("boundaries")
-    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+    given, texts = bundles.get("numBundles"), bundles.get("boundaries")
+    number = whole_number(given)
+    if number is None and given is not None:
         raise Refusal(400, "numBundles must be a whole number")
     if texts is not None and not isinstance(texts, list):
         raise Refusal(400, "boundaries must be a list")
-    count = len(texts) - 1 if texts else number
+    count = len(texts) - 1 if texts else number or None
     if count is not None and not 0 < count <= MAX_BUNDLES:
         raise InvalidName(f"a namespace has 1 to {MAX_BUNDLES} bundles")
     return number, tuple(map(_boundary, texts or ()))

@@ -16,6 +16,10 @@ from broker_ctl.errors import (
     BrokerCtlError,
     BundleBusy,
     BundleGone,
+    ClusterExists,
+    ClusterInUse,
+    ClusterMissing,
+    ClusterNotAllowed,
     Fenced,
     ForeignNamespace,
     InvalidName,
@@ -32,6 +36,9 @@ from broker_ctl.errors import (
     PolicyMissing,
     ReassignmentMissing,
     SettingsError,
+    TenantExists,
+    TenantMissing,
+    TooLarge,
     TopicExists,
     TopicMissing,
 )
@@ -42,6 +49,12 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (SettingsError, 412),
     (NamespaceMissing, 404),
     (NamespaceExists, 409),
+    (TenantMissing, 404),
+    (TenantExists, 409),
+    (ClusterMissing, 404),
+    (ClusterExists, 409),
+    (ClusterNotAllowed, 403),
+    (ClusterInUse, 412),
     (ForeignNamespace, 412),
     (TopicMissing, 404),
     (TopicExists, 409),
@@ -51,6 +64,8 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (PoliciesReadOnly, 403),
     (PolicyMissing, 404),
     (PolicyConflict, 409),
+    # What is to be written fits into no znode.
+    (TooLarge, 413),
     (PlanMissing, 404),
     (OrderConflict, 409),
     (BundleGone, 412),
@@ -113,6 +128,11 @@ def encoded(body: bytes, status: int = 200) -> Answer:
 def no_content() -> Answer:
     """Done."""
     return Answer(status=_NO_CONTENT)
+
+
+def done() -> Answer:
+    """Done, where Pulsar says 200 and nothing else."""
+    return Answer(body=b"")
 
 
 def error(status: int, kind: str, reason: str) -> Answer:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.broker import BrokerUrls
@@ -129,6 +129,7 @@ class Namespaces(Protocol):
         *,
         bundles: int | None = None,
         boundaries: Sequence[int] = (),
+        policies: Mapping[str, Any] | None = None,
         is_dry_run: bool = False,
     ) -> Ring:
         """A new namespace."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
@@ -9,6 +10,7 @@ from aiohttp import web
 
 from broker_ctl import codec
 from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.core.field_kinds import misfit
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.errors import BundleGone, CorruptRecord
 from broker_ctl.surface.answers import Refusal
@@ -136,3 +138,39 @@ async def object_in(request: web.Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refusal(400, "the body must be a JSON object")
     return body
+
+
+async def fields_in(request: web.Request, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """The body, a JSON object whose fields are of the kinds that Pulsar reads; nulls are left out.
+
+    Raises:
+        Refusal: 400, it is not.
+    """
+    body = await object_in(request)
+    wrong = misfit(body, kinds)
+    if wrong is not None:
+        raise Refusal(400, wrong)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+async def texts_in(request: web.Request, what: str) -> list[str]:
+    """The body, a JSON list of texts; empty where there is none.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    body = await json_in(request)
+    if body is None:
+        return []
+    if not isinstance(body, list) or not all(isinstance(item, str) for item in body):
+        raise Refusal(400, f"the body must be a list of {what}")
+    return body
+
+
+def whole_number(value: Any) -> int | None:
+    """A whole number of a body, also as a text or as 3.0, which Java takes; None: it is none."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value) if len(value) <= _MOST_DIGITS else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

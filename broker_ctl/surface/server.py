@@ -13,11 +13,14 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.surface.admin_anti_affinity import AntiAffinityRoutes
 from broker_ctl.surface.admin_brokers import BrokerRoutes
 from broker_ctl.surface.admin_bundles import BundleRoutes
+from broker_ctl.surface.admin_clusters import ClusterRoutes
 from broker_ctl.surface.admin_configuration import ConfigurationRoutes
 from broker_ctl.surface.admin_namespaces import NamespaceRoutes
 from broker_ctl.surface.admin_partitioned_topics import PartitionedTopicRoutes
 from broker_ctl.surface.admin_policies import PolicyRoutes
 from broker_ctl.surface.admin_quotas import QuotaRoutes
+from broker_ctl.surface.admin_replication import ReplicationRoutes
+from broker_ctl.surface.admin_tenants import TenantRoutes
 from broker_ctl.surface.admin_topics import TopicRoutes
 from broker_ctl.surface.balancing import BalancingRoutes
 from broker_ctl.surface.binary.parts import BinaryParts, BinaryRules, Listener
@@ -123,7 +126,10 @@ class Surface:
         parts, rules = self._parts, self._rules
         subjects = (
             LookupRoutes(parts.lookup, self._lookups),
+            TenantRoutes(parts.policies.tenants),
+            ClusterRoutes(parts.policies.clusters, rules.cluster, lambda: parts.ownership.urls),
             NamespaceRoutes(parts, rules.cluster),
+            ReplicationRoutes(parts.policies.namespaces),
             self._bundles,
             TopicRoutes(parts),
             PartitionedTopicRoutes(parts.partitioned_topics),

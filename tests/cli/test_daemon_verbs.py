@@ -27,6 +27,11 @@ VERBS = [
     *(["status"], ["leader"], ["lookup"], ["explain"]),
     *(["brokers"], ["brokers", "list"]),
     *(["namespaces", "create"], ["namespaces", "list"], ["namespaces", "delete"]),
+    *(["namespaces", "get-clusters"], ["namespaces", "set-clusters"]),
+    *(["tenants", "list"], ["tenants", "get"], ["tenants", "create"]),
+    *(["tenants", "update"], ["tenants", "delete"]),
+    *(["clusters", "list"], ["clusters", "get"], ["clusters", "create"]),
+    *(["clusters", "update"], ["clusters", "set-peers"], ["clusters", "delete"]),
     *(["bundles"], ["bundles", "list"], ["bundles", "owner"]),
     *(["bundles", "unload"], ["bundles", "split"], ["bundles", "merge"], ["bundles", "move"]),
 ]
@@ -128,6 +133,66 @@ def test_namespaces_come_and_go(cluster: Cluster) -> None:
     assert Namespace("t", "new") in cluster.world.rings
     assert cluster.run("namespaces", "delete", "t/new", "--yes").exit_code == 0
     assert Namespace("t", "new") not in cluster.world.rings
+
+
+def test_a_namespace_wants_its_tenant_first(cluster: Cluster) -> None:
+    missing = cluster.run("namespaces", "create", "shop/orders")
+    assert missing.exit_code == 1
+    assert "broker-ctl tenants create shop" in missing.stderr
+    planned = cluster.json("tenants", "create", "shop", "--dry-run")
+    assert planned["sentence"] == f"would create tenant shop, allowed in {CLUSTER}"
+    assert cluster.json("tenants", "list") == ["t"]
+    assert (
+        cluster.json("tenants", "create", "shop", "--admin-role", "me", "--yes")["result"]
+        == "created"
+    )
+    shown = {"adminRoles": ["me"], "allowedClusters": [CLUSTER]}
+    assert cluster.json("tenants", "get", "shop") == shown
+    assert ["allowedClusters", CLUSTER] in [
+        line.split() for line in cluster.run("tenants", "get", "shop").stdout.splitlines()
+    ]
+    assert cluster.run("namespaces", "create", "shop/orders", "--yes").exit_code == 0
+    refused = cluster.run("tenants", "delete", "shop", "--yes")
+    assert refused.exit_code == 1
+    assert "still has active namespaces" in refused.stderr
+    assert cluster.run("namespaces", "delete", "shop/orders", "--yes").exit_code == 0
+    assert cluster.json("tenants", "delete", "shop", "--dry-run")["result"] == "dry_run"
+    assert cluster.run("tenants", "delete", "shop", stdin="n\n").exit_code == 1
+    assert cluster.json("tenants", "delete", "shop", "--yes")["result"] == "deleted"
+    assert cluster.run("tenants", "list").stdout.split()[-1] == "t"
+    assert cluster.json("tenants", "list") == ["t"]
+
+
+def test_clusters_come_and_go(cluster: Cluster) -> None:
+    west = ["--service-url", "http://west:8080"]
+    assert cluster.json("clusters", "create", "west", *west, "--dry-run")["result"] == "dry_run"
+    assert cluster.json("clusters", "list") == [CLUSTER]
+    assert cluster.run("clusters", "create", "west").exit_code == 2
+    assert cluster.json("clusters", "create", "west", *west, "--yes")["result"] == "created"
+    more = ["--broker-url", "pulsar://west:6650", "--yes"]
+    assert cluster.json("clusters", "update", "west", *more)["result"] == "updated"
+    data = {"serviceUrl": "http://west:8080", "brokerServiceUrl": "pulsar://west:6650"}
+    assert cluster.json("clusters", "get", "west") == data
+    assert cluster.run("clusters", "update", "west", "--yes").exit_code == 2
+    assert cluster.json("clusters", "set-peers", CLUSTER, "--peer", "west", "--yes")
+    assert cluster.json("clusters", "get", CLUSTER)["peerClusterNames"] == ["west"]
+    assert cluster.run("clusters", "list").stdout.split()[-2:] == [CLUSTER, "west"]
+    refused = cluster.run("clusters", "delete", CLUSTER, "--yes")
+    assert "Cluster not empty" in refused.stderr
+    assert cluster.json("clusters", "delete", "west", "--yes")["result"] == "deleted"
+
+
+def test_a_namespace_is_let_live_in_other_clusters(cluster: Cluster) -> None:
+    cluster.run("clusters", "create", "west", "--service-url", "http://west:8080", "--yes")
+    both = ["--cluster", "west", "--cluster", CLUSTER]
+    refused = cluster.run("namespaces", "set-clusters", "t/ns", *both, "--yes")
+    assert "Cluster [west] is not in the list of allowed clusters" in refused.stderr
+    allowed = ["--allowed-cluster", "west", "--allowed-cluster", CLUSTER]
+    planned = cluster.json("tenants", "update", "t", *allowed, "--dry-run")
+    assert planned["sentence"] == f"would let tenant t use west, {CLUSTER}, administered by nobody"
+    assert cluster.json("tenants", "update", "t", *allowed, "--yes")["result"] == "updated"
+    assert cluster.json("namespaces", "set-clusters", "t/ns", *both, "--yes")["result"] == "set"
+    assert cluster.json("namespaces", "get-clusters", "t/ns") == [CLUSTER, "west"]
 
 
 # Bundles.

@@ -20,6 +20,7 @@ from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from tests.support.brokers import NAMESPACE, Broker, Steering
 from tests.support.ensemble import SharedEnsemble
+from tests.support.tenants import make_tenants
 from tests.support.waiting import eventually
 from tests.support.zookeeper import expire_session
 
@@ -69,6 +70,7 @@ async def start(zookeeper: SharedEnsemble, chroot: str) -> AsyncIterator[Start]:
         broker = RealBroker(zookeeper.connect_string, chroot, number, kept)
         brokers.append(broker)
         await broker.start()
+        await make_tenants(broker.store, "c", NAMESPACE.tenant)
         return broker
 
     yield start_one

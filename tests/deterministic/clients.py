@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Final
 
 from broker_ctl.core.names import Topic
-from broker_ctl.errors import BrokerCtlError, NodeExists
+from broker_ctl.errors import BrokerCtlError, NodeExists, TenantExists
 from broker_ctl.managers.lookup import Connect, Redirect
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData
+from broker_ctl.store.records.tenants import TenantInfo
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import DaemonProcess
 from tests.deterministic.topics import NAMESPACE, topics, traffic_of
@@ -16,6 +18,7 @@ _HOPS: Final = 4
 _ANSWER_S: Final = 40.0
 _COUNTERS: Final = "/counters"
 _MOST_BUNDLES: Final = 16
+TENANT: Final = TenantInfo(allowed_clusters=("c",))
 
 
 class Clients:
@@ -119,8 +122,11 @@ class Clients:
             for daemon in self._cluster.running:
                 if daemon.parts is None:
                     continue
+                parts = daemon.parts
                 try:
-                    await daemon.call(daemon.parts.namespaces.create(NAMESPACE, bundles=4))
+                    with suppress(TenantExists):
+                        await daemon.call(parts.policies.tenants.create(NAMESPACE.tenant, TENANT))
+                    await daemon.call(parts.namespaces.create(NAMESPACE, bundles=4))
                 except BrokerCtlError:
                     continue
                 return

@@ -14,6 +14,7 @@ from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
 from tests.support.clusters import leader_of, look_up, make_namespace
 from tests.support.ensemble import SharedEnsemble
+from tests.support.tenants import make_tenant
 from tests.support.waiting import eventually
 from tests.support.web_server import free_port
 
@@ -213,6 +214,7 @@ async def test_a_wrong_token_and_an_oversized_body_change_nothing(
         assert (await operator.request("PUT", url, content=big)).status == 413
         assert (await operator.request("PUT", url, content=b"{nonsense")).status == 400
         assert (await http.request("GET", f"{url}/bundles")).status == 404
+        await make_tenant(operator, daemons.all[0].url, "public")
         assert (await operator.request("PUT", url)).status == 204
         # Peers show the same secret: a transfer goes through both brokers' control surface.
         first = await eventually(partial(look_up, http, daemons.all[0], TOPIC))

@@ -22,6 +22,7 @@ from tests.support.binary_client import BinaryClient
 from tests.support.ensemble import SharedEnsemble
 from tests.support.issued import Issued, issue
 from tests.support.own_settings import OwnSettings
+from tests.support.tenants import make_tenant
 from tests.support.waiting import eventually
 
 NAMESPACE = Namespace("public", "default")
@@ -64,6 +65,7 @@ async def is_ready(http: HttpClient, url: str) -> bool:
 
 
 async def make_namespace(http: HttpClient, url: str) -> None:
+    await make_tenant(http, url, NAMESPACE.tenant)
     made = await http.request(
         "PUT", f"{url}/admin/v2/namespaces/{NAMESPACE}", json={"bundles": {"numBundles": 8}}
     )

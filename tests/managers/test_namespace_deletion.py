@@ -25,6 +25,7 @@ from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.policies import Policies
 from tests.support.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
+from tests.support.tenants import make_tenants
 from tests.support.virtual_time import LoopClock, in_virtual_time
 from tests.support.waiting import eventually
 
@@ -263,6 +264,7 @@ async def apart() -> AsyncIterator[Apart]:
         await store.start()
         await store.wait_connected()
     await built.namespaces.start()
+    await make_tenants(built.configuration, "c", NAMESPACE.tenant)
     yield built
     await built.namespaces.close()
     for store in (built.local, built.configuration):

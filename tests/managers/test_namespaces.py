@@ -23,6 +23,7 @@ from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.policies import LocalPolicies, Policies
+from tests.support.tenants import make_tenants
 from tests.support.virtual_time import LoopClock, in_virtual_time
 from tests.support.waiting import eventually
 
@@ -71,6 +72,7 @@ async def scene() -> AsyncIterator[Scene]:
         await store.wait_connected()
     await built.namespaces.start()
     await built.others.start()
+    await make_tenants(built.configuration, "c1", "t", "a", "b")
     yield built
     await built.namespaces.close()
     await built.others.close()
@@ -79,15 +81,12 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 @in_virtual_time
-async def test_a_namespace_is_created_with_its_tenant_policies_and_ring() -> None:
+async def test_a_namespace_is_created_with_its_policies_and_ring() -> None:
     async with scene() as built:
         ring = await built.namespaces.create(NAMESPACE)
         assert ring.boundaries == QUARTERS
         assert ring.version == 0
         assert (await built.policies()).boundaries == QUARTERS
-        tenant = await built.configuration.get(paths.tenant("t"))
-        assert tenant is not None
-        assert tenant.data == b'{"adminRoles":[],"allowedClusters":["c1"]}'
         assert await built.others.ring(NAMESPACE) == ring
         with pytest.raises(NamespaceExists):
             await built.others.create(NAMESPACE)
@@ -176,7 +175,7 @@ async def test_tenants_and_namespaces_are_listed() -> None:
     async with scene() as built:
         for namespace in (Namespace("a", "x"), Namespace("a", "y"), Namespace("b", "z")):
             await built.namespaces.create(namespace)
-        assert await built.namespaces.tenants() == ["a", "b"]
+        assert await built.namespaces.tenants() == ["a", "b", "t"]
         assert [str(one) for one in await built.namespaces.all()] == ["a/x", "a/y", "b/z"]
 
 

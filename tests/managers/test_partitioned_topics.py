@@ -26,6 +26,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
+from tests.support.tenants import make_tenants
 from tests.support.virtual_time import LoopClock, in_virtual_time
 
 NAMESPACE = Namespace("t", "ns")
@@ -78,6 +79,7 @@ async def two_brokers() -> AsyncIterator[tuple[Side, Side]]:
     sides = Side(local, configuration, 1), Side(local, configuration, 2)
     for side in sides:
         await side.start()
+    await make_tenants(sides[0].configuration, "c1", "t")
     await sides[0].namespaces.create(NAMESPACE)
     yield sides
     for side in sides:

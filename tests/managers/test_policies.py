@@ -29,6 +29,7 @@ from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.policies import LocalPolicies
+from tests.support.tenants import make_tenants
 from tests.support.virtual_time import LoopClock, in_virtual_time
 
 CLUSTER = "c1"
@@ -85,6 +86,7 @@ async def scene() -> AsyncIterator[Scene]:
         await store.wait_connected()
     await built.namespaces.start()
     await built.other_namespaces.start()
+    await make_tenants(built.configuration, CLUSTER, "shop", "x")
     yield built
     await built.namespaces.close()
     await built.other_namespaces.close()

@@ -45,6 +45,7 @@ from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.tasks import TaskScope
+from tests.support.tenants import make_tenants
 from tests.support.virtual_time import LoopClock
 from tests.support.waiting import eventually
 
@@ -546,6 +547,7 @@ async def cluster(
     try:
         for broker in brokers:
             await broker.start()
+        await make_tenants(brokers[0].store, "c", NAMESPACE.tenant)
         ring = await brokers[0].namespaces.create(NAMESPACE, bundles=bundles)
         built.bundles = ring.bundles
         yield built

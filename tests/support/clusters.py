@@ -7,6 +7,7 @@ from broker_ctl.core.names import Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
+from tests.support.tenants import make_tenant
 
 NAMESPACE = "public/default"
 
@@ -31,7 +32,8 @@ async def overview(http: HttpClient, daemon: DaemonProcess) -> dict[str, Any]:
 
 
 async def make_namespace(http: HttpClient, daemon: DaemonProcess, bundles: int = 4) -> None:
-    """Create public/default."""
+    """Create public/default, and its tenant."""
+    await make_tenant(http, daemon.url, "public")
     url = f"{daemon.url}/admin/v2/namespaces/{NAMESPACE}"
     reply = await http.request("PUT", url, json={"bundles": {"numBundles": bundles}})
     assert reply.status == 204, reply.body

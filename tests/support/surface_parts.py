@@ -26,7 +26,6 @@ from broker_ctl.errors import (
     BundleGone,
     BundleMoving,
     InvalidName,
-    NamespaceExists,
     NamespaceMissing,
     NoLeader,
     NotOwner,
@@ -54,6 +53,7 @@ from broker_ctl.surface.parts import PartitionParts, Parts, Readiness, SurfaceRu
 from broker_ctl.surface.server import Surface
 from tests.support.memory_operations import MemoryOperations
 from tests.support.partition_desk import MemoryPartitionDesk
+from tests.support.tenants import make_tenants
 from tests.support.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")
@@ -97,8 +97,11 @@ class World:
 
 
 class MemoryNamespaces:
-    def __init__(self, world: World) -> None:
+    """The rings of the world; what is created and deleted is in the store too."""
+
+    def __init__(self, world: World, stored: Namespaces) -> None:
         self._world = world
+        self._stored = stored
 
     async def ring(self, namespace: Namespace) -> Ring:
         try:
@@ -112,14 +115,16 @@ class MemoryNamespaces:
         *,
         bundles: int | None = None,
         boundaries: Sequence[int] = (),
+        policies: Mapping[str, Any] | None = None,
         is_dry_run: bool = False,
     ) -> Ring:
-        if namespace in self._world.rings:
-            raise NamespaceExists(f"namespace {namespace} exists already")
-        if boundaries:
-            ring = Ring(namespace, tuple(sorted(set(boundaries))), 0)
-        else:
-            ring = Ring.even(namespace, 4 if bundles is None else bundles)
+        ring = await self._stored.create(
+            namespace,
+            bundles=bundles,
+            boundaries=boundaries,
+            policies=policies,
+            is_dry_run=is_dry_run,
+        )
         if not is_dry_run:
             self._world.rings[namespace] = ring
         return ring
@@ -130,6 +135,7 @@ class MemoryNamespaces:
             raise OwnershipError(f"{namespace}: bundles are owned; unload the namespace first")
         if is_dry_run:
             return
+        await self._stored.delete(namespace)
         del self._world.rings[namespace]
 
     async def of_tenant(self, tenant: str) -> list[Namespace]:
@@ -419,6 +425,7 @@ class Metadata:
         await self.store.wait_connected()
         await self.namespaces.start()
         await self.partitioned_topics.start()
+        await make_tenants(self.store, CLUSTER, NAMESPACE.tenant)
         await self.namespaces.create(NAMESPACE)
         await self.configuration.start()
         await self.directives.start()
@@ -461,7 +468,7 @@ class Broker:
             ownership=self.ownership,
             boundaries=Boundaries(self.dataplane, SplitRules),
             topics=OwnTopics(self.ownership.owned, self.dataplane),
-            namespaces=MemoryNamespaces(world),
+            namespaces=MemoryNamespaces(world, metadata.namespaces),
             partitioned_topics=metadata.partitioned_topics,
             policies=metadata.policies,
             configuration=metadata.configuration,

@@ -23,10 +23,17 @@ OPEN = [
     ("GET", "/metrics"),
     ("GET", "/admin/v2/brokers"),
     ("GET", "/admin/v2/namespaces/t/ns/bundles"),
+    ("GET", "/admin/v2/clusters"),
     ("HEAD", "/admin/v2/brokers"),
     ("GET", "/lookup/v2/topic/persistent/t/ns/x"),
 ]
 GUARDED = [
+    ("GET", "/admin/v2/tenants"),
+    ("GET", "/admin/v2/tenants/t"),
+    ("PUT", "/admin/v2/tenants/t"),
+    ("GET", "/admin/v2/clusters/c1"),
+    ("GET", "/admin/v2/clusters/c1/peers"),
+    ("DELETE", "/admin/v2/clusters/c1"),
     ("PUT", "/admin/v2/namespaces/t/new"),
     ("DELETE", "/admin/v2/namespaces/t/new"),
     ("PUT", f"/admin/v2/namespaces/t/ns/{BUNDLES[0].range}/unload"),

@@ -11,6 +11,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
 from tests.support.surface_parts import BUNDLES, CLUSTER, NAMESPACE, TOPICS, Broker
+from tests.support.tenants import make_tenants
 
 NS = f"/admin/v2/namespaces/{NAMESPACE}"
 BUNDLE = f"{NS}/{BUNDLES[1].range}"
@@ -26,6 +27,8 @@ POLICY = {
         "parameters": {"min_limit": "1", "usage_threshold": "100"},
     },
 }
+INFO = {"allowedClusters": [CLUSTER]}
+WEST = {"serviceUrl": "http://west:8080"}
 # What acts for brokers, or is asked with nothing but itself to read, is not for operators' hands.
 NO_DRY_RUN = {
     ("POST", "/control/v1/{verb}"),
@@ -65,6 +68,17 @@ REFUSED: list[tuple[str, str, Any, int]] = [
     ("PUT", f"/admin/v2/persistent/{NAMESPACE}/topic/partitions", 0, 406),
     ("POST", f"/admin/v2/persistent/{NAMESPACE}/topic/partitions", 4, 409),
     ("DELETE", f"/admin/v2/persistent/{NAMESPACE}/topic/partitions", None, 404),
+    ("PUT", "/admin/v2/namespaces/nobody/ns", None, 404),
+    ("POST", f"{NS}/replication", ["nowhere"], 403),
+    ("PUT", "/admin/v2/tenants/t", INFO, 409),
+    ("PUT", "/admin/v2/tenants/new", {}, 412),
+    ("POST", "/admin/v2/tenants/nobody", INFO, 404),
+    ("DELETE", "/admin/v2/tenants/t", None, 409),
+    ("DELETE", "/admin/v2/tenants/nobody", None, 404),
+    ("PUT", "/admin/v2/clusters/a%20b", WEST, 412),
+    ("POST", "/admin/v2/clusters/west", WEST, 404),
+    ("POST", f"/admin/v2/clusters/{CLUSTER}/peers", ["west"], 412),
+    ("DELETE", f"/admin/v2/clusters/{CLUSTER}", None, 412),
 ]
 DONE: list[tuple[str, str, Any]] = [
     ("PUT", "/control/v1/pause", {}),
@@ -87,6 +101,14 @@ DONE: list[tuple[str, str, Any]] = [
     ("PUT", f"{NS}/HOT/split", None),
     ("PUT", f"{BUNDLE}/merge", None),
     ("PUT", f"/admin/v2/persistent/{NAMESPACE}/topic/partitions", 4),
+    ("POST", f"{NS}/replication", [CLUSTER]),
+    ("PUT", "/admin/v2/tenants/new", INFO),
+    ("POST", "/admin/v2/tenants/t", INFO),
+    ("DELETE", "/admin/v2/tenants/idle", None),
+    ("PUT", "/admin/v2/clusters/west", WEST),
+    ("POST", f"/admin/v2/clusters/{CLUSTER}", WEST),
+    ("POST", f"/admin/v2/clusters/{CLUSTER}/peers", []),
+    ("DELETE", "/admin/v2/clusters/idle", None),
 ]
 
 
@@ -120,6 +142,8 @@ async def test_what_would_be_done_is_judged_and_not_done(
 ) -> None:
     leader, follower = pair
     await follower.serve(BUNDLES[1])
+    await make_tenants(leader.metadata.store, CLUSTER, "idle")
+    await leader.metadata.policies.clusters.create("idle", WEST)
     world = follower.world
     before = dict(world.rings), dict(world.owners), leader.metadata.zxid
     url = follower.url + with_dry_run(path).replace("LEADER", leader.broker_id)

@@ -23,12 +23,12 @@ class ClusterRecord:
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
-        """Read a payload.
+        """Read a payload; a node that was only made as a parent says nothing.
 
         Raises:
             CorruptRecord: it does not fit.
         """
-        fields = Fields.of(path, data)
+        fields = Fields.of(path, data or b"{}")
         return cls(
             fields.optional_text("serviceUrl"),
             fields.optional_text("serviceUrlTls"),

@@ -3,12 +3,13 @@
 Those of a whole cluster are in `records.constraints`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
+from broker_ctl.core.field_kinds import REPLICATION_CLUSTERS
 from broker_ctl.core.hashing import RING_HIGH, RING_LOW
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
@@ -85,7 +86,7 @@ class LocalPolicies:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """A namespace's policies, of which only the ring is ours.
+    """A namespace's policies: the ring, the clusters that it lives in, and what is the brokers'.
 
     ``boundaries`` is None where the payload has no ``bundles``; ``others`` is handed on untouched.
     """
@@ -110,6 +111,7 @@ class Policies:
             CorruptRecord: it does not fit.
         """
         fields = Fields.of(path, data)
+        fields.texts(REPLICATION_CLUSTERS)
         return cls(_decode_boundaries(fields), other_fields(fields, frozenset({"bundles"})))
 
     def encode(self) -> bytes:
@@ -117,3 +119,12 @@ class Policies:
         if self.boundaries is None:
             return encode(self.others)
         return encode({"bundles": _encode_boundaries(self.boundaries), **self.others})
+
+    @property
+    def replication_clusters(self) -> tuple[str, ...]:
+        """The clusters that it lives in, sorted; empty where the payload names none."""
+        return tuple(sorted(self.others.get(REPLICATION_CLUSTERS) or ()))
+
+    def in_clusters(self, names: Iterable[str]) -> "Policies":
+        """The same namespace in other clusters."""
+        return replace(self, others={**self.others, REPLICATION_CLUSTERS: sorted(set(names))})

@@ -21,6 +21,7 @@ from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.live.tempo import paced
 from tests.benchmarks.live.watching import Watch
 from tests.support.clusters import leader_of
+from tests.support.tenants import make_tenant
 from tests.support.waiting import eventually
 
 _AT_ONCE: Final = 16
@@ -174,6 +175,7 @@ async def _create(
     http: HttpClient, daemon: DaemonProcess, rings: Mapping[Namespace, list[str]]
 ) -> None:
     for namespace, boundaries in rings.items():
+        await make_tenant(http, daemon.url, namespace.tenant)
         url = f"{daemon.url}/admin/v2/namespaces/{namespace}"
         reply = await http.request("PUT", url, json={"bundles": {"boundaries": boundaries}})
         assert reply.status == 204, reply.body

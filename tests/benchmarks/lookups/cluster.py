@@ -18,6 +18,7 @@ from tests.benchmarks.lookups.cores import pin
 from tests.benchmarks.store.processes import tell
 from tests.benchmarks.store.tree import direct_store
 from tests.support.clusters import leader_of
+from tests.support.tenants import make_tenant
 from tests.support.waiting import eventually
 
 BROKERS: Final = 3
@@ -59,6 +60,7 @@ class Cluster:
 
     async def make_namespace(self, namespace: str, bundles: int) -> None:
         """With so many bundles."""
+        await make_tenant(self.http, self.asked.url, namespace.partition("/")[0])
         made = await self.http.request(
             "PUT",
             f"{self.asked.url}/admin/v2/namespaces/{namespace}",

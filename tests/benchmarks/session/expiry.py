@@ -21,6 +21,7 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from tests.support.clusters import leader_of
+from tests.support.tenants import make_tenant
 from tests.support.waiting import eventually
 from tests.support.zookeeper import expire_session, password_of
 
@@ -121,6 +122,7 @@ async def _changes(store: ZooKeeperStore, rings: Sequence[Ring]) -> int:
 
 async def _namespaces(http: HttpClient, daemon: DaemonProcess, bundles: int) -> list[Ring]:
     rings = []
+    await make_tenant(http, daemon.url, "public")
     for number, start in enumerate(range(0, bundles, PER_NAMESPACE)):
         size = min(PER_NAMESPACE, bundles - start)
         namespace = Namespace("public", f"n{number}")
