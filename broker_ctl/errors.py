@@ -395,7 +395,7 @@ class DataPlaneRefused(DataPlaneError):
 
 
 class DataPlaneFenced(DataPlaneError):
-    """The broker process holds a higher token for an overlapping hash."""
+    """The broker process has seen a higher token, or a later call, for an overlapping hash."""
 
 
 class HttpError(BrokerCtlError):

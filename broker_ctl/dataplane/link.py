@@ -1,12 +1,26 @@
-"""The calls to a broker process behind HTTP, whichever part of its API they belong to."""
+"""The calls to a broker process behind HTTP, whichever part of its API they belong to.
 
+Those that change something are numbered, and name the instance that they are meant for: see `wire`.
+"""
+
+import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable, HttpError
+from broker_ctl.dataplane import wire
+from broker_ctl.errors import (
+    DataPlaneError,
+    DataPlaneFenced,
+    DataPlaneRefused,
+    DataPlaneUnreachable,
+    HttpError,
+)
 from broker_ctl.http import HttpClient, HttpReply
+
+log = logging.getLogger(__name__)
 
 _MAX_INSTANCE_ID: Final = 128
 
@@ -25,6 +39,9 @@ class Link:
         self._clock = clock
         self.instance_id = ""
         self.heard_s = 0.0
+        self._attached = ""
+        self._next_call: int | None = None
+        self._attaching: asyncio.Future[None] | None = None
 
     async def call(
         self,
@@ -32,8 +49,27 @@ class Link:
         path: str,
         body: Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
+        *,
+        instance_id: str = "",
     ) -> Any:
-        """One call; all of them may be repeated, so a lost answer is only a reason to ask again."""
+        """One call; all of them may be repeated, so a lost answer is only a reason to ask again.
+
+        ``instance_id``: the only process that a call with a body is meant for, where the caller has
+        one in mind; else whichever lives.
+
+        Raises:
+            DataPlaneUnreachable: no answer, or another instance answers.
+            DataPlaneFenced: its token is old, or a later call has arrived before it.
+            DataPlaneRefused: any other error.
+        """
+        if body is not None:
+            body = {**body, **await self._stamp(instance_id)}
+        return self._judged(method, path, *await self._exchange(method, path, body, timeout_s))
+
+    async def _exchange(
+        self, method: str, path: str, body: Mapping[str, Any] | None, timeout_s: float | None
+    ) -> tuple[int, Mapping[str, Any]]:
+        """Status and payload of a reply, which says as well who lives."""
         sent_s = self._clock.now_s()
         try:
             reply = await self._http.request(
@@ -47,16 +83,61 @@ class Link:
         # died since: only the one that was sent last says who lives.
         if instance_id and sent_s >= self.heard_s:
             self.heard_s, self.instance_id = sent_s, instance_id
-        if reply.status == 200 and instance_id:
+        return reply.status, payload
+
+    @staticmethod
+    def _judged(method: str, path: str, status: int, payload: Mapping[str, Any]) -> Any:
+        instance_id = _instance_id(payload)
+        if status == 200 and instance_id:
             return payload
-        if reply.status == 200:
+        if status == 200:
             raise DataPlaneRefused(f"{method} {path}: a reply without instance_id")
-        reason = f"{method} {path}: {reply.status} {payload.get('reason', '')}".rstrip()
-        if reply.status == 409:
+        reason = f"{method} {path}: {status} {payload.get('reason', '')}".rstrip()
+        if status == 409:
             raise DataPlaneFenced(reason)
-        if reply.status >= 500 or reply.status == 429:
+        if status >= 500 or status in {412, 429}:
             raise DataPlaneUnreachable(reason)
         raise DataPlaneRefused(reason)
+
+    # Numbers.
+
+    async def _stamp(self, meant_for: str) -> Mapping[str, Any]:
+        """What goes into the body besides; the number is taken as the call is decided on."""
+        if not self._attached or self._attached != self.instance_id:
+            await self._attach()
+        if meant_for and meant_for != self._attached:
+            raise DataPlaneUnreachable(f"the broker process is {self._attached}, not {meant_for}")
+        if self._next_call is None:
+            return {}
+        number, self._next_call = self._next_call, self._next_call + 1
+        return {wire.INSTANCE_ID: self._attached, wire.CALL: number}
+
+    async def _attach(self) -> None:
+        """Once for all who wait for it; they are numbered in the order in which they came."""
+        if self._attaching is not None:
+            await asyncio.shield(self._attaching)
+            return
+        attaching = self._attaching = asyncio.get_running_loop().create_future()
+        try:
+            status, payload = await self._exchange("POST", wire.ATTACH, {}, None)
+            if status == 404:
+                log.warning("the broker process numbers no calls: a late one may be carried out")
+                first = None
+            else:
+                payload = self._judged("POST", wire.ATTACH, status, payload)
+                with reading(wire.ATTACH):
+                    first = wire.count(payload, wire.FIRST_CALL)
+        except BaseException as error:
+            is_answer = isinstance(error, DataPlaneError)
+            attaching.set_exception(error if is_answer else DataPlaneUnreachable("not attached"))
+            # Whether anybody else has waited or not.
+            attaching.exception()
+            raise
+        else:
+            self._attached, self._next_call = _instance_id(payload), first
+            attaching.set_result(None)
+        finally:
+            self._attaching = None
 
 
 @contextmanager

@@ -26,7 +26,7 @@ several, each of which stands for itself.
 
 LEADER, ISR and REPLICAS are broker ids; a LEADER of -1 is none. REPLICAS are those that may be in
 sync: the assigned ones, without brokers that are about to stop. VERSION is that of the node in the
-store. All calls may be repeated.
+store. All calls may be repeated: each time they are another call, with a number of its own.
 
 What the broker process promises:
 
@@ -46,6 +46,10 @@ What the broker process promises:
     and leads again, under the leader epoch of before too, when it is told.
 5.  A stop ends leading and fetching, and with IS_DELETED the log goes too, whatever the leader
     epoch. What is not held needs no stop.
+6.  A call that is meant for another ``instance_id`` is refused (412): what leads was told so by a
+    daemon that knew of this instance. So is (409) one of the first three with a smaller ``call``
+    than one that was taken for a replica that it names, and that is held: a deletion that comes
+    late finds the replica that has been assigned here once more, and leaves it alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,8 +78,8 @@ STOP: Final = f"{REPLICAS}/stop"
 ISR_WISHES: Final = f"{REPLICAS}/isr-wishes"
 ISR_ANSWERS: Final = f"{REPLICAS}/isr-answers"
 
-# Keys, braces and commas around what is counted.
-_FRAME_BYTES: Final = 256
+# Keys, braces and commas around what is counted, ``instance_id`` and ``call``.
+_FRAME_BYTES: Final = 512
 
 
 def told_bodies(

@@ -64,6 +64,10 @@ class ReplicaPlane(Protocol):
     not in the answer was done.
     """
 
+    def expect(self, instance_id: str) -> None:
+        """From here on every call is meant for this instance of the broker process only."""
+        ...
+
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         """Lead: stop fetching, then take writes under the leader epoch, which is in ``state``.
 

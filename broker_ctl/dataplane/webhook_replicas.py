@@ -18,6 +18,11 @@ class WebhookReplicas:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._instance_id = ""
+
+    def expect(self, instance_id: str) -> None:
+        """Calls are meant for this instance only; any other refuses them."""
+        self._instance_id = instance_id
 
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         """Lead these."""
@@ -48,13 +53,13 @@ class WebhookReplicas:
     async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
         """Tell what became of them."""
         for body in wire.answer_bodies(answers):
-            await self._link.call("POST", wire.ISR_ANSWERS, body)
+            await self._link.call("POST", wire.ISR_ANSWERS, body, instance_id=self._instance_id)
 
     async def _told(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> list[ReplicaError]:
         """One call after the other: each may be repeated, should a later one fail."""
         found: list[ReplicaError] = []
         for body in bodies:
-            reply = await self._link.call("POST", path, body)
+            reply = await self._link.call("POST", path, body, instance_id=self._instance_id)
             with reading(path):
                 found += wire.errors(reply)
         return found

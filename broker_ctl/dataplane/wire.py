@@ -17,6 +17,7 @@ What the broker process serves:
     POST /bundles/unload  {bundle, deadline_ms}      {topics_closed, is_confirmed}
     POST /bundles/fence   {bundle}                   {}
     POST /topics/unload   {topic}                    {}            404 not loaded
+    POST /attach          {}                         {first_call}
     GET  /bundles/topics?bundle=BUNDLE               {topics: [TOPIC]}  404 not loaded
     GET  /bundles/topic-statistics?bundle=BUNDLE     {topics: {TOPIC: STATISTICS}}  404 the same
     GET  /statistics                                 {bundles: {BUNDLE: STATISTICS}}
@@ -38,7 +39,17 @@ What the daemon serves, and the broker process pulls:
 Every reply of the broker process but a 401 also carries ``instance_id``, a text that is new at each
 start of the process. Errors carry ``reason``: 400 malformed (no JSON, a field is missing or
 wrong, children that are not their parent cut into pieces), 401 wrong or no secret, 404 no such
-path or not loaded, 409 fenced, 413 body too large. 5xx and 429: ask again.
+path or not loaded, 409 fenced, 412 meant for another instance, 413 body too large. 5xx and 429: ask
+again.
+
+A daemon attaches before its first POST to an instance, and counts its calls from FIRST_CALL on, in
+the order in which it decides on them. Every other POST then carries two more fields,
+
+    instance_id   of the process that it is meant for
+    call          its number
+
+which decide where a call arrives late: a call whose answer never came may have been waiting all the
+time in a socket, or in a process that was stopped, while the daemon made up for it with others.
 
 ``preload``, absent is true: a wish that the topics are opened now; false: each when its first
 client comes.
@@ -60,6 +71,15 @@ What the broker process promises:
     moment *before* it sent that request plus ``remaining_ms``, on a clock that counts while the
     machine sleeps. A newer answer replaces an older one, also with less time; no answer changes
     nothing. It begins without authority.
+5.  A call that names another ``instance_id`` is refused (412), and nothing of it is done. So is
+    (409) one of ``/bundles/`` with a smaller ``call`` than one that was taken for any hash that it
+    names: whatever it was for, the daemon has decided otherwise since. The numbers outlive unloads
+    as tokens do, and nothing else: a new instance begins anew. Each FIRST_CALL is larger than the
+    one before by `CALLS_OF_A_DAEMON`. Fields that are absent are not judged.
+
+Until the next release a broker process that does not know ``/attach`` (404) gets its calls without
+the two fields. What arrives late there may be served until the daemon looks again at what is
+loaded.
 """
 
 import math
@@ -74,6 +94,7 @@ from broker_ctl.errors import InvalidName
 PREFIX: Final = "/dataplane/v1"
 MAX_REQUEST_BYTES: Final = 1 << 18
 MAX_TOKEN: Final = (1 << 63) - 1
+CALLS_OF_A_DAEMON: Final = 1 << 40
 
 STATE: Final = f"{PREFIX}/state"
 LOAD: Final = f"{PREFIX}/bundles/load"
@@ -87,8 +108,12 @@ TOPIC_STATISTICS: Final = f"{PREFIX}/bundles/topic-statistics"
 UNLOAD_TOPIC: Final = f"{PREFIX}/topics/unload"
 STATISTICS: Final = f"{PREFIX}/statistics"
 USAGE: Final = f"{PREFIX}/usage"
+ATTACH: Final = f"{PREFIX}/attach"
 AUTHORITY: Final = f"{PREFIX}/authority"
 PRELOAD: Final = "preload"
+INSTANCE_ID: Final = "instance_id"
+CALL: Final = "call"
+FIRST_CALL: Final = "first_call"
 STORAGE_REFUSES: Final = "storage_refuses_old_tokens"
 
 

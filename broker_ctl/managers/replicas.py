@@ -140,6 +140,7 @@ class Replicas:
         while True:
             # As it is before it is asked: one that is started anew meanwhile is found out.
             self._instance_id = self._parts.instance_id()
+            self._parts.plane.expect(self._instance_id)
             try:
                 await self._see_controller()
                 await self._instructions.begin()

@@ -13,8 +13,14 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.dataplane import replica_wire, wire
 from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.conformance.runner import CheckResult, check_broker
-from broker_ctl.errors import DataPlaneUnreachable, HttpError, StartError
+from broker_ctl.errors import (
+    DataPlaneRefused,
+    DataPlaneUnreachable,
+    HttpError,
+    StartError,
+)
 from broker_ctl.http import HttpClient
+from tests.support.call_gate import CallGate
 from tests.support.reference_broker import Fields, ReferenceBroker, ReferenceReplicas
 from tests.support.web_server import free_port, serving
 
@@ -102,6 +108,70 @@ class Careless(ReferenceBroker):
         return await super()._guard(open_door, handler)
 
 
+class _Unjudging(CallGate):
+    """Counts for daemons, and looks at no number."""
+
+    def admit(self, *_: object) -> None:
+        return
+
+    def admit_replicas(self, *_: object) -> None:
+        return
+
+
+class Timeless(ReferenceBroker):
+    """Carries out whatever arrives, however late."""
+
+    def app(self) -> web.Application:
+        self.calls = _Unjudging(self.instance_id)
+        return super().app()
+
+
+class Jealous(ReferenceBroker):
+    """Takes a number for the last word on everything."""
+
+    def load(self, body: Fields) -> Fields:
+        self.calls.admit(body, Bundle.parse("a/b/0x00000000_0xffffffff"))
+        return super().load(body)
+
+
+class Recounting(ReferenceBroker):
+    """Lets each daemon count from the same number."""
+
+    def attach(self, _: Fields) -> Fields:
+        return {wire.FIRST_CALL: 1000}
+
+
+class Reloading(ReferenceBroker):
+    """Forgets with a bundle what was called for it."""
+
+    def unload(self, body: Fields) -> Fields:
+        done = super().unload(body)
+        self.calls = CallGate(self.instance_id)
+        return done
+
+
+class _AnyInstance(CallGate):
+    """Does what another instance should."""
+
+    def check_instance(self, _: object) -> None:
+        return
+
+
+class Impersonating(ReferenceBroker):
+    """Is whoever it is taken for."""
+
+    def app(self) -> web.Application:
+        self.calls = _AnyInstance(self.instance_id)
+        return super().app()
+
+
+class Outdated(ReferenceBroker):
+    """Of the release before: knows of no numbers."""
+
+    def attach(self, _: Fields) -> Fields:
+        raise DataPlaneRefused("no such path")
+
+
 class Pushed(ReferenceBroker):
     """Never asks for authority."""
 
@@ -122,7 +192,14 @@ class Clinging(ReferenceReplicas):
 
     def stop(self, body: Fields) -> Fields:
         kept = [[*row[:4], False] for row in body["stops"]]
-        return super().stop({"stops": kept})
+        return super().stop({**body, "stops": kept})
+
+
+class Dilatory(ReferenceReplicas):
+    """Deletes whenever the deletion comes."""
+
+    def _admit(self, *_: object) -> None:
+        return
 
 
 class Lenient(ReferenceReplicas):
@@ -165,6 +242,16 @@ BROKEN: dict[type[ReferenceBroker], set[str]] = {
     Immortal: {"authority: less replaces more", "authority: expires by itself"},
     Optimist: {"authority: counted from the asking"},
     Hoarder: {"authority: less replaces more", "authority: expires by itself"},
+    Timeless: {
+        "call: a late load is 409",
+        "call: a late fence, unload or split is 409",
+        "call: number outlives unload and daemon",
+    },
+    Jealous: {"call: elsewhere it is not late"},
+    Recounting: {"attach: calls are counted upwards"},
+    Reloading: {"call: number outlives unload and daemon"},
+    Impersonating: {"call: for another instance is 412"},
+    Outdated: {"attach: calls are counted upwards"},
     Pushed: {
         "authority: pulled with the secret",
         "authority: counted from the asking",
@@ -175,6 +262,7 @@ BROKEN: dict[type[ReferenceBroker], set[str]] = {
 BROKEN_REPLICAS: dict[type[ReferenceReplicas], set[str]] = {
     Unfenced: {"replicas: smaller leader epoch", "replicas: another topic of that name"},
     Clinging: {"replicas: stop and delete, and again"},
+    Dilatory: {"replicas: a late deletion is 409"},
     Lenient: {"replicas: malformed body is 400"},
     Amnesiac: {
         "replicas: made and shown, and again",
@@ -254,7 +342,7 @@ def test_a_broken_broker_is_told_what_it_breaks(
     assert failed(reports[kind]) >= BROKEN[kind]
 
 
-@pytest.mark.parametrize("kind", [Forgetful, Optimist, Hoarder, Careless, Pushed])
+@pytest.mark.parametrize("kind", [Forgetful, Optimist, Hoarder, Careless, Timeless, Pushed])
 def test_a_fault_does_not_spoil_the_other_checks(
     reports: Reports, kind: type[ReferenceBroker]
 ) -> None:
@@ -282,7 +370,7 @@ def test_a_broker_without_replicas_is_not_asked_for_them(reports: Reports) -> No
 def test_a_broker_with_replicas_passes_again_and_again(reports: Reports) -> None:
     report = reports[ReferenceReplicas]
     assert failed(report) == set()
-    assert len([result for result in report if result.name.startswith("replicas: ")]) == 6
+    assert len([result for result in report if result.name.startswith("replicas: ")]) == 8
 
 
 @pytest.mark.parametrize("kind", BROKEN_REPLICAS)

@@ -180,9 +180,11 @@ async def test_a_new_process_is_another_instance(http: HttpClient) -> None:
         first = plane.instance_id
     async with serving(ReferenceBroker(SECRET, None).app(), port):
         # A refusal says as well who refuses.
-        with pytest.raises(DataPlaneRefused):
+        with pytest.raises(DataPlaneUnreachable, match="412"):
             await plane.renew(WHOLE, 2)
         assert plane.instance_id != first
+        with pytest.raises(DataPlaneRefused):
+            await plane.renew(WHOLE, 2)
 
 
 async def test_silence_is_noticed_and_ends_with_a_reply(pair: Pair) -> None:
@@ -208,9 +210,11 @@ async def test_a_wrong_secret_is_refused(pair: Pair) -> None:
 
 
 def answering(body: object, status: int = 200, delay_s: float = 0.0) -> web.Application:
-    """A broker process that answers everything alike."""
+    """A broker process that answers everything alike, once a daemon has attached."""
 
-    async def answer(_: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == wire.ATTACH and status == 200 and delay_s:
+            return web.json_response({"instance_id": "x", "first_call": 1})
         await asyncio.sleep(delay_s)
         return web.json_response(body, status=status)
 

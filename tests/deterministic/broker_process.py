@@ -2,25 +2,34 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
+from broker_ctl import codec
 from broker_ctl.clock import Clock
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import BundleStats, SystemUsage
 from broker_ctl.dataplane.act_log import ActLog
-from broker_ctl.dataplane.interface import Unloaded
+from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
-from broker_ctl.errors import DataPlaneUnreachable
+from broker_ctl.dataplane.webhook import WebhookDataPlane
+from broker_ctl.dataplane.webhook_replicas import WebhookReplicas
+from broker_ctl.errors import HttpError
+from broker_ctl.http import HttpClient, HttpReply
 from broker_ctl.simulation.workload import Workload
-from tests.deterministic.replica_process import ReplicaLink, ReplicaProcess
+from tests.deterministic.process_answers import ProcessAnswers
+from tests.deterministic.replica_process import ReplicaProcess
 
-_LONGEST_S = 0.002
-ACT_TICK_S = 0.25
+_LONGEST_S: Final = 0.002
+_TIMEOUT_S: Final = 1.0
+ACT_TICK_S: Final = 0.25
+URL: Final = "http://process"
 
 
 class BrokerProcess:
-    """One broker process; `DataPlaneLink` is how a daemon calls it."""
+    """One broker process after another; `ProcessCalls` is how a daemon calls it.
+
+    ``network`` brings what it is sent, also while the process is stopped.
+    """
 
     def __init__(
         self,
@@ -31,6 +40,7 @@ class BrokerProcess:
         *,
         acts: ActLog,
         replicas: ReplicaProcess,
+        network: asyncio.AbstractEventLoop,
     ) -> None:
         self.replicas = replicas
         self.serving = SimulatedDataPlane(
@@ -43,121 +53,162 @@ class BrokerProcess:
             topic_close_s=0.01,
             origin_s=0.0,
         )
-        self.is_alive = False
+        self._network = network
+        self._answers: ProcessAnswers | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._answers is not None
 
     async def start(self) -> None:
-        """A new process, which has forgotten everything."""
-        await self.serving.start()
+        """A new process, which has forgotten everything but what is on the disk."""
         await self.replicas.start()
-        self.is_alive = True
+        await self.replicas.run(self.serving.start())
+        assert self.replicas.replicas is not None
+        self._answers = ProcessAnswers(self.serving, self.replicas.replicas)
 
     async def kill(self) -> None:
-        self.is_alive = False
-        await self.serving.stop()
+        self._answers = None
+        # Of one that is stopped, nothing runs any more.
+        self.serving.grant(0, 0.0)
+        if self.replicas.loop.is_stopped:
+            self.replicas.loop.continue_process()
+        await self.replicas.run(self.serving.stop())
         await self.replicas.kill()
 
+    def bring(
+        self, late_s: float, path: str, body: Mapping[str, Any], reply: "asyncio.Future[HttpReply]"
+    ) -> None:
+        """A call is on its way; whoever lives when it arrives gets it."""
+        self._network.call_later(late_s, self._arrive, path, body, reply)
 
-class DataPlaneLink:
-    """`DataPlane` of one daemon: calls over a wire that may lose them, there or on the way back.
+    def _arrive(
+        self, path: str, body: Mapping[str, Any], reply: "asyncio.Future[HttpReply]"
+    ) -> None:
+        answers = self._answers
+        if answers is None:
+            _tell(reply, HttpError("nobody listens"))
+            return
+
+        def tell(done: asyncio.Task[HttpReply]) -> None:
+            is_dead = self._answers is not answers
+            _tell(reply, HttpError("it was reset") if is_dead else done.result())
+
+        loop = self.replicas.loop
+        loop.create_task(answers.answer(path, body), name=path).add_done_callback(tell)
+
+
+def _tell(reply: "asyncio.Future[HttpReply]", answer: HttpReply | HttpError) -> None:
+    if reply.done():
+        return
+    if isinstance(answer, HttpError):
+        reply.set_exception(answer)
+    else:
+        reply.set_result(answer)
+
+
+class ProcessCalls(HttpClient):
+    """`HttpClient` of one daemon to its broker process: calls and answers get lost, or come late.
 
     Attributes:
         is_severed: the daemon is dead, whatever its tasks still do.
         losses: for the next calls, whether each is carried out before its answer is lost.
-        replicas: the calls about replicas, which share both.
+        late_s: for the next calls that change something, how long each is on its way.
     """
 
-    storage_refuses_old_tokens = False
-
     def __init__(self, process: BrokerProcess, draws: random.Random) -> None:
+        super().__init__(timeout_s=_TIMEOUT_S, max_body_bytes=0)
         self._process = process
         self._draws = draws
-        self._instance_id = ""
         self.is_severed = False
         self.losses: list[bool] = []
+        self.late_s: list[float] = []
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        timeout_s: float | None = None,
+        allow_redirects: bool = False,  # noqa: ARG002
+    ) -> HttpReply:
+        where = urlsplit(url)
+        data = codec.encode(json) if json is not None else content
+        body = dict(parse_qsl(where.query)) if data is None else codec.decode_object(data)
+        is_done = self.losses.pop() if self.losses else None
+        late_s = self.late_s.pop() if method == "POST" and self.late_s else 0.0
+        await self._pass(is_lost=is_done is False)
+        reply: asyncio.Future[HttpReply] = asyncio.get_running_loop().create_future()
+        self._process.bring(late_s, where.path, body, reply)
+        try:
+            async with asyncio.timeout(timeout_s or _TIMEOUT_S):
+                answer = await reply
+        except TimeoutError:
+            raise HttpError(f"{method} {url}: no answer in time") from None
+        await self._pass(is_lost=is_done is True)
+        return answer
+
+    async def _pass(self, *, is_lost: bool) -> None:
+        await asyncio.sleep(self._draws.random() * _LONGEST_S)
+        if is_lost or self.is_severed:
+            raise HttpError("no answer")
+
+
+class DataPlaneLink(WebhookDataPlane):
+    """`DataPlane` of one daemon; its authority is there at once, and not when it is asked for."""
+
+    def __init__(self, process: BrokerProcess, clock: Clock, draws: random.Random) -> None:
+        self.calls = ProcessCalls(process, draws)
+        super().__init__(URL, self.calls, clock, failure_timeout_s=0.0)
+        self._process = process
         self.replicas: ReplicaLink | None = None
 
     def sever(self) -> None:
         """The daemon is dead: nothing that it still does is heard of."""
-        self.is_severed = True
+        self.calls.is_severed = True
         if self.replicas is not None:
             self.replicas.sever()
 
     @property
-    def instance_id(self) -> str:
-        return self._instance_id
-
-    def take_loss(self) -> bool | None:
-        """Whether the next call is carried out before its answer is lost; None: it is not lost."""
-        return self.losses.pop() if self.losses else None
-
-    @asynccontextmanager
-    async def _call(self) -> AsyncIterator[SimulatedDataPlane]:
-        loss = self.take_loss()
-        await self._pass(is_lost=loss is False)
-        yield self._process.serving
-        await self._pass(is_lost=loss is True)
-        self._instance_id = self._process.serving.instance_id
-
-    async def _pass(self, *, is_lost: bool) -> None:
-        await asyncio.sleep(self._draws.random() * _LONGEST_S)
-        if is_lost or self.is_severed or not self._process.is_alive:
-            raise DataPlaneUnreachable("no answer")
-
-    async def start(self) -> None:
-        async with self._call():
-            pass
+    def is_severed(self) -> bool:
+        """The daemon is dead."""
+        return self.calls.is_severed
 
     async def stop(self) -> None:
+        await super().stop()
         self.grant(0, 0.0)
 
-    async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
-        async with self._call() as serving:
-            await serving.load(bundle, token, is_preloading=is_preloading)
-
-    async def renew(self, bundle: Bundle, token: int) -> None:
-        async with self._call() as serving:
-            await serving.renew(bundle, token)
-
-    async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
-        async with self._call() as serving:
-            await serving.split(parent, children)
-
-    async def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
-        async with self._call() as serving:
-            await serving.merge(children, parent, token)
-
-    async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
-        async with self._call() as serving:
-            return await serving.unload(bundle, deadline_s)
-
-    async def unload_topic(self, topic: str) -> None:
-        async with self._call() as serving:
-            await serving.unload_topic(topic)
-
-    async def fence(self, bundle: Bundle) -> None:
-        async with self._call() as serving:
-            await serving.fence(bundle)
-
     def grant(self, session_epoch: int, deadline_s: float) -> None:
-        if not self.is_severed and self._process.is_alive:
+        super().grant(session_epoch, deadline_s)
+        if not self.calls.is_severed and self._process.is_alive:
             self._process.serving.grant(session_epoch, deadline_s)
 
-    async def loaded(self) -> Mapping[Bundle, int]:
-        async with self._call() as serving:
-            return await serving.loaded()
 
-    async def topics(self, bundle: Bundle) -> tuple[str, ...]:
-        async with self._call() as serving:
-            return await serving.topics(bundle)
+class ReplicaLink(WebhookReplicas):
+    """`ReplicaPlane` of one daemon, over the same calls.
 
-    async def topic_statistics(self, bundle: Bundle) -> Mapping[str, BundleStats]:
-        async with self._call() as serving:
-            return await serving.topic_statistics(bundle)
+    Args:
+        authority: how long the process may take writes, as long as the daemon lives.
+    """
 
-    async def statistics(self) -> Mapping[Bundle, BundleStats]:
-        async with self._call() as serving:
-            return await serving.statistics()
+    def __init__(
+        self, dataplane: DataPlaneLink, process: ReplicaProcess, authority: Callable[[], Authority]
+    ) -> None:
+        super().__init__(dataplane.link)
+        self._process = process
+        self._authority = authority
+        process.granted = authority
 
-    async def usage(self) -> SystemUsage | None:
-        async with self._call() as serving:
-            return await serving.usage()
+    async def start(self) -> None:
+        """The process lives without it."""
+
+    async def stop(self) -> None:
+        """The process lives on."""
+
+    def sever(self) -> None:
+        """The daemon is dead; the process knows what it said last."""
+        if self._process.granted is self._authority:
+            last = self._authority()
+            self._process.granted = lambda: last

@@ -51,6 +51,7 @@ class Cluster:
                 self.draws,
                 acts=self.observer,
                 replicas=ReplicaProcess(number, self.turns, self.network),
+                network=self.driver,
             )
             self.by_id[broker_id] = DaemonProcess(
                 number,

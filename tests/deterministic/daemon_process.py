@@ -28,10 +28,10 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.surface.parts import Parts, SurfaceRules
-from tests.deterministic.broker_process import BrokerProcess, DataPlaneLink
+from tests.deterministic.broker_process import BrokerProcess, DataPlaneLink, ReplicaLink
 from tests.deterministic.calls import MemoryCalls
 from tests.deterministic.loops import Turns, TurnsClock, new_loop
-from tests.deterministic.replica_process import REPLICA_PORT, ReplicaLink, host_of
+from tests.deterministic.replica_process import REPLICA_PORT, host_of
 from tests.deterministic.wire import Coverage, Wire
 
 _T = TypeVar("_T")
@@ -132,7 +132,7 @@ class DaemonProcess:
         self._on_doubt = on_doubt
         self._kept_session = 0
         self.loop = new_loop(turns, self.broker_id)
-        self.link = DataPlaneLink(process, draws)
+        self.link = DataPlaneLink(process, self.clock, draws)
         self._signals = StopSignals()
         self.main: asyncio.Task[int] | None = None
 
@@ -149,7 +149,7 @@ class DaemonProcess:
         """A new daemon."""
         self.incarnation += 1
         self.loop = new_loop(self._turns, f"{self.broker_id} #{self.incarnation}")
-        self.link = DataPlaneLink(self.process, self.draws)
+        self.link = DataPlaneLink(self.process, self.clock, self.draws)
         self._signals = StopSignals()
         self.main = self.loop.create_task(self._main(), name=f"main {self.loop.name}")
         self.main.add_done_callback(self._ended)
@@ -234,7 +234,7 @@ class DaemonProcess:
     def replica_plane(
         self, _settings: Settings, _dataplane: DataPlane, authority: Callable[[], Authority]
     ) -> ReplicaLink:
-        self.link.replicas = ReplicaLink(self.replicas, self.draws, self.link, authority)
+        self.link.replicas = ReplicaLink(self.link, self.replicas, authority)
         return self.link.replicas
 
     def calls(self, _http: HttpClient) -> HttpClient:

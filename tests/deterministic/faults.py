@@ -14,6 +14,7 @@ from tests.deterministic.wire import COVERED
 _PAUSES: Final = (0.3, 0.9, 1.1, 2.0)
 _CUTS: Final = (0.05, 0.3, 0.9, 1.3, 1.8)
 _FOLLOWER_CUTS: Final = (0.3, 0.9, 1.5, 1.5)
+_LATE_S: Final = (1.0, 2.0, 3.0)
 _RIVAL_S: Final = 1.0
 # A stop has a deadline for each stage and none for the whole: announcing, resigning, draining,
 # unregistering and deleting have 5 s each, the drain 2 s more, closing 2 s. A pause comes on top.
@@ -193,8 +194,15 @@ class Faults:
     async def lose_calls(self) -> None:
         daemon = self._any()
         is_done = self._draws.random() < 0.5
-        daemon.link.losses = [is_done] * self._draws.randrange(1, 4)
+        daemon.link.calls.losses = [is_done] * self._draws.randrange(1, 4)
         self.note("data plane", f"{daemon.broker_id} loses {'answers' if is_done else 'calls'}")
+
+    async def delay_calls(self) -> None:
+        """The next calls that change something arrive when nobody waits for their answers."""
+        daemon = self._any()
+        count, most_s = self._draws.randrange(1, 4), self._draws.choice(_LATE_S)
+        daemon.link.calls.late_s = [self._draws.uniform(0.3, most_s) for _ in range(count)]
+        self.note("late calls", f"{daemon.broker_id} {count} calls, by up to {most_s} s")
 
     async def replace_process(self) -> None:
         """The broker process dies behind a living daemon, and another one comes (I11)."""
@@ -213,7 +221,8 @@ class Faults:
         cluster = self._cluster
         for daemon in cluster.daemons:
             daemon.wire.calm()
-            daemon.link.losses = []
+            daemon.link.calls.losses = []
+            daemon.link.calls.late_s = []
             if daemon.is_stopped:
                 daemon.loop.continue_process()
             if daemon.store is not None and not daemon.link.is_severed:

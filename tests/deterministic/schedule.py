@@ -135,6 +135,7 @@ class Schedule:
             faults.start_daemons: 4,
             faults.step_wall_clock: 1,
             faults.lose_calls: 3,
+            faults.delay_calls: 4,
             faults.replace_process: 1,
             replicated.produce_any: 25,
             replicated.consume_any: 4,

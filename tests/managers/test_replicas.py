@@ -44,7 +44,7 @@ class Keeping:
                 ids=self.ids,
                 plane=self.plane,
                 authority=self.authority,
-                instance_id=lambda: self.plane.instance_id,
+                instance_id=lambda: self.plane.heard_instance_id,
                 poll_s=0.5,
             )
         )
@@ -289,6 +289,23 @@ async def test_a_process_that_was_started_anew_is_told_nothing_in_the_life_of_th
         with pytest.raises(AuthorityLost):
             await one.replicas.obey(same)
         assert one.plane.led == set()
+
+
+@in_virtual_time
+async def test_a_process_that_nobody_has_heard_of_yet_is_not_told_what_the_former_was() -> None:
+    async with keeping() as one, TaskScope("test") as scope:
+        epoch = await one.live(scope)
+        same = instruct(told("t-0", 1, 4), broker_epoch=epoch)
+        await one.replicas.obey(same)
+        one.plane.restart(is_heard=False)
+        with pytest.raises(DataPlaneUnreachable):
+            await one.replicas.obey(same)
+        assert one.plane.led == set()
+        # Once it is heard of, another life is begun for it.
+        one.plane.heard_instance_id = one.plane.instance_id
+        await eventually(lambda: one.ids.epoch > epoch)
+        await one.replicas.obey(instruct(told("t-0", 1, 4), broker_epoch=one.ids.epoch))
+        assert one.plane.led == {"t-0"}
 
 
 @in_virtual_time

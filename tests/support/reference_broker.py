@@ -4,7 +4,8 @@
 
 It keeps no message. ``POST /publish {topic}`` stands for all that a broker does with a topic, and
 is refused (404) where this process may not act. What is asked of a broker is in
-`broker_ctl.dataplane.wire`; the rules about tokens are those of `BundleTable`.
+`broker_ctl.dataplane.wire`; the rules about tokens are those of `BundleTable`, and those about late
+calls those of `CallGate`.
 
 With ``--broker-id`` it also keeps replicas of partitions (`broker_ctl.dataplane.replica_wire`), by
 the rules of `ReplicaTable` and `Leaderships`; nothing is fetched, since it has no other end.
@@ -15,7 +16,7 @@ import asyncio
 import contextlib
 import hmac
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,18 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http import HttpClient
 from broker_ctl.tasks import TaskScope
+from tests.support.call_gate import CallGate, MeantForAnother
 
 Fields = dict[str, Any]
 
+_REFUSALS = (
+    DataPlaneFenced,
+    DataPlaneRefused,
+    MeantForAnother,
+    ValueError,
+    CorruptRecord,
+    InvalidName,
+)
 _Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -61,6 +71,7 @@ class ReferenceBroker:
         self.instance_id = secrets.token_hex(8)  # new at each start
         self.table = BundleTable()  # promises 1 to 3
         self.authority = Authority()  # promise 4: none at the start
+        self.calls = CallGate(self.instance_id)  # promise 5
         self.clock = SystemClock()  # CLOCK_BOOTTIME: counts while the machine sleeps
         self._secret = secret
         self._authority_url = authority_url
@@ -86,6 +97,7 @@ class ReferenceBroker:
             wire.UNLOAD: self.unload,
             wire.FENCE: self.fence,
             wire.UNLOAD_TOPIC: self.unload_topic,
+            wire.ATTACH: self.attach,
             "/publish": self.publish,
         }.items():
             app.router.add_post(path, partial(self._post, act))
@@ -116,32 +128,46 @@ class ReferenceBroker:
     def usage(self, _: Mapping[str, str]) -> Fields:
         return wire.usage_json(None)
 
+    def attach(self, _: Fields) -> Fields:
+        return self.calls.attach()
+
     def load(self, body: Fields) -> Fields:
-        self.table.load(wire.bundle(body.get("bundle")), wire.count(body, "token"))
+        bundle, token = wire.bundle(body.get("bundle")), wire.count(body, "token")
+        self.calls.admit(body, bundle)
+        self.table.load(bundle, token)
         return {}
 
     def renew(self, body: Fields) -> Fields:
-        self.table.renew(wire.bundle(body.get("bundle")), wire.count(body, "token"))
+        bundle, token = wire.bundle(body.get("bundle")), wire.count(body, "token")
+        self.calls.admit(body, bundle)
+        self.table.renew(bundle, token)
         return {}
 
     def split(self, body: Fields) -> Fields:
-        self.table.split(wire.bundle(body.get("parent")), wire.tokens(body, "children"))
+        parent, children = wire.bundle(body.get("parent")), wire.tokens(body, "children")
+        self.calls.admit(body, parent)
+        self.table.split(parent, children)
         return {}
 
     def merge(self, body: Fields) -> Fields:
         left, right = map(wire.bundle, wire.field(body, "children", list))
-        self.table.merge((left, right), wire.bundle(body.get("parent")), wire.count(body, "token"))
+        parent, token = wire.bundle(body.get("parent")), wire.count(body, "token")
+        self.calls.admit(body, parent)
+        self.table.merge((left, right), parent, token)
         return {}
 
     def unload(self, body: Fields) -> Fields:
         bundle = wire.bundle(body.get("bundle"))
         wire.count(body, "deadline_ms")  # closing takes this broker no time
+        self.calls.admit(body, bundle)
         closed = sum(len(entry.open) for entry in self.table.overlapping(bundle))
         self.table.drop(bundle)
         return {"topics_closed": closed, "is_confirmed": True}
 
     def fence(self, body: Fields) -> Fields:
-        self.table.drop(wire.bundle(body.get("bundle")))
+        bundle = wire.bundle(body.get("bundle"))
+        self.calls.admit(body, bundle)
+        self.table.drop(bundle)
         return {}
 
     def unload_topic(self, body: Fields) -> Fields:
@@ -194,7 +220,9 @@ class ReferenceBroker:
         return self._reply(200, answer(request.query))
 
     async def _post(self, act: Callable[[Fields], Fields], request: web.Request) -> web.Response:
-        return self._reply(200, act(codec.decode_object(await request.read())))
+        body = codec.decode_object(await request.read())
+        self.calls.check_instance(body)
+        return self._reply(200, act(body))
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Next) -> web.StreamResponse:
@@ -204,12 +232,8 @@ class ReferenceBroker:
             return web.Response(status=401)
         try:
             return await handler(request)
-        except DataPlaneFenced as error:
-            return self._reply(409, {"reason": str(error)})
-        except DataPlaneRefused as error:
-            return self._reply(404, {"reason": str(error)})
-        except (ValueError, CorruptRecord, InvalidName) as error:
-            return self._reply(400, {"reason": str(error)})
+        except _REFUSALS as error:
+            return self._reply(_status_of(error), {"reason": str(error)})
         except web.HTTPException as error:  # 404 of the router, 413 of the body's limit
             return self._reply(error.status, {"reason": error.reason})
 
@@ -218,10 +242,23 @@ class ReferenceBroker:
         return web.Response(status=status, body=body, content_type="application/json")
 
 
+def _status_of(error: Exception) -> int:
+    match error:
+        case DataPlaneFenced():
+            return 409
+        case DataPlaneRefused():
+            return 404
+        case MeantForAnother():
+            return 412
+        case _:
+            return 400
+
+
 class ReferenceReplicas:
     """What it holds of partitions; on a disk that is as good as its memory."""
 
     def __init__(self, broker: ReferenceBroker, broker_id: int) -> None:
+        self._calls = broker.calls
         storage = MemoryStorage()
         self.table = ReplicaTable(storage)
         self.leaders = Leaderships(
@@ -248,17 +285,23 @@ class ReferenceReplicas:
         }
 
     def lead(self, body: Fields) -> Fields:
-        errors = self.table.lead(replica_wire.told(body), self.leaders, self)
-        return replica_wire.errors_json(errors)
+        told = replica_wire.told(body)
+        self._admit(body, [one.partition for one in told])
+        return replica_wire.errors_json(self.table.lead(told, self.leaders, self))
 
     def follow_all(self, body: Fields) -> Fields:
         replica_wire.brokers(body)  # nobody is fetched from
-        errors = self.table.follow(replica_wire.told(body), self.leaders, self)
-        return replica_wire.errors_json(errors)
+        told = replica_wire.told(body)
+        self._admit(body, [one.partition for one in told])
+        return replica_wire.errors_json(self.table.follow(told, self.leaders, self))
 
     def stop(self, body: Fields) -> Fields:
-        errors = self.table.stop(replica_wire.stops(body), self.leaders, self)
-        return replica_wire.errors_json(errors)
+        stops = replica_wire.stops(body)
+        self._admit(body, [stop.partition for stop in stops])
+        return replica_wire.errors_json(self.table.stop(stops, self.leaders, self))
+
+    def _admit(self, body: Fields, named: Collection[TopicPartition]) -> None:
+        self._calls.admit_replicas(body, named, self.table.replicas)
 
     def answer(self, body: Fields) -> Fields:
         for answer in replica_wire.answers(body):

@@ -28,11 +28,13 @@ class InMemoryReplicas:
         answers: what it was told.
         refusals: reasons by partition.
         is_silent: answers nothing.
+        heard_instance_id: as the daemon has it, which hears of another one when it is answered.
     """
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
-        self.instance_id = "first"
+        self.instance_id = self.heard_instance_id = "first"
+        self._expected = ""
         self.calls: list[Call] = []
         self.held: dict[TopicPartition, HeldReplica] = {}
         self.leaders: dict[TopicPartition, int] = {}
@@ -46,6 +48,9 @@ class InMemoryReplicas:
     def led(self) -> set[str]:
         """What it leads."""
         return {str(each) for each, leader in self.leaders.items() if leader == self.broker_id}
+
+    def expect(self, instance_id: str) -> None:
+        self._expected = instance_id
 
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         self._called("lead", [one.partition for one in replicas])
@@ -89,9 +94,11 @@ class InMemoryReplicas:
         """Its log cannot be read any more."""
         self.held[partition] = self.held[partition]._replace(is_failed=True)
 
-    def restart(self) -> None:
-        """Another process on the same disk."""
+    def restart(self, *, is_heard: bool = True) -> None:
+        """Another process on the same disk; whether the daemon has heard of it yet."""
         self.instance_id += "'"
+        if is_heard:
+            self.heard_instance_id = self.instance_id
         self.leaders.clear()
 
     def _take(self, replicas: Sequence[ReplicaState]) -> list[ReplicaError]:
@@ -110,6 +117,8 @@ class InMemoryReplicas:
 
     def _called(self, name: str, partitions: Sequence[TopicPartition]) -> None:
         self._heard()
+        if self._expected not in {"", self.instance_id}:
+            raise DataPlaneUnreachable(f"this is {self.instance_id}, not {self._expected}")
         self.calls.append(Call(name, tuple(map(str, partitions))))
 
     def _heard(self) -> None:

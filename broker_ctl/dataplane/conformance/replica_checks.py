@@ -16,8 +16,10 @@ from broker_ctl.core.partitions.instructions import (
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane import replica_wire as wire
+from broker_ctl.dataplane.conformance.call_checks import first_call
 from broker_ctl.dataplane.conformance.subject import TENANT, Subject, unmet
 from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer
+from broker_ctl.dataplane.wire import CALL, INSTANCE_ID
 
 _TOPIC: Final = f"{TENANT}-replicas"
 _FIRST, _SECOND = TopicPartition(_TOPIC, 0), TopicPartition(_TOPIC, 1)
@@ -80,6 +82,29 @@ async def stop(subject: Subject) -> None:
         await _expect_held(subject, {})
     await _lead(subject, 0, [_FIRST], topic_id=_OTHER_ID)
     await _expect_held(subject, {_FIRST: (_OTHER_ID, 0)})
+
+
+async def late_deletion(subject: Subject) -> None:
+    """A deletion that comes after the replica was made once more leaves it alone."""
+    first = await first_call(subject)
+    await _lead(subject, 2, [_FIRST])
+    (gone,) = wire.stop_bodies([ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=True)])
+    await _numbered(subject, wire.STOP, gone, first + 1)
+    await _expect_held(subject, {})
+    (told,) = wire.told_bodies(_told(_ELSEWHERE, 3, [_FIRST], _TOPIC_ID), {})
+    await _numbered(subject, wire.BECOME_FOLLOWER, told, first + 2)
+    await _numbered(subject, wire.STOP, gone, first, 409)
+    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 3)})
+    await _numbered(subject, wire.STOP, gone, first + 3)
+    await _expect_held(subject, {})
+
+
+async def other_instance(subject: Subject) -> None:
+    """What is meant for another instance does not make this one lead."""
+    (told,) = wire.told_bodies(_told(1, 1, [_FIRST], _TOPIC_ID))
+    body = {**told, INSTANCE_ID: "not-the-instance-that-answers"}
+    await subject.expect(412, "POST", wire.BECOME_LEADER, json=body)
+    await _expect_held(subject, {})
 
 
 async def isr_answers(subject: Subject) -> None:
@@ -157,6 +182,13 @@ async def _call(
     if found != list(errors):
         reasons = [error.reason for error in errors]
         unmet(f"errors {reasons} in answer to POST {path}", [error.reason for error in found])
+
+
+async def _numbered(
+    subject: Subject, path: str, body: Mapping[str, Any], call: int, status: int = 200
+) -> None:
+    stamp = {INSTANCE_ID: subject.instance_id, CALL: call}
+    await subject.expect(status, "POST", path, json={**body, **stamp})
 
 
 async def _held(subject: Subject) -> list[HeldReplica]:

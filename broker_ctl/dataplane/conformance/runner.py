@@ -11,6 +11,7 @@ from broker_ctl.dataplane import wire
 from broker_ctl.dataplane.conformance import (
     authority_checks,
     bundle_checks,
+    call_checks,
     http_checks,
     replica_checks,
 )
@@ -80,6 +81,7 @@ def _checks(
     subject: Subject, daemon: AuthorityStandIn, strangers: tuple[HttpClient, ...]
 ) -> tuple[tuple[str, _Check], ...]:
     http, bundles, authority = http_checks, bundle_checks, authority_checks
+    calls = call_checks
     return (
         ("state: bundles and authority", partial(http.state, subject)),
         ("instance_id: the same in every reply", partial(http.instance_id, subject)),
@@ -100,6 +102,12 @@ def _checks(
         ("unload: confirms, and again", partial(bundles.unload, subject)),
         ("fence: at once, and again", partial(bundles.fence, subject)),
         ("token outlives unload and fence", partial(bundles.token_outlives_unload, subject)),
+        ("attach: calls are counted upwards", partial(calls.attach, subject)),
+        ("call: a late load is 409", partial(calls.late_load, subject)),
+        ("call: a late fence, unload or split is 409", partial(calls.late_end, subject)),
+        ("call: elsewhere it is not late", partial(calls.late_elsewhere, subject)),
+        ("call: number outlives unload and daemon", partial(calls.late_after_unload, subject)),
+        ("call: for another instance is 412", partial(calls.other_instance, subject)),
         ("topics: complete names, in the bundle", partial(bundles.topics, subject)),
         ("statistics and usage", partial(bundles.measurements, subject)),
         ("authority: pulled with the secret", partial(authority.pulls, subject, daemon)),
@@ -125,6 +133,8 @@ async def _more(subject: Subject) -> tuple[tuple[str, _Check], ...]:
         ("replicas: smaller leader epoch", partial(replicas.stale_epoch, subject)),
         ("replicas: another topic of that name", partial(replicas.wrong_topic_id, subject)),
         ("replicas: stop and delete, and again", partial(replicas.stop, subject)),
+        ("replicas: a late deletion is 409", partial(replicas.late_deletion, subject)),
+        ("replicas: for another instance is 412", partial(replicas.other_instance, subject)),
         ("replicas: answers about the ISR", partial(replicas.isr_answers, subject)),
         ("replicas: malformed body is 400", partial(replicas.malformed, subject)),
     )

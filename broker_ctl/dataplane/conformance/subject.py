@@ -52,6 +52,11 @@ class Subject:
         self._token = first_token
         self._instance_id = ""
 
+    @property
+    def instance_id(self) -> str:
+        """As of its first reply."""
+        return self._instance_id
+
     def now_s(self) -> float:
         """The clock that deadlines are judged on."""
         return self._clock.now_s()

@@ -86,6 +86,9 @@ class SimulatedReplicas:
         self._fetchers.forget(partition)
         self._leaders.fail(self._table.replicas[partition])
 
+    def expect(self, instance_id: str) -> None:
+        """It lives and dies with whoever calls it: there is no other instance."""
+
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         """See `ReplicaPlane`."""
         errors = self._table.lead(replicas, self._leaders, self._fetchers)

@@ -1,0 +1,81 @@
+"""Promise 5 of the data-plane API: calls that come late, or are meant for another instance."""
+
+from typing import Any, Final
+
+from broker_ctl.dataplane import wire
+from broker_ctl.dataplane.conformance.subject import (
+    ELSEWHERE,
+    LEFT,
+    RIGHT,
+    WHOLE,
+    Subject,
+    unmet,
+)
+
+_NOBODY: Final = "not-the-instance-that-answers"
+
+
+async def attach(subject: Subject) -> None:
+    """Each daemon counts from far above the one before."""
+    before, after = await first_call(subject), await first_call(subject)
+    if after - before < wire.CALLS_OF_A_DAEMON:
+        unmet(f"{wire.FIRST_CALL} {wire.CALLS_OF_A_DAEMON} above {before}", after)
+
+
+async def late_load(subject: Subject) -> None:
+    """A load that its fence has overtaken is refused; with a later number it is not."""
+    first, token = await first_call(subject), subject.next_token()
+    await _act(subject, wire.FENCE, first + 1, bundle=str(WHOLE))
+    await _act(subject, wire.LOAD, first, 409, bundle=str(WHOLE), token=token)
+    await subject.expect_loaded({})
+    for _ in range(2):
+        await _act(subject, wire.LOAD, first + 2, bundle=str(WHOLE), token=token)
+    await subject.expect_loaded({WHOLE: token})
+
+
+async def late_end(subject: Subject) -> None:
+    """A fence, an unload or a split that a load has overtaken leaves what was loaded alone."""
+    first, token = await first_call(subject), subject.next_token()
+    await _act(subject, wire.LOAD, first + 1, bundle=str(WHOLE), token=token)
+    await _act(subject, wire.FENCE, first, 409, bundle=str(WHOLE))
+    await _act(subject, wire.FENCE, first, 409, bundle=str(LEFT))
+    await _act(subject, wire.UNLOAD, first, 409, bundle=str(RIGHT), deadline_ms=0)
+    children = wire.tokens_json({LEFT: token, RIGHT: token})
+    await _act(subject, wire.SPLIT, first, 409, parent=str(WHOLE), children=children)
+    await subject.expect_loaded({WHOLE: token})
+
+
+async def late_elsewhere(subject: Subject) -> None:
+    """Numbers are of hashes: what shares none with the later call is carried out."""
+    first, token = await first_call(subject), subject.next_token()
+    await _act(subject, wire.LOAD, first + 2, bundle=str(LEFT), token=token)
+    await _act(subject, wire.LOAD, first + 1, bundle=str(RIGHT), token=token)
+    await _act(subject, wire.LOAD, first, bundle=str(ELSEWHERE), token=token)
+    await subject.expect_loaded({LEFT: token, RIGHT: token, ELSEWHERE: token})
+
+
+async def late_after_unload(subject: Subject) -> None:
+    """The number outlives the unload, and belongs to all daemons."""
+    first, token = await first_call(subject), subject.next_token()
+    await _act(subject, wire.LOAD, first, bundle=str(WHOLE), token=token)
+    second = await first_call(subject)
+    await _act(subject, wire.UNLOAD, second, bundle=str(WHOLE), deadline_ms=0)
+    await _act(subject, wire.LOAD, first + 1, 409, bundle=str(WHOLE), token=token)
+    await subject.expect_loaded({})
+
+
+async def other_instance(subject: Subject) -> None:
+    """What is meant for another instance is refused."""
+    body = {"bundle": str(WHOLE), "token": subject.next_token(), wire.INSTANCE_ID: _NOBODY}
+    await subject.expect(412, "POST", wire.LOAD, json=body)
+    await subject.expect_loaded({})
+
+
+async def first_call(subject: Subject) -> int:
+    """Attach as a new daemon does."""
+    return wire.count(await subject.expect(200, "POST", wire.ATTACH, json={}), wire.FIRST_CALL)
+
+
+async def _act(subject: Subject, path: str, call: int, status: int = 200, **body: Any) -> None:
+    stamp = {wire.INSTANCE_ID: subject.instance_id, wire.CALL: call}
+    await subject.expect(status, "POST", path, json={**body, **stamp})

@@ -1,0 +1,80 @@
+"""What a broker process keeps of its calls: promise 5 of `wire`, 6 of `replica_wire`.
+
+``instance_id`` and ``call`` decide where a call arrives late. A body without them is not judged.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.dataplane import wire
+from broker_ctl.dataplane.tokens import TokenMap
+from broker_ctl.errors import DataPlaneFenced
+
+
+class MeantForAnother(Exception):
+    """The call names another instance: 412."""
+
+
+class CallGate:
+    """Of one instance, from its start on."""
+
+    def __init__(self, instance_id: str) -> None:
+        self._instance_id = instance_id
+        self._attached = 0
+        # For every hash the highest number that was taken, as it is with tokens.
+        self._hashes = TokenMap()
+        self._partitions: dict[TopicPartition, int] = {}
+
+    def attach(self) -> dict[str, int]:
+        """A daemon counts from here: higher than all before it."""
+        self._attached += 1
+        return {wire.FIRST_CALL: self._attached * wire.CALLS_OF_A_DAEMON}
+
+    def check_instance(self, body: Mapping[str, Any]) -> None:
+        """Refuse what another instance was to do.
+
+        Raises:
+            MeantForAnother: see above. ValueError: no instance id.
+        """
+        if wire.INSTANCE_ID not in body:
+            return
+        meant_for = wire.field(body, wire.INSTANCE_ID, str)
+        if meant_for != self._instance_id:
+            raise MeantForAnother(f"this is {self._instance_id}, not {meant_for:.80}")
+
+    def admit(self, body: Mapping[str, Any], *bundles: Bundle) -> None:
+        """Take a call, unless a later one was taken for a hash of any bundle.
+
+        Raises:
+            DataPlaneFenced: see above. ValueError: no number.
+        """
+        if wire.CALL not in body:
+            return
+        number = wire.count(body, wire.CALL)
+        for bundle in bundles:
+            if number < (highest := self._hashes.highest(bundle)):
+                raise DataPlaneFenced(f"{bundle}: call {number} comes after call {highest}")
+        for bundle in bundles:
+            self._hashes.remember(bundle, number)
+
+    def admit_replicas(
+        self,
+        body: Mapping[str, Any],
+        named: Collection[TopicPartition],
+        held: Collection[TopicPartition],
+    ) -> None:
+        """The same of partitions; only those that are held are remembered.
+
+        Raises:
+            DataPlaneFenced: a later call was taken. ValueError: no number.
+        """
+        self._partitions = {one: n for one, n in self._partitions.items() if one in held}
+        if wire.CALL not in body:
+            return
+        number = wire.count(body, wire.CALL)
+        for partition in named:
+            if number < (highest := self._partitions.get(partition, 0)):
+                raise DataPlaneFenced(f"{partition}: call {number} comes after call {highest}")
+        self._partitions.update(dict.fromkeys(named, number))
