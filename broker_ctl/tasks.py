@@ -2,11 +2,14 @@
 
 Work that stands and falls together is started in an `asyncio.TaskGroup`. What outlives the call
 that started it (a reconnect, a revalidation) belongs to a `TaskScope`, which its owner closes.
+Faults of such tasks are told to the `TaskFaults` of the daemon in whose context they were started.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,18 +18,57 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
+class TaskFaults:
+    """What went wrong in the background of one daemon.
+
+    Attributes:
+        failures: tasks that failed, joined ones aside.
+    """
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self._dead: dict[object, list[str]] = {}
+
+    @property
+    def dead(self) -> tuple[str, ...]:
+        """Names of tasks that have failed and are missed: `TaskScope.keep` started them."""
+        return tuple(name for names in self._dead.values() for name in names)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Hear of each task that is started in here, by whomever."""
+        token = _FAULTS.set(self)
+        try:
+            yield
+        finally:
+            _FAULTS.reset(token)
+
+    def failed(self, scope: object, name: str, *, is_missed: bool) -> None:
+        """Count a failure."""
+        self.failures += 1
+        if is_missed:
+            self._dead.setdefault(scope, []).append(name)
+
+    def closed(self, scope: object) -> None:
+        """Nobody misses the tasks of a scope that has ended."""
+        self._dead.pop(scope, None)
+
+
+_FAULTS: ContextVar[TaskFaults | None] = ContextVar("faults of background tasks", default=None)
+
+
 class TaskScope:
     """Background tasks that end with their owner.
 
     Unlike in a TaskGroup, the failure of one task does not cancel its siblings: it is logged
-    with the task's name, and counted in ``failures``.
+    with the task's name, and told to the `TaskFaults` of the daemon.
     """
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closed = False
-        self.failures = 0
+        self._faults: TaskFaults | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,12 +98,29 @@ class TaskScope:
         Raises:
             RuntimeError: the scope is closed; the work is not started.
         """
+        return self._start(work, name, self._joined_ended if is_joined else self._ended)
+
+    def keep(self, work: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
+        """As `start`, for work that goes on as long as the scope: where it fails, it is missed.
+
+        Raises:
+            RuntimeError: the scope is closed; the work is not started.
+        """
+        return self._start(work, name, self._kept_ended)
+
+    def _start(
+        self,
+        work: Coroutine[Any, Any, _T],
+        name: str,
+        ended: Callable[[asyncio.Task[Any]], None],
+    ) -> asyncio.Task[_T]:
         if self._is_closed:
             work.close()
             raise RuntimeError(f"{self._owner} is closed: {name} not started")
+        self._faults = _FAULTS.get()
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}: {name}")
         self._tasks.add(task)
-        task.add_done_callback(self._joined_ended if is_joined else self._ended)
+        task.add_done_callback(ended)
         return task
 
     def _joined_ended(self, task: asyncio.Task[Any]) -> None:
@@ -70,11 +129,15 @@ class TaskScope:
             # Whoever joined may have gone away; then the answer is for nobody.
             task.exception()
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[Any], *, is_missed: bool = False) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.failures += 1
             log.error("task %s failed: %s", task.get_name(), error, exc_info=error)
+            if self._faults is not None:
+                self._faults.failed(self, task.get_name(), is_missed=is_missed)
+
+    def _kept_ended(self, task: asyncio.Task[Any]) -> None:
+        self._ended(task, is_missed=True)
 
     async def close(self) -> None:
         """Cancel all tasks and wait until they have ended."""
@@ -86,6 +149,8 @@ class TaskScope:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if self._faults is not None:
+            self._faults.closed(self)
 
 
 async def wait_until(

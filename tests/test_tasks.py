@@ -5,8 +5,9 @@ import logging
 
 import pytest
 
-from broker_ctl.tasks import TaskScope, wait_until
+from broker_ctl.tasks import TaskFaults, TaskScope, wait_until
 from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import eventually
 
 
 async def never() -> None:
@@ -31,21 +32,58 @@ async def test_tasks_are_named_after_their_owner_and_end_with_it() -> None:
 async def test_the_failure_of_one_leaves_the_others_and_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with TaskScope("owner") as scope:
+    faults = TaskFaults()
+    with faults.collecting():
+        scope = TaskScope("owner")
         other = scope.start(never(), "other")
         with caplog.at_level(logging.ERROR):
             await asyncio.wait([scope.start(fail(), "bad")])
-        assert scope.failures == 1
+        assert (faults.failures, faults.dead) == (1, ())
         assert "owner: bad failed: on purpose" in caplog.text
         assert not other.done()
+        await scope.close()
 
 
 @in_virtual_time
 async def test_the_failure_of_a_joined_task_is_an_answer_and_no_fault() -> None:
-    async with TaskScope("owner") as scope:
-        with pytest.raises(ValueError, match="on purpose"):
-            await scope.start(fail(), "joined", is_joined=True)
-        assert scope.failures == 0
+    faults = TaskFaults()
+    with faults.collecting():
+        async with TaskScope("owner") as scope:
+            with pytest.raises(ValueError, match="on purpose"):
+                await scope.start(fail(), "joined", is_joined=True)
+        assert faults.failures == 0
+
+
+@in_virtual_time
+async def test_a_task_that_was_to_go_on_is_missed_until_its_scope_ends() -> None:
+    faults = TaskFaults()
+    with faults.collecting():
+        async with TaskScope("owner") as scope, TaskScope("other") as other:
+            await asyncio.wait([scope.keep(fail(), "watch"), other.keep(fail(), "watch")])
+            assert (faults.failures, set(faults.dead)) == (2, {"owner: watch", "other: watch"})
+            await other.close()
+            assert list(faults.dead) == ["owner: watch"]
+        assert not faults.dead
+
+
+@in_virtual_time
+async def test_faults_are_told_to_the_daemon_in_which_they_happen() -> None:
+    one, two = TaskFaults(), TaskFaults()
+
+    async def daemon(faults: TaskFaults) -> None:
+        with faults.collecting():
+            async with TaskScope("owner") as scope:
+                # Also of a task that another task has started.
+                await scope.start(begin(scope), "begin")
+                await eventually(lambda: faults.failures)
+
+    async def begin(scope: TaskScope) -> None:
+        scope.start(fail(), "bad")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(daemon(one), name="one")
+        group.create_task(daemon(two), name="two")
+    assert (one.failures, two.failures) == (1, 1)
 
 
 @in_virtual_time

@@ -103,7 +103,7 @@ class Deletions:
             self.given_up += 1
             log.error("too many deletions wait: gave up on %s", oldest)
         if self._work is None or self._work.done():
-            self._work = self._tasks.start(self._work_off(), "work off")
+            self._work = self._tasks.keep(self._work_off(), "work off")
 
     def _done(self, path: str) -> None:
         if (entry := self._entries.pop(path, None)) is not None:

@@ -58,7 +58,7 @@ class Doubts:
             self._since_s.setdefault(lock, now_s)
         if not self._is_verifying:
             self._is_verifying = True
-            self._tasks.start(self._verify(), "verify")
+            self._tasks.keep(self._verify(), "verify")
 
     async def close(self) -> None:
         """Stop reading."""

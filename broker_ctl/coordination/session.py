@@ -175,8 +175,8 @@ class SessionWatcher:
         To be called before the store connects: what it told before was not heard.
         """
         self._stop_listening = self._store.listen(lambda event: self._feed(_EVENTS[event]))
-        self._tasks.start(self._heartbeats.run(), "heartbeats")
-        self._tasks.start(self._watch_deadline(), "deadline")
+        self._tasks.keep(self._heartbeats.run(), "heartbeats")
+        self._tasks.keep(self._watch_deadline(), "deadline")
 
     async def close(self) -> None:
         """Stop; withdraws authority."""

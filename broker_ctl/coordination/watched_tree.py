@@ -58,7 +58,7 @@ class WatchedTree(Generic[T]):
             await set_watch(self._store, self._root, self._changed),
         ]
         self._wake.set()
-        self._tasks.start(self._keep_up(), "keep up")
+        self._tasks.keep(self._keep_up(), "keep up")
 
     async def close(self) -> None:
         """Stop watching and reading."""

@@ -377,7 +377,7 @@ def _show(
         desk=while_leading,
         journal=managers.journal,
         directives=directives,
-        readiness=lambda: readiness_of(readiness.now, base.watcher, base.clock),
+        readiness=lambda: readiness_of(readiness.now, base),
         authority=lambda: authority(base.watcher, base.clock, replicas),
         session_state=lambda: base.watcher.state,
         peers=http,

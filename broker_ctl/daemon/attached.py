@@ -3,7 +3,7 @@
 It owns nothing and registers nowhere among the brokers: what it writes lies under ``/broker-ctl``.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from broker_ctl.daemon.assembly import ReadinessNow
 from broker_ctl.daemon.balancing_metrics import follow_directives, follow_leader
 from broker_ctl.daemon.capturing import follow_history, history_of, policy_version
 from broker_ctl.daemon.foundation import Foundation, lay
+from broker_ctl.daemon.foundation_metrics import follow_caches, follow_corrupt, follow_foundation
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.showing import authority, readiness_of, surface_rules
 from broker_ctl.daemon.stores import read_secret
@@ -113,6 +114,9 @@ def attach(settings: Settings, surroundings: Surroundings) -> Attached:
     journal = DecisionJournal(history)
     controller = _controller(base, followed, attachment, journal, history)
     election, readiness = _election(base), ReadinessNow()
+    follow_foundation(base, {"attach": election})
+    follow_corrupt(base.instruments.store, lambda: _corrupt(followed, controller))
+    follow_caches(base.instruments.caches, followed.nodes.caches)
     follow_directives(base.instruments, followed.directives)
     follow_leader(base.instruments, controller, attachment.moves)
     base.instruments.leader.destinations_ignored.follow(lambda: attachment.moves.astray)
@@ -124,7 +128,7 @@ def attach(settings: Settings, surroundings: Surroundings) -> Attached:
         directives=followed.directives,
         clock=base.clock,
         journal=journal,
-        readiness=lambda: readiness_of(readiness.now, base.watcher, base.clock),
+        readiness=lambda: readiness_of(readiness.now, base),
         authority=lambda: authority(base.watcher, base.clock),
         session_state=lambda: base.watcher.state,
         instruments=base.instruments,
@@ -145,6 +149,17 @@ def attach(settings: Settings, surroundings: Surroundings) -> Attached:
         surface=surface,
         readiness=readiness,
     )
+
+
+def _corrupt(followed: Followed, controller: Controller) -> Mapping[str, int]:
+    return {
+        "owner": followed.nodes.owners.corrupt,
+        "local-policies": followed.nodes.rings.corrupt,
+        "drain": followed.directives.corrupt,
+        "load-report": controller.tally.corrupt_reports,
+        "broker": followed.brokers.corrupt,
+        "constraint": followed.constraints.corrupt,
+    }
 
 
 def _followed(base: Foundation) -> Followed:

@@ -70,6 +70,10 @@ class AttachedDaemon:
         Raises:
             StartError: it cannot start, or the cluster is none that it could balance.
         """
+        with self._base.faults.collecting():
+            return await self._run()
+
+    async def _run(self) -> int:
         await self._attached.surface.start()
         if self._attached.history is not None:
             await self._attached.history.start()

@@ -14,6 +14,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.measured import MeasuredStore
 from broker_ctl.surface.credentials import Credentials
+from broker_ctl.tasks import TaskFaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Foundation:
         configuration_store: the same object as ``store`` unless another ensemble is set.
         control: the same for locks, elections and heartbeats, with its operations timed.
         metadata, configuration: the same stores for all others, who wait for one another there.
+        faults: of background tasks, all that are started while the daemon runs.
         deletions: own nodes that must go while the session lives on.
     """
 
@@ -45,6 +47,7 @@ class Foundation:
     instruments: Instruments
     watcher: SessionWatcher
     deletions: Deletions
+    faults: TaskFaults
 
 
 def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
@@ -86,6 +89,7 @@ def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
         instruments=instruments,
         watcher=watcher,
         deletions=Deletions(control),
+        faults=TaskFaults(),
     )
 
 

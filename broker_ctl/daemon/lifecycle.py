@@ -50,6 +50,10 @@ class Daemon:
         Raises:
             StartError: it cannot start, and why.
         """
+        with self._base.faults.collecting():
+            return await self._run()
+
+    async def _run(self) -> int:
         self._base.watcher.listen(self._session_changed)
         await self._assembly.surface.start()
         if self._managers.history is not None:

@@ -2,6 +2,7 @@
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.session import SessionWatcher
+from broker_ctl.daemon.foundation import Foundation
 from broker_ctl.daemon.stores import read_secret
 from broker_ctl.daemon.tls import server_context
 from broker_ctl.managers.replicas import Replicas
@@ -51,8 +52,12 @@ def authority(
     return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
 
 
-def readiness_of(now: Readiness, watcher: SessionWatcher, clock: Clock) -> Readiness:
-    """What the lifecycle says, unless the lease has run out under a broker that is at work."""
-    if now.is_ready and clock.now_s() >= watcher.deadline_s:
+def readiness_of(now: Readiness, base: Foundation) -> Readiness:
+    """What the lifecycle says, unless something has ended under a broker that is at work."""
+    watcher = base.watcher
+    if now.is_ready and base.clock.now_s() >= watcher.deadline_s:
         return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
+    if now.is_ready and (dead := base.faults.dead):
+        reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
+        return Readiness(is_ready=False, reason=reason)
     return now

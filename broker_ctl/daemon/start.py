@@ -49,7 +49,7 @@ async def _run(settings: Settings) -> int:
     signals.install()
     settle()
     async with TaskScope("garbage") as scope:
-        scope.start(collect_now_and_then(), "collect")
+        scope.keep(collect_now_and_then(), "collect")
         return await daemon.run()
 
 

@@ -86,7 +86,7 @@ class SimulatedDataPlane:
         if self._origin_s is None:
             self._origin_s = self._clock.now_s()
         self._tasks = TaskScope("simulated data plane")
-        self._tasks.start(self._tick_for_ever(), "ticker")
+        self._tasks.keep(self._tick_for_ever(), "ticker")
 
     async def stop(self) -> None:
         """Serve nothing any more, and forget everything."""

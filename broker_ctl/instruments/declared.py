@@ -95,6 +95,11 @@ class CacheInstruments:
         self.requests = self._total("requests", "Reads, hits and misses.")
         self.loads = self._total("loads", "Reads of the store, failed ones included.")
         self.load_failures = self._total("load_failure", "Reads of the store that failed.")
+        self.refreshes = Total(
+            "broker_ctl_cache_refreshes_total",
+            "Reads of the store for an entry that was answered from memory, being old.",
+            ("cache",),
+        )
         self.evictions = self._total("eviction", "Entries that left because of a bound.")
         self.size = Gauge("caffeine_cache_estimated_size", "Entries of a cache.", ("cache",))
         self.invalidations = Total(
@@ -130,6 +135,10 @@ class SessionInstruments:
         )
         self.deletions_age_s = Gauge(
             "broker_ctl_deletions_age_seconds", "How long the oldest of them has waited."
+        )
+        self.deletions_given_up = Total(
+            "broker_ctl_deletions_given_up_total",
+            "Own nodes that were left standing because too many deletions waited.",
         )
         self.lock_lost = Total(
             "broker_ctl_lock_lost_total",
@@ -181,6 +190,14 @@ class SurfaceInstruments:
             "broker_ctl_http_requests_in_flight", "HTTP requests in progress.", ("lane",)
         )
         self.is_ready = Gauge("broker_ctl_ready", "1 while /readyz answers 200.")
+        self.task_failures = Total(
+            "broker_ctl_task_failures_total",
+            "Background tasks that ended with an error nobody had expected.",
+        )
+        self.dead_tasks = Gauge(
+            "broker_ctl_dead_tasks",
+            "Background tasks that have failed and are missed; /readyz names the first.",
+        )
         self.loop_lag_ms = Histogram(
             "broker_ctl_loop_lag_ms", "How late the event loop ran a timer.", bounds=_LAG_MS
         )

@@ -92,7 +92,7 @@ class LoadBoard:
         await self._tree.start()
         await self._tree.wait_synced()
         await in_turns(self._fold())
-        self._tasks.start(self._keep_up(), "fold")
+        self._tasks.keep(self._keep_up(), "fold")
 
     async def close(self) -> None:
         """Stop following; all of it, also where a second cancellation comes in the middle."""

@@ -121,7 +121,7 @@ class History:
     async def start(self) -> None:
         """Complete what earlier processes left open, then begin to write."""
         await self._attempt(self._segments.recover, 0)
-        self._writer = self._tasks.start(self._work_off(), "writer")
+        self._writer = self._tasks.keep(self._work_off(), "writer")
 
     async def close(self) -> None:
         """Write what is queued and complete the segment, unless the disk takes too long.

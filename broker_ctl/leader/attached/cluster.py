@@ -4,8 +4,9 @@
 does. Who only looks on must not: here such a namespace has the ring that a broker would make.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.broker import BrokerUrls
@@ -16,6 +17,7 @@ from broker_ctl.errors import NamespaceMissing
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.caches.watched import WatchedCache
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies, Policies
@@ -61,6 +63,11 @@ class ClusterNodes:
         self._configuration_store = configuration_store
         self.rings = ValueCache(store, (paths.LOCAL_POLICIES,), decode_ring, clock, cache_rules)
         self.owners = ValueCache(store, (paths.OWNERSHIP,), _decode_owner, clock, cache_rules)
+
+    @property
+    def caches(self) -> Mapping[str, WatchedCache[Any]]:
+        """By the names under which they are measured."""
+        return {"owners": self.owners, "local-policies": self.rings}
 
     async def start(self) -> None:
         """Begin to follow the nodes."""

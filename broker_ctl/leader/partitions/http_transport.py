@@ -56,7 +56,7 @@ class HttpTransport:
                 self._unanswered(broker_id, sender)
         for broker_id in changed.new | changed.bounced:
             sender = HttpSender(self._parts, changed.live[broker_id])
-            task = self._tasks.start(sender.run(), f"to broker {broker_id}")
+            task = self._tasks.keep(sender.run(), f"to broker {broker_id}")
             self._senders[broker_id] = sender, task
 
     def _unanswered(self, broker_id: int, sender: HttpSender) -> None:

@@ -106,7 +106,7 @@ class QueueTransport:
 
     def start(self) -> None:
         """Look after acknowledgements that do not come."""
-        self._tasks.start(self._keep_checking(), "acknowledgements")
+        self._tasks.keep(self._keep_checking(), "acknowledgements")
 
     async def close(self) -> None:
         """See `Transport.close`."""

@@ -73,7 +73,7 @@ class MemorySession:
 
     def start(self) -> None:
         """Begin to connect."""
-        self._tasks.start(self._run(), "connect")
+        self._tasks.keep(self._run(), "connect")
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """Hear session events, after the listeners that came earlier."""

@@ -127,7 +127,7 @@ class Session:
 
     def start(self) -> None:
         """Begin to connect, and never stop until `close`."""
-        self._tasks.start(self._run(), "connect")
+        self._tasks.keep(self._run(), "connect")
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """Hear session events, after the listeners that came earlier."""

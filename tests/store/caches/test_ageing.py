@@ -8,6 +8,7 @@ import pytest
 from broker_ctl.errors import OperationTimeout
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.tasks import TaskFaults
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
 from tests.support.manual_clock import ManualClock
@@ -64,18 +65,20 @@ async def test_a_refresh_that_fails_keeps_the_old_answer_until_it_expires(
     clock: ManualClock,
     cache: ValueCache[str],
 ) -> None:
-    store.failure = OperationTimeout("no answer")
-    clock.time_s += 60
-    assert await cache.get("/c/a") == "1"
-    await eventually(lambda: cache.load_failures == 1)
-    assert await cache.get("/c/a") == "1"
-    await eventually(lambda: cache.load_failures == 2)
-    clock.time_s += 40
-    with pytest.raises(OperationTimeout):
-        await cache.get("/c/a")
-    store.failure = None
-    assert await cache.get("/c/a") == "2"
-    assert cache._tasks.failures == 0
+    faults = TaskFaults()
+    with faults.collecting():
+        store.failure = OperationTimeout("no answer")
+        clock.time_s += 60
+        assert await cache.get("/c/a") == "1"
+        await eventually(lambda: cache.load_failures == 1)
+        assert await cache.get("/c/a") == "1"
+        await eventually(lambda: cache.load_failures == 2)
+        clock.time_s += 40
+        with pytest.raises(OperationTimeout):
+            await cache.get("/c/a")
+        store.failure = None
+        assert await cache.get("/c/a") == "2"
+    assert faults.failures == 0
 
 
 async def test_what_has_expired_is_not_given_and_what_it_was_can_still_be_asked(
