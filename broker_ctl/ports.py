@@ -188,15 +188,17 @@ class PartitionDesk(Protocol):
     def overview(self) -> Mapping[str, Any]:
         """The controller, with counts of all that there is.
 
-        ``{broker, epoch, topics, partitions, offline, under_replicated, not_preferred, reassigning,
-        deleting, queue, watches, brokers: [{broker, address, daemon, epoch, state, leaders,
-        replicas}]}``
+        ``{broker, epoch, topics, partitions, offline, under_replicated, under_min_isr,
+        not_preferred, reassigning, deleting, queue, watches, brokers: [{broker, address, daemon,
+        epoch, state, leaders, replicas}]}``; of a broker that is dead, and has replicas, address,
+        daemon and epoch are null.
         """
 
     def topics(self) -> list[dict[str, Any]]:
         """All topics, with counts of their partitions.
 
-        ``{topic, topic_id, partitions, offline, under_replicated, reassigning, is_deleting}``
+        ``{topic, topic_id, partitions, offline, under_replicated, under_min_isr, reassigning,
+        is_deleting}``
         """
 
     def describe(self, topic: str) -> Mapping[str, Any]:

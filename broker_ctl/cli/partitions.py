@@ -36,6 +36,7 @@ _LISTED: Final = (
     ("partitions", "partitions"),
     ("offline", "offline"),
     ("under-replicated", "under_replicated"),
+    ("under min ISR", "under_min_isr"),
     ("moving", "reassigning"),
     ("being deleted", "is_deleting"),
 )
@@ -109,10 +110,19 @@ def create(
 
 
 @command.command(name="list", epilog=_EXAMPLES)
+@click.option("--offline", is_flag=True, help="Only topics with partitions that nobody leads.")
+@click.option(
+    "--under-replicated", is_flag=True, help="Only topics with replicas that are not in sync."
+)
+@click.option(
+    "--under-min-isr", is_flag=True, help="Only topics with partitions that commit nothing."
+)
 @daemon_options
-def list_(target: Target) -> None:
-    """List all replicated topics, with what is not well."""
-    rows = target.run(lambda client: client.get(TOPICS))
+def list_(target: Target, /, **filters: bool) -> None:
+    """List replicated topics, with what is not well; of several filters any may hold."""
+    wanted = [name for name, is_given in filters.items() if is_given]
+    found = target.run(lambda client: client.get(TOPICS))
+    rows = [row for row in found if not wanted or any(row[name] for name in wanted)]
     if target.is_json:
         echo_json(rows)
         return
@@ -134,7 +144,7 @@ def describe(target: Target, *, topic: str) -> None:
     print_table(
         "",
         ("partition", "leader", "replicas", "in sync", "leader epoch", "note"),
-        map(_described, found["partitions"]),
+        (_described(row, found["min_isr"]) for row in found["partitions"]),
     )
 
 
@@ -201,18 +211,18 @@ def _lists(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
     return {str(row["partition"]): row["replicas"] for row in rows}
 
 
-def _described(row: dict[str, Any]) -> tuple[object, ...]:
+def _described(row: dict[str, Any], min_isr: int) -> tuple[object, ...]:
     return (
         named(row),
         row["leader"] if row["leader"] >= 0 else "none",
         ids_text(row["replicas"]),
         ids_text(row["isr"]),
         row["leader_epoch"],
-        _note(row),
+        _note(row, min_isr),
     )
 
 
-def _note(row: dict[str, Any]) -> str:
+def _note(row: dict[str, Any], min_isr: int) -> str:
     """What is not as it should be."""
     notes = []
     if row["leader"] < 0:
@@ -222,6 +232,8 @@ def _note(row: dict[str, Any]) -> str:
         notes.append(f"moving: adding {adding or 'none'}, removing {removing or 'none'}")
     elif len(row["isr"]) < len(row["replicas"]):
         notes.append("under-replicated")
+    if len(row["isr"]) < min_isr:
+        notes.append(f"under min ISR ({len(row['isr'])} of {min_isr}): nothing is committed")
     if row["is_recovering"]:
         notes.append("elected out of sync: records may be lost")
     return "; ".join(notes)

@@ -44,6 +44,11 @@ class _Known:
             "kafka_server_replicamanager_underreplicatedpartitions",
             "Partitions with fewer replicas in sync than assigned, as the controller sees them.",
         )
+        self.under_min_isr = Gauge(
+            "kafka_server_replicamanager_underminisrpartitioncount",
+            "Partitions with fewer replicas in sync than they ask for, which take no writes that "
+            "are to be committed, as the controller sees them.",
+        )
         self.event_queue_size = Gauge(f"{_EVENTS}eventqueuesize", "Events that wait.")
         self.watches = Gauge(
             "broker_ctl_controller_watches", "Watches that the controller has set."

@@ -93,12 +93,14 @@ def test_a_program_reads_what_would_be_made(cluster: Cluster, desk: MemoryPartit
         (["--replicas", "0:1,9"], "names 9: no such broker lives, there are 1, 2, 3, 4"),
         (["--replicas", "0:1,1"], "names 1 more than once"),
         (["--partitions", "1", "--replication-factor", "5"], "brokers are (1, 2, 3, 4)"),
+        (["--replicas", "0:1,2", "--min-isr", "3"], "has 2 replicas, fewer than its min ISR of 3"),
     ],
 )
+@pytest.mark.parametrize("how", ["--yes", "--dry-run"])
 def test_replicas_that_cannot_be_are_refused_before_anybody_is_asked(
-    cluster: Cluster, desk: MemoryPartitionDesk, options: list[str], said: str
+    cluster: Cluster, desk: MemoryPartitionDesk, options: list[str], said: str, how: str
 ) -> None:
-    result = cluster.run(*CREATE, *options, "--yes")
+    result = cluster.run(*CREATE, *options, how)
     assert (result.exit_code, said in result.stderr) == (1, True), result.output
     assert desk.written == []
 
@@ -130,7 +132,7 @@ def test_topics_are_listed_and_described_with_what_is_not_well(
     cluster.json(*GIVEN, "--yes")
     desk.held["orders"].leaders[1] = -1
     listed = cluster.run("partitions", "list")
-    assert ["orders", "2", "1", "0", "0", "no"] in words(listed.stdout)
+    assert ["orders", "2", "1", "0", "0", "0", "no"] in words(listed.stdout)
     assert cluster.json("partitions", "list")[0]["offline"] == 1
     shown = cluster.run("partitions", "describe", "orders")
     assert ["orders-0", "1", "1,2", "1,2", "0", "-"] in words(shown.stdout)
@@ -143,6 +145,38 @@ def test_topics_are_listed_and_described_with_what_is_not_well(
     missing = cluster.run("partitions", "describe", "users")
     assert (missing.exit_code, "there is no topic users" in missing.stderr) == (1, True)
     assert cluster.run("partitions", "describe", "a/b").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("filters", "listed"),
+    [
+        ([], ["audit", "orders"]),
+        (["--offline"], ["audit"]),
+        (["--under-min-isr"], []),
+        (["--under-replicated"], []),
+        (["--offline", "--under-min-isr"], ["audit"]),
+    ],
+)
+def test_what_is_not_well_can_be_listed_alone(
+    cluster: Cluster, desk: MemoryPartitionDesk, filters: list[str], listed: list[str]
+) -> None:
+    cluster.json(*GIVEN, "--yes")
+    cluster.json("partitions", "create", "audit", "--replicas", "0:1", "--yes")
+    desk.held["audit"].leaders[0] = -1
+    rows = cluster.json("partitions", "list", *filters)
+    assert [row["topic"] for row in rows] == listed
+
+
+def test_what_commits_nothing_is_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
+    cluster.json(*GIVEN, "--min-isr", "2", "--yes")
+    desk.few_in_sync = True
+    rows = cluster.json("partitions", "list", "--under-min-isr")
+    assert [row["under_min_isr"] for row in rows] == [2]
+    assert ["orders", "2", "0", "0", "2", "0", "no"] in words(
+        cluster.run("partitions", "list").stdout
+    )
+    shown = cluster.run("partitions", "describe", "orders").stdout
+    assert "under-replicated; under min ISR (1 of 2): nothing is committed" in shown
 
 
 def test_a_topic_grows_as_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.replica_lists import fault_of
+from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
 from broker_ctl.core.partitions.values import Assignment, TopicRules
 from broker_ctl.errors import (
     BrokerCtlError,
@@ -28,13 +28,17 @@ class Topic:
 
 
 class MemoryPartitionDesk:
-    """Notes what was written; ``refuse`` makes it say no. Reassignments end one at each look."""
+    """Notes what was written; ``refuse`` makes it say no. Reassignments end one at each look.
+
+    With ``few_in_sync`` one replica of each partition is in sync.
+    """
 
     def __init__(self) -> None:
         self.held: dict[str, Topic] = {}
         self.written: list[tuple[Any, ...]] = []
         self.refuse: BrokerCtlError | None = None
         self.recovering = False
+        self.few_in_sync = False
 
     def overview(self) -> Mapping[str, Any]:
         brokers = [
@@ -49,8 +53,8 @@ class MemoryPartitionDesk:
             }
             for number in BROKERS
         ]
-        names = ("offline", "under_replicated", "not_preferred", "reassigning", "queue", "watches")
-        counts = dict.fromkeys(names, 0)
+        names = ("offline", "under_replicated", "under_min_isr", "not_preferred", "reassigning")
+        counts = dict.fromkeys((*names, "queue", "watches"), 0)
         partitions = sum(len(topic.partitions) for topic in self.held.values())
         told = {"broker": 1, "epoch": 5, "topics": len(self.held), "partitions": partitions}
         return {**told, **counts, "deleting": 0, "brokers": brokers}
@@ -63,6 +67,7 @@ class MemoryPartitionDesk:
                 "partitions": len(topic.partitions),
                 "offline": sum(1 for leader in topic.leaders.values() if leader < 0),
                 "under_replicated": 0,
+                "under_min_isr": len(topic.partitions) if self.few_in_sync else 0,
                 "reassigning": sum(1 for of in topic.partitions.values() if of.is_reassigning),
                 "is_deleting": False,
             }
@@ -83,7 +88,7 @@ class MemoryPartitionDesk:
                     "partition": number,
                     "replicas": of.replicas,
                     "leader": found.leaders[number],
-                    "isr": sorted(of.replicas),
+                    "isr": sorted(of.replicas)[: 1 if self.few_in_sync else None],
                     "leader_epoch": 0,
                     "controller_epoch": 5,
                     "is_recovering": self.recovering,
@@ -104,7 +109,7 @@ class MemoryPartitionDesk:
     ) -> Mapping[str, Any]:
         if topic in self.held:
             raise TopicExists(f"there is a topic {topic} already")
-        self._judge(topic, replicas)
+        self._judge(topic, replicas, rules.min_isr)
         if not is_dry_run:
             self.written.append(("create", topic, dict(replicas), rules))
             self.held[topic] = Topic(rules)
@@ -265,10 +270,11 @@ class MemoryPartitionDesk:
             raise TopicMissing(f"there is no partition {partition}")
         return found[partition.partition]
 
-    def _judge(self, topic: str, replicas: Mapping[int, tuple[int, ...]]) -> None:
+    def _judge(self, topic: str, replicas: Mapping[int, tuple[int, ...]], min_isr: int = 0) -> None:
         self._check()
         for number, brokers in replicas.items():
-            if (fault := fault_of(brokers, BROKERS)) is not None:
+            fault = fault_of(brokers, BROKERS) or fault_of_min_isr(min_isr, brokers)
+            if fault is not None:
                 raise InvalidReplicas(f"{TopicPartition(topic, number)} {fault}")
 
     def _put(self, topic: str, replicas: Mapping[int, tuple[int, ...]]) -> None:

@@ -8,8 +8,8 @@ partition-controller A.3, KAFKA-10040, 10794, 17061). It belongs to one leading,
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
 
+from broker_ctl.core.partitions.failures import NOBODY, Failures
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
@@ -20,8 +20,6 @@ from broker_ctl.core.partitions.values import (
     TopicAssignment,
     TopicRules,
 )
-
-NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class Context:
@@ -35,15 +33,17 @@ class Context:
         silent: of the registered ones, those that have not acknowledged in time.
         leaving: about to stop: they get no leadership, and get into no ISR (controlled shutdown).
         topics: by name, as their nodes stand.
-        rules: of the topics that have any of their own, completed by the settings.
+        rules: of the topics that have any of their own, completed by the settings; they are put.
         assignments: of each partition.
         states: of each partition that has been initialised.
         offline: partitions that nobody leads: no state, no leader, or one that is dead.
         under_replicated: partitions with fewer in sync than assigned.
+        under_min_isr: partitions with fewer in sync than they ask for: nothing is committed there.
         preferring: how many partitions have each broker as their preferred one.
         led_elsewhere: of these, the ones that another broker leads, or none.
         reassigning: partitions whose reassignment is under way.
         deleting: topics whose end was asked for.
+        failures: replicas that their brokers cannot serve.
         unreadable: paths of the nodes of topics and states that do not decode: as long as there
             are any, nobody knows what is a stray.
     """
@@ -61,13 +61,13 @@ class Context:
         self.states: dict[TopicPartition, LeaderAndIsr] = {}
         self.offline: set[TopicPartition] = set()
         self.under_replicated: set[TopicPartition] = set()
+        self.under_min_isr: set[TopicPartition] = set()
         self.preferring: Counter[int] = Counter()
         self.led_elsewhere: defaultdict[int, set[TopicPartition]] = defaultdict(set)
         self.reassigning: set[TopicPartition] = set()
         self.deleting: set[str] = set()
         self.unreadable: set[str] = set()
-        self._failed: dict[int, frozenset[TopicPartition]] = {}
-        self._failed_on: dict[TopicPartition, frozenset[int]] = {}
+        self.failures = Failures()
         self._led_by: defaultdict[int, set[TopicPartition]] = defaultdict(set)
         # In the order in which they came, which is nearly that of their names: a full instruction
         # sorts them.
@@ -78,6 +78,11 @@ class Context:
     def led_by(self, broker_id: int) -> Collection[TopicPartition]:
         """Partitions whose leader is this broker, alive or not; `NO_LEADER`: that have none."""
         return self._led_by.get(broker_id, ())
+
+    def dead_brokers(self) -> list[int]:
+        """Those that have replicas, and are not registered; ascending."""
+        having = {broker for broker, replicas in self._replicas_on.items() if replicas}
+        return sorted(having - self.brokers.keys())
 
     def replicas_on(self, broker_id: int) -> Collection[TopicPartition]:
         """Partitions with a replica on this broker."""
@@ -94,12 +99,12 @@ class Context:
 
     def live_for(self, partition: TopicPartition) -> frozenset[int]:
         """Brokers on which a replica of the partition can serve."""
-        failed = self._failed_on.get(partition)
-        return self.usable if failed is None else self.usable - failed
+        failed = self.failures.of(partition)
+        return self.usable - failed if failed else self.usable
 
     def registered_for(self, partition: TopicPartition) -> frozenset[int]:
         """The same, with those that do not acknowledge."""
-        return frozenset(self.brokers) - self._failed_on.get(partition, NOBODY)
+        return frozenset(self.brokers) - self.failures.of(partition)
 
     @property
     def imbalanced(self) -> int:
@@ -115,7 +120,7 @@ class Context:
         self.brokers = dict(brokers)
         self.leaving &= brokers.keys()
         for broker_id in gone:
-            self.put_failed(broker_id, frozenset())
+            self.failures.put(broker_id, frozenset())
             self.offline |= self._led_by[broker_id]
         for broker_id in come:
             self.offline -= self._led_by[broker_id]
@@ -125,24 +130,6 @@ class Context:
         """The brokers that do not acknowledge."""
         self.silent = frozenset(silent)
         self.usable = frozenset(self.brokers.keys() - self.silent)
-
-    def put_failed(self, broker_id: int, failed: frozenset[TopicPartition]) -> None:
-        """The replicas that a broker cannot serve, as it says now."""
-        before = self._failed.pop(broker_id, frozenset())
-        if failed:
-            self._failed[broker_id] = failed
-        for partition in before - failed:
-            left = self._failed_on[partition] - {broker_id}
-            if left:
-                self._failed_on[partition] = left
-            else:
-                del self._failed_on[partition]
-        for partition in failed - before:
-            self._failed_on[partition] = self._failed_on.get(partition, NOBODY) | {broker_id}
-
-    def failed_on(self, broker_id: int) -> frozenset[TopicPartition]:
-        """The replicas that the broker says it cannot serve."""
-        return self._failed.get(broker_id, frozenset())
 
     # Topics.
 
@@ -159,6 +146,17 @@ class Context:
                 TopicPartition(name, number)
                 for number in before.partitions.keys() - topic.partitions.keys()
             )
+
+    def put_rules(self, name: str, rules: TopicRules | None) -> None:
+        """What a topic asks for, completed by the settings; None: nothing of its own."""
+        if rules is None:
+            self.rules.pop(name, None)
+        else:
+            self.rules[name] = rules
+        least = self.rules_of(name).min_isr
+        for partition in self.partitions_of(name):
+            state = self.states.get(partition)
+            _keep(self.under_min_isr, partition, state is not None and len(state.isr) < least)
 
     def forget_topic(self, name: str) -> None:
         """It is gone, or was never there."""
@@ -224,6 +222,7 @@ class Context:
             return
         self._led_by[before.leader].discard(partition)
         self.under_replicated.discard(partition)
+        self.under_min_isr.discard(partition)
         assignment = self.assignments.get(partition)
         if assignment is not None and assignment.replicas:
             self.offline.add(partition)
@@ -233,17 +232,17 @@ class Context:
         self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
     ) -> None:
         """Put the partition into the sets that it belongs to now."""
-        leader, replicas = state.leader, assignment.replicas
-        if leader in self.brokers:
-            self.offline.discard(partition)
-        else:
-            self.offline.add(partition)
-        if len(state.isr) < len(replicas):
-            self.under_replicated.add(partition)
-        else:
-            self.under_replicated.discard(partition)
+        leader, replicas, isr = state.leader, assignment.replicas, len(state.isr)
+        _keep(self.offline, partition, leader not in self.brokers)
+        _keep(self.under_replicated, partition, isr < len(replicas))
+        _keep(self.under_min_isr, partition, isr < self.rules_of(partition[0]).min_isr)
         preferred = replicas[0] if replicas else NO_LEADER
-        if leader == preferred:
-            self.led_elsewhere[preferred].discard(partition)
-        else:
-            self.led_elsewhere[preferred].add(partition)
+        _keep(self.led_elsewhere[preferred], partition, leader != preferred)
+
+
+def _keep(into: set[TopicPartition], partition: TopicPartition, belongs: bool) -> None:
+    """Have the partition in a set, or not."""
+    if belongs:
+        into.add(partition)
+    else:
+        into.discard(partition)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.elections import Refused
-from broker_ctl.core.partitions.replica_lists import fault_of
+from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr
 
 
@@ -76,10 +76,14 @@ NOTHING_TOLD = Told()
 
 
 def fault_of_target(
-    target: tuple[int, ...], assignment: Assignment, live: Collection[int]
+    target: tuple[int, ...], assignment: Assignment, live: Collection[int], min_isr: int = 1
 ) -> str | None:
-    """Why a partition cannot be moved there: replicas that it has may be dead, new ones not."""
-    return fault_of(target, frozenset(live) | frozenset(assignment.replicas))
+    """Why a partition cannot be moved there: replicas that it has may be dead, new ones not.
+
+    It may not shrink below its min ISR; one that is below may go elsewhere as it is.
+    """
+    fault = fault_of(target, frozenset(live) | frozenset(assignment.replicas))
+    return fault or fault_of_min_isr(min(min_isr, len(assignment.target)), target)
 
 
 def begun(assignment: Assignment, target: tuple[int, ...]) -> Assignment:

@@ -23,5 +23,13 @@ def fault_of(replicas: Sequence[int], allowed: Collection[int]) -> str | None:
     return None
 
 
+def fault_of_min_isr(min_isr: int, replicas: Sequence[int]) -> str | None:
+    """Why a partition with these replicas could never commit anything, as the end of a sentence."""
+    if len(replicas) >= min_isr:
+        return None
+    count = "1 replica" if len(replicas) == 1 else f"{len(replicas)} replicas"
+    return f"has {count}, fewer than its min ISR of {min_isr}: nothing could be committed"
+
+
 def _listed(brokers: Collection[int]) -> str:
     return ", ".join(map(str, brokers))

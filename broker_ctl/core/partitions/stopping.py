@@ -2,7 +2,8 @@
 
 It is refused while a partition would be left with fewer in sync than it asks for, as its writes
 would end then, or hang on one broker; an operator may insist. A partition whose only replica is
-there is no reason to refuse: nothing can be kept of it, whatever is done.
+there is no reason to refuse, nor is one that asks for more than it has replicas: nothing can be
+kept of the one, and the other takes no writes, whatever is done.
 """
 
 from collections.abc import Set as AbstractSet
@@ -20,7 +21,7 @@ def shortfall(
     min_isr: int,
 ) -> tuple[int, ...] | None:
     """Who would be left in sync, where these are fewer than ``min_isr``; None: they may go."""
-    if len(assignment.replicas) == 1 or leaving.isdisjoint(state.isr):
+    if not 1 < len(assignment.replicas) >= min_isr or leaving.isdisjoint(state.isr):
         return None
     remaining = tuple(each for each in state.isr if each in live and each not in leaving)
     return remaining if len(remaining) < min_isr else None

@@ -221,6 +221,7 @@ class PartitionController:
         instruments.under_replicated.follow(
             known(lambda leading: len(leading.context.under_replicated))
         )
+        instruments.under_min_isr.follow(known(lambda leading: len(leading.context.under_min_isr)))
         instruments.silent_brokers.follow(known(lambda leading: len(leading.context.silent)))
         instruments.event_queue_size.follow(known(lambda leading: len(leading.queue)))
         instruments.watches.follow(known(lambda leading: len(leading.watches)))

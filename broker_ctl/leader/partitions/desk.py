@@ -115,10 +115,10 @@ class Desk:
         """See `PartitionDesk`."""
 
         async def create() -> None:
-            self._growth.check_new(topic, replicas)
+            self._growth.check_new(topic, replicas, rules)
             await self._growth.create(topic, replicas, rules)
 
-        self._growth.check_new(topic, replicas)
+        self._growth.check_new(topic, replicas, rules)
         if not is_dry_run:
             await self._turn("create topic", create)
         return shown.created_rows(topic, replicas)
@@ -216,7 +216,10 @@ class Desk:
         context = self._context
         for partition, target in targets.items():
             self._check_partition(partition)
-            fault = fault_of_target(target, context.assignments[partition], context.brokers)
+            min_isr = context.rules_of(partition.topic).min_isr
+            fault = fault_of_target(
+                target, context.assignments[partition], context.brokers, min_isr
+            )
             if fault is not None:
                 raise InvalidReplicas(f"{partition} {fault}")
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from broker_ctl.core.partitions.names import TopicPartition, checked_topic
-from broker_ctl.core.partitions.replica_lists import fault_of
+from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
 from broker_ctl.core.partitions.spreading import spread
 from broker_ctl.core.partitions.values import Assignment, TopicAssignment, TopicRules
 from broker_ctl.errors import (
@@ -56,7 +56,7 @@ class Growth:
 
     # Creating.
 
-    def check_new(self, topic: str, replicas: Replicas) -> None:
+    def check_new(self, topic: str, replicas: Replicas, rules: TopicRules) -> None:
         """Judge a topic that is to be made.
 
         Raises:
@@ -70,7 +70,7 @@ class Growth:
             raise TopicExists(f"there is a topic {topic} already")
         if sorted(replicas) != list(range(len(replicas))) or not replicas:
             raise InvalidReplicas(f"{topic}: partitions are numbered from 0 on, without a gap")
-        self._check_replicas(topic, replicas)
+        self._check_replicas(topic, replicas, self._rules().completed(rules).min_isr)
         names = [topic, *self._context.topics]
         if sum(map(len, names)) + len(names) * _LENGTH_BYTES > _MOST_LISTED_BYTES:
             raise OrderConflict(
@@ -107,7 +107,7 @@ class Growth:
                 raise TopicExists(f"there is a topic {topic} already") from None
             raise
         self._context.put_topic(topic, made)
-        self._context.rules[topic] = self._rules().completed(rules)
+        self._context.put_rules(topic, self._rules().completed(rules))
         await self._engine.initialise(self._context.partitions_of(topic), "topic created")
 
     async def _configured(self, path: str, rules: TopicRules) -> Operation:
@@ -141,7 +141,7 @@ class Growth:
                 f"{topic}: replicas are given for {strangers[:10]}, and the new partitions are"
                 f" {new[0]} to {new[-1]}"
             )
-        self._check_replicas(topic, given)
+        self._check_replicas(topic, given, context.rules_of(topic).min_isr)
         targets = {number: of.target for number, of in known.partitions.items()} | dict(given)
         left = [number for number in new if number not in given]
         factor = max(Counter(map(len, targets.values())).items(), key=lambda each: each[1])[0]
@@ -168,9 +168,9 @@ class Growth:
 
     # Both.
 
-    def _check_replicas(self, topic: str, replicas: Replicas) -> None:
+    def _check_replicas(self, topic: str, replicas: Replicas, min_isr: int) -> None:
         for number, brokers in replicas.items():
-            fault = fault_of(brokers, self._context.brokers)
+            fault = fault_of(brokers, self._context.brokers) or fault_of_min_isr(min_isr, brokers)
             if fault is not None:
                 raise InvalidReplicas(f"{TopicPartition(topic, number)} {fault}")
 

@@ -56,7 +56,7 @@ class Membership:
 
     async def _read_failures(self, brokers: Collection[int]) -> None:
         for broker_id, failed in (await self._loader.failures(brokers)).items():
-            self._context.put_failed(broker_id, failed)
+            self._context.failures.put(broker_id, failed)
 
     async def brokers_changed(self) -> BrokersChanged | None:
         """Read who is there, and do what follows; None: nothing is new since this ended well last.
@@ -172,8 +172,8 @@ class Membership:
         failed_now: set[TopicPartition] = set()
         healed: set[TopicPartition] = set()
         for broker_id, failed in (await self._loader.failures(list(context.brokers))).items():
-            before = context.failed_on(broker_id)
-            context.put_failed(broker_id, failed)
+            before = context.failures.on(broker_id)
+            context.failures.put(broker_id, failed)
             failed_now |= failed - before
             healed |= before - failed
         known = context.states.keys()

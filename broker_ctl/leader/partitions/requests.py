@@ -74,8 +74,8 @@ class Requests:
             if await self._is_unknown(partition):
                 await self._refuse(path, request.version, f"there is no partition {partition}")
             return
-        live = self._context.brokers
-        fault = fault_of_target(request.target, assignment, live)
+        min_isr = self._context.rules_of(partition.topic).min_isr
+        fault = fault_of_target(request.target, assignment, self._context.brokers, min_isr)
         if fault is not None:
             await self._refuse(path, request.version, f"it {fault}")
             return

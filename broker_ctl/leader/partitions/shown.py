@@ -20,10 +20,17 @@ def overview(context: Context, broker_id: int) -> dict[str, Any]:
         "partitions": len(context.assignments),
         "offline": len(context.offline),
         "under_replicated": len(context.under_replicated),
+        "under_min_isr": len(context.under_min_isr),
         "not_preferred": context.imbalanced,
         "reassigning": len(context.reassigning),
         "deleting": len(context.deleting),
-        "brokers": [_broker(context, broker) for _, broker in sorted(context.brokers.items())],
+        "brokers": sorted(
+            [
+                *(_broker(context, broker) for broker in context.brokers.values()),
+                *(_dead_broker(context, broker_id) for broker_id in context.dead_brokers()),
+            ],
+            key=lambda row: int(row["broker"]),
+        ),
     }
 
 
@@ -40,9 +47,19 @@ def _broker(context: Context, broker: LiveBroker) -> dict[str, Any]:
         "daemon": broker.daemon,
         "epoch": broker.epoch,
         "state": state,
-        "leaders": len(context.led_by(broker_id)),
-        "replicas": len(context.replicas_on(broker_id)),
+        **_held(context, broker_id),
     }
+
+
+def _dead_broker(context: Context, broker_id: int) -> dict[str, Any]:
+    """One that is not registered: where it was is not known any more."""
+    nothing = dict.fromkeys(("address", "daemon", "epoch"))
+    return {"broker": broker_id, **nothing, "state": "dead", **_held(context, broker_id)}
+
+
+def _held(context: Context, broker_id: int) -> dict[str, int]:
+    led, held = context.led_by(broker_id), context.replicas_on(broker_id)
+    return {"leaders": len(led), "replicas": len(held)}
 
 
 def topic_row(context: Context, name: str) -> dict[str, Any]:
@@ -55,6 +72,7 @@ def topic_row(context: Context, name: str) -> dict[str, Any]:
         "partitions": len(partitions),
         "offline": len(partitions & context.offline),
         "under_replicated": len(partitions & context.under_replicated),
+        "under_min_isr": len(partitions & context.under_min_isr),
         "reassigning": len(partitions & context.reassigning),
         "is_deleting": name in context.deleting,
     }
@@ -62,7 +80,8 @@ def topic_row(context: Context, name: str) -> dict[str, Any]:
 
 def ending_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A topic on its way out, which nobody is told of any more."""
-    counts = {"offline": row["partitions"], "under_replicated": 0, "reassigning": 0}
+    well = dict.fromkeys(("under_replicated", "under_min_isr", "reassigning"), 0)
+    counts = {"offline": row["partitions"], **well}
     named = {name: row[name] for name in ("topic", "topic_id", "partitions")}
     return {**named, **counts, "is_deleting": True}
 

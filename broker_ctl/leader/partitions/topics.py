@@ -37,7 +37,9 @@ class Topics:
                 # Of one that is to end nobody is told any more (KAFKA-13342).
                 if topic is not None and name not in context.deleting:
                     context.put_topic(name, topic)
-        context.rules = await self._loader.topic_rules(await self._loader.configured_topics())
+        configured = await self._loader.configured_topics()
+        for name, rules in (await self._loader.topic_rules(configured)).items():
+            context.put_rules(name, rules)
         await self._engine.refresh(list(context.assignments))
 
     async def changed(self, names: Collection[str] | None) -> set[str]:
@@ -71,7 +73,8 @@ class Topics:
                     if partition not in context.states
                 ]
         # What they ask for may stand there longer than they do, and nobody tells of it again.
-        context.rules.update(await self._loader.topic_rules(unknown))
+        for name, rules in (await self._loader.topic_rules(unknown)).items():
+            context.put_rules(name, rules)
         # Some may have been initialised by a controller before us.
         await self._engine.refresh(new_partitions)
         await self._engine.tell(new_partitions)
@@ -112,10 +115,7 @@ class Topics:
         found = await self._loader.topic_rules(name for name in names if name in context.topics)
         for name in names:
             before = context.rules_of(name)
-            if name in found:
-                context.rules[name] = found[name]
-            else:
-                context.rules.pop(name, None)
+            context.put_rules(name, found.get(name))
             if context.rules_of(name) != before:
                 await self._apply_rules(name)
 

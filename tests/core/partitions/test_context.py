@@ -13,6 +13,7 @@ from broker_ctl.core.partitions.values import (
     LeaderAndIsr,
     LiveBroker,
     TopicAssignment,
+    TopicRules,
 )
 
 BROKERS = range(4)
@@ -42,7 +43,13 @@ def put_topic(name: str, of: dict[int, Assignment]) -> Act:
     return lambda context: context.put_topic(name, TopicAssignment("id", of))
 
 
+def put_rules(name: str, min_isr: int | None) -> Act:
+    rules = None if min_isr is None else TopicRules(min_isr=min_isr)
+    return lambda context: context.put_rules(name, rules)
+
+
 acts = st.one_of(
+    st.builds(put_rules, st.sampled_from(TOPICS), st.none() | st.integers(1, 3)),
     st.builds(put_brokers, brokers),
     st.builds(
         put_topic,
@@ -53,7 +60,7 @@ acts = st.one_of(
     st.builds(lambda of: lambda context: context.drop_state(of), partitions),
     st.builds(lambda name: lambda context: context.forget_topic(name), st.sampled_from(TOPICS)),
     st.builds(
-        lambda broker, of: lambda context: context.put_failed(broker, frozenset(of)),
+        lambda broker, of: lambda context: context.failures.put(broker, frozenset(of)),
         st.sampled_from(BROKERS),
         st.sets(partitions, max_size=3),
     ),
@@ -65,7 +72,7 @@ acts = st.one_of(
 
 @given(st.lists(acts, max_size=25))
 def test_what_is_indexed_is_what_a_scan_finds(story: list[Act]) -> None:
-    context = Context(1)
+    context = Context(1, TopicRules(min_isr=2))
     for act in story:
         act(context)
     known = {
@@ -89,7 +96,14 @@ def test_what_is_indexed_is_what_a_scan_finds(story: list[Act]) -> None:
     assert context.under_replicated == {
         each for each, state in context.states.items() if len(state.isr) < len(known[each].replicas)
     }
+    assert context.under_min_isr == {
+        each
+        for each, state in context.states.items()
+        if len(state.isr) < context.rules_of(each.topic).min_isr
+    }
+    held = {broker for assignment in known.values() for broker in assignment.replicas}
+    assert context.dead_brokers() == sorted(held - context.brokers.keys())
     for of in known:
-        failed = {broker for broker in BROKERS if of in context.failed_on(broker)}
+        failed = {broker for broker in BROKERS if of in context.failures.on(broker)}
         assert context.live_for(of) == context.brokers.keys() - failed - context.silent
         assert context.registered_for(of) == context.brokers.keys() - failed

@@ -140,6 +140,23 @@ def test_a_target_that_is_dead_is_refused(target: tuple[int, ...], fault: str | 
     assert found == fault
 
 
+@pytest.mark.parametrize(
+    ("target", "min_isr", "is_refused"),
+    [
+        ((4, 3), 2, False),
+        ((4,), 2, True),
+        # It asks for more than it has: it may go elsewhere all the same.
+        ((4, 2, 3), 4, False),
+        ((4, 3), 4, True),
+    ],
+)
+def test_a_target_that_could_commit_nothing_is_refused(
+    target: tuple[int, ...], min_isr: int, is_refused: bool
+) -> None:
+    found = reassigning.fault_of_target(target, Assignment((1, 2, 3)), {2, 3, 4}, min_isr)
+    assert (found is not None) == is_refused
+
+
 # Cut after every write.
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.core.partitions.replica_lists import fault_of
+from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,15 @@ def test_what_is_wrong_is_named(replicas: tuple[int, ...], fault: str | None) ->
 
 def test_without_a_broker_every_list_is_wrong() -> None:
     assert fault_of((1,), ()) == "names 1: no such broker lives, there is none"
+
+
+@pytest.mark.parametrize(
+    ("min_isr", "fault"),
+    [
+        (1, None),
+        (2, None),
+        (3, "has 2 replicas, fewer than its min ISR of 3: nothing could be committed"),
+    ],
+)
+def test_who_could_never_commit_is_told_why(min_isr: int, fault: str | None) -> None:
+    assert fault_of_min_isr(min_isr, (1, 2)) == fault

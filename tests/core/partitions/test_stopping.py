@@ -43,6 +43,11 @@ def test_an_only_replica_is_no_reason_to_stay() -> None:
     assert shortfall(Assignment((1, 2)), led_by(1, 1, 2), LIVE, {1}, 2) == (2,)
 
 
+def test_what_asks_for_more_than_it_has_replicas_is_no_reason_to_stay() -> None:
+    assert shortfall(THREE, led_by(1, 1, 2, 3), LIVE, {1}, 3) == (2, 3)
+    assert shortfall(THREE, led_by(1, 1, 2, 3), LIVE, {1}, 4) is None
+
+
 @pytest.mark.parametrize(
     ("state", "expected"),
     [

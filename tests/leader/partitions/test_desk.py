@@ -22,7 +22,7 @@ async def test_the_overview_counts_what_there_is() -> None:
         await desk.create_topic("t", {0: (1, 2), 1: (3, 1)}, DEFAULT_RULES, is_dry_run=False)
         await desk.create_topic("u", {0: (3,)}, DEFAULT_RULES, is_dry_run=False)
         await cluster.stop_broker(3)
-        await eventually(lambda: len(desk.overview()["brokers"]) == 2)
+        await eventually(lambda: desk.overview()["brokers"][2]["state"] == "dead")
         await eventually(lambda: desk.overview()["offline"] == 1)
         overview = dict(desk.overview())
         assert overview.pop("watches") == len(running.leading.watches)
@@ -34,6 +34,7 @@ async def test_the_overview_counts_what_there_is() -> None:
             "partitions": 3,
             "offline": 1,
             "under_replicated": 1,
+            "under_min_isr": 0,
             "not_preferred": 2,
             "reassigning": 0,
             "deleting": 0,
@@ -55,6 +56,15 @@ async def test_the_overview_counts_what_there_is() -> None:
                     "state": "live",
                     "leaders": 0,
                     "replicas": 1,
+                },
+                {
+                    "broker": 3,
+                    "address": None,
+                    "daemon": None,
+                    "epoch": None,
+                    "state": "dead",
+                    "leaders": 0,
+                    "replicas": 2,
                 },
             ],
         }
@@ -79,6 +89,7 @@ async def test_topics_are_told_with_what_is_not_well_in_them() -> None:
             "partitions": 2,
             "offline": 0,
             "under_replicated": 1,
+            "under_min_isr": 0,
             "reassigning": 1,
             "is_deleting": False,
         }
@@ -101,6 +112,25 @@ async def test_topics_are_told_with_what_is_not_well_in_them() -> None:
         assert (never["leader"], never["isr"], never["leader_epoch"]) == (-1, [], -1)
         with pytest.raises(TopicMissing, match="there is no topic u"):
             desk.describe("u")
+
+
+@in_virtual_time
+async def test_what_commits_nothing_is_counted_and_told_by_topic() -> None:
+    async with catching_up(1, 2, 3) as (cluster, _):
+        running = await cluster.lead(office())
+        desk = desk_of(running)
+        lists = {0: (1, 2), 1: (2, 3), 2: (1, 3)}
+        await desk.create_topic("t", lists, TopicRules(min_isr=2), is_dry_run=False)
+        await desk.create_topic("u", lists, DEFAULT_RULES, is_dry_run=False)
+        assert running.value("under_min_isr") == 0
+        await cluster.stop_broker(3)
+        await eventually(lambda: running.value("under_min_isr") == 2)
+        assert desk.overview()["under_min_isr"] == 2
+        counts = {row["topic"]: row["under_min_isr"] for row in desk.topics()}
+        assert counts == {"t": 2, "u": 0}
+        assert running.value("under_replicated") == 4
+        await cluster.start_broker(3)
+        await eventually(lambda: running.value("under_min_isr") == 0)
 
 
 @in_virtual_time

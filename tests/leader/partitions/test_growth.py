@@ -149,6 +149,27 @@ async def test_a_topic_that_cannot_be_is_refused_in_a_dry_run_alike(
         assert await cluster.operator.children(partition_paths.TOPICS) == ["old"]
 
 
+@pytest.mark.parametrize(
+    ("min_isr", "cluster_min_isr"), [(3, 1), (0, 3)], ids=["its own", "the cluster's"]
+)
+@pytest.mark.parametrize("is_dry_run", [True, False])
+@in_virtual_time
+async def test_a_topic_that_could_never_commit_is_refused(
+    min_isr: int, cluster_min_isr: int, is_dry_run: bool
+) -> None:
+    rules = ControllerRules(min_isr=cluster_min_isr)
+    async with catching_up(1, 2, 3, rules=rules) as (cluster, _):
+        desk = desk_of(await cluster.lead(office()))
+        own = TopicRules(min_isr=min_isr)
+        with pytest.raises(InvalidReplicas, match="t-1 has 2 replicas, fewer than its min ISR of"):
+            await desk.create_topic("t", {0: (1, 2, 3), 1: (1, 2)}, own, is_dry_run=is_dry_run)
+        assert await cluster.operator.children(partition_paths.TOPICS) == []
+        await desk.create_topic("t", {0: (1, 2, 3)}, own, is_dry_run=is_dry_run)
+        if not is_dry_run:
+            with pytest.raises(InvalidReplicas, match="fewer than its min ISR of 3"):
+                await desk.grow_topic("t", 2, {1: (1, 2)}, is_dry_run=True)
+
+
 async def while_it_waits(
     running: Running, act: Awaitable[object], other: Awaitable[object]
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicAssignment
 from broker_ctl.errors import InvalidReplicas, ReassignmentMissing, SessionExpired, TopicMissing
+from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import (
@@ -227,6 +228,28 @@ async def test_a_target_that_cannot_be_is_refused_and_none_of_the_others_is_begu
             await desk_of(running).reassign({partition("t", 7): (1,)}, is_dry_run=False)
         assert desk_of(running).reassignments() == []
         assert await cluster.operator.children(partition_paths.REASSIGNED) == []
+
+
+@in_virtual_time
+async def test_a_target_that_could_commit_nothing_is_refused_however_it_is_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rules = ControllerRules(min_isr=2)
+    async with catching_up(1, 2, 3, rules=rules) as (cluster, _):
+        running = await cluster.lead(office())
+        await create(running, (1, 2))
+        said = "t-0 has 1 replica, fewer than its min ISR of 2: nothing could be committed"
+        with pytest.raises(InvalidReplicas, match=said):
+            await desk_of(running).reassign({P0: (3,)}, is_dry_run=True)
+        request = partition_paths.reassigned(P0)
+        await cluster.operator.create(request, encode_request((3,)), make_parents=True)
+
+        async def is_refused() -> bool:
+            return await cluster.operator.exists(request) is None
+
+        await eventually(is_refused)
+        assert "fewer than its min ISR of 2" in caplog.text
+        assert await is_on(cluster, P0, 1, 2)
 
 
 @in_virtual_time

@@ -1,0 +1,37 @@
+"""The replicas that their brokers cannot serve, by broker and by partition (reference: A.3)."""
+
+from typing import Final
+
+from broker_ctl.core.partitions.names import TopicPartition
+
+NOBODY: Final[frozenset[int]] = frozenset()
+
+
+class Failures:
+    """As brokers have said last."""
+
+    def __init__(self) -> None:
+        self._by_broker: dict[int, frozenset[TopicPartition]] = {}
+        self._by_partition: dict[TopicPartition, frozenset[int]] = {}
+
+    def put(self, broker_id: int, failed: frozenset[TopicPartition]) -> None:
+        """The replicas that a broker cannot serve, as it says now."""
+        before = self._by_broker.pop(broker_id, frozenset())
+        if failed:
+            self._by_broker[broker_id] = failed
+        for partition in before - failed:
+            left = self._by_partition[partition] - {broker_id}
+            if left:
+                self._by_partition[partition] = left
+            else:
+                del self._by_partition[partition]
+        for partition in failed - before:
+            self._by_partition[partition] = self.of(partition) | {broker_id}
+
+    def on(self, broker_id: int) -> frozenset[TopicPartition]:
+        """The replicas that the broker says it cannot serve."""
+        return self._by_broker.get(broker_id, frozenset())
+
+    def of(self, partition: TopicPartition) -> frozenset[int]:
+        """Brokers that cannot serve their replica of the partition."""
+        return self._by_partition.get(partition, NOBODY)
