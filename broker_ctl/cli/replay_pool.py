@@ -72,9 +72,10 @@ def _at_once(runs: Sequence[Run], jobs: int, progress: Progress) -> list[Done]:
                         future.result()
             return [future.result() for future in futures]
         finally:
-            # Nobody waits for what goes on in a process when this one is told to stop.
+            # A replay ends at its next minute. Those that are still beginning are waited for: they
+            # look for semaphores that would be gone with this call, and fail with a traceback.
             stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _submitted(pool: ProcessPoolExecutor, runs: Sequence[Run]) -> "list[Future[Done]]":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.cli import trial_partitions
-from broker_ctl.cli.trial_table import TrialTable
+from broker_ctl.cli.trial_table import TrialPicture, TrialTable
 from broker_ctl.dataplane.act_judge import Verdict, judge
 from broker_ctl.dataplane.act_log import merged, read_acts
 from broker_ctl.embedded.daemons import Daemons
@@ -155,6 +155,9 @@ class Trial:
                 "simulatedOriginSeconds": f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f}",
             }
             daemons = self._daemons(directory, settings)
+            for daemon in daemons.all:
+                # An earlier run's acts would be judged with this run's.
+                daemon.files.act_log.unlink(missing_ok=True)
             async with daemons:
                 await daemons.wait_ready(http)
                 await self._make_namespace(http, daemons)
@@ -236,9 +239,19 @@ class Trial:
         with table:
             while True:
                 await self._look(http, daemons)
-                seen, urls = self._seen, [daemon.url for daemon in daemons.all]
-                table.show(seen.newest, client.statistics, urls, seen.replicated)
+                table.show(self._picture(daemons, client))
                 await asyncio.sleep(_POLL_S)
+
+    def _picture(self, daemons: Daemons, client: LoadClient) -> TrialPicture:
+        running = [daemon.url for daemon in daemons.all if daemon.is_running]
+        ended = [
+            f"{daemon.broker_id} has ended with exit code {daemon.exit_code}: {daemon.files.log}"
+            for daemon in daemons.all
+            if not daemon.is_running
+        ]
+        urls = running or [daemon.url for daemon in daemons.all]
+        seen = self._seen
+        return TrialPicture(seen.newest, client.statistics, urls, ended, seen.replicated)
 
     async def _look(self, http: HttpClient, daemons: Daemons) -> None:
         """The leader's overview, from whichever broker answers, and the controller's."""

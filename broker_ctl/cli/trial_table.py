@@ -1,10 +1,12 @@
-"""The live table of a trial cluster."""
+"""The live table of a trial cluster, as much of it as the terminal has room for."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
-from rich.console import Console, Group
+from rich import box
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -12,9 +14,31 @@ from rich.text import Text
 from broker_ctl.cli.trial_partitions import sentence
 from broker_ctl.embedded.load_client import LoadClientStatistics
 
-_DECISIONS_SHOWN: Final = 6
+# In a low terminal, and in others.
+_DECISIONS_SHOWN: Final = (4, 8)
+_HIGH: Final = 36
+# A title, the names of the columns, a line below them.
+_HEAD: Final = 3
 _BAR: Final = 24
 _MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPicture:
+    """What there is to show.
+
+    Attributes:
+        overview: the leader's; empty before its first one.
+        urls: web addresses of the daemons.
+        ended: a sentence for each daemon that has ended.
+        replicated: the controller's overview; empty without one.
+    """
+
+    overview: dict[str, Any]
+    client: LoadClientStatistics
+    urls: Sequence[str]
+    ended: Sequence[str] = ()
+    replicated: dict[str, Any] = field(default_factory=dict)
 
 
 class TrialTable:
@@ -37,43 +61,49 @@ class TrialTable:
         if self._live is not None:
             self._live.stop()
 
-    def show(
-        self,
-        overview: dict[str, Any],
-        client: LoadClientStatistics,
-        urls: Sequence[str],
-        replicated: dict[str, Any],
-    ) -> None:
-        """Draw the newest picture; ``replicated`` is the controller's, empty without one."""
-        if self._live is None:
-            return
-        if not overview:
-            self._live.update(Text("waiting for the leader's first picture"), refresh=True)
-            return
-        self._live.update(
-            Group(
-                _brokers(overview),
-                _bundles(overview),
-                _decisions(overview),
-                Text(sentence(replicated) if replicated else ""),
-                Text(
-                    f"lookups {client.lookups}, failed {client.failures}   "
-                    f"metrics: {'  '.join(f'{url}/metrics' for url in urls)}",
-                    style="dim",
-                ),
-            ),
-            refresh=True,
-        )
+    def show(self, picture: TrialPicture) -> None:
+        """Draw the newest picture."""
+        if self._live is not None:
+            self._live.update(drawn(picture, self._live.console.height), refresh=True)
+
+
+def drawn(picture: TrialPicture, height: int) -> RenderableType:
+    """The picture in at most so many lines: brokers, decisions, addresses, then bundles."""
+    overview = picture.overview
+    if not overview:
+        return Text("waiting for the leader's first picture")
+    decisions = list(overview["decisions"])[: _DECISIONS_SHOWN[height >= _HIGH]]
+    foot = _foot(picture)
+    taken = _HEAD + len(overview["brokers"]) + 1 + len(decisions) + len(foot)
+    # One line stays free: a terminal scrolls when its last one is written.
+    room = height - 1 - taken - _HEAD
+    parts: list[RenderableType] = [_brokers(overview)]
+    if room > 0:
+        parts.append(_bundles(overview, room))
+    return Group(*parts, _decisions(decisions), *foot)
+
+
+def _table(title: str, *, is_headed: bool = True) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        show_header=is_headed,
+    )
 
 
 def _brokers(overview: dict[str, Any]) -> Table:
     leader, imbalance = overview.get("leader"), float(overview["imbalance"]["usage"])
-    table = Table(
-        title=f"epoch {overview['epoch']}, cycle {overview['cycle']}, imbalance {imbalance:.2f}",
-        title_justify="left",
+    table = _table(
+        f"epoch {overview['epoch']}, cycle {overview['cycle']}, imbalance {imbalance:.2f}"
     )
     for name in ("broker", "", "usage", "", "msg/s", "MiB/s", "bundles"):
-        table.add_column(name, justify="right" if name in {"msg/s", "MiB/s", "bundles"} else "left")
+        table.add_column(
+            name,
+            justify="right" if name in {"msg/s", "MiB/s", "bundles"} else "left",
+            no_wrap=True,
+        )
     for broker in overview["brokers"]:
         usage = float(broker["usage"])
         table.add_row(
@@ -88,11 +118,18 @@ def _brokers(overview: dict[str, Any]) -> Table:
     return table
 
 
-def _bundles(overview: dict[str, Any]) -> Table:
-    table = Table(title="bundles", title_justify="left")
+def _bundles(overview: dict[str, Any], room: int) -> Table:
+    bundles = list(overview["bundles"])
+    title = f"{len(bundles)} bundles"
+    if len(bundles) > room:
+        title += f", the {room} with the most traffic"
+        bundles = sorted(bundles, key=lambda bundle: -bundle["throughput"])[:room]
+    table = _table(title)
     for name in ("bundle", "owner", "msg/s", "MiB/s", "topics"):
-        table.add_column(name, justify="left" if name in {"bundle", "owner"} else "right")
-    for bundle in overview["bundles"]:
+        table.add_column(
+            name, justify="left" if name in {"bundle", "owner"} else "right", no_wrap=True
+        )
+    for bundle in bundles:
         table.add_row(
             bundle["bundle"],
             bundle["owner"] or "-",
@@ -103,8 +140,24 @@ def _bundles(overview: dict[str, Any]) -> Table:
     return table
 
 
-def _decisions(overview: dict[str, Any]) -> Table:
-    table = Table(title="last decisions", title_justify="left", show_header=False)
-    for row in list(overview["decisions"])[:_DECISIONS_SHOWN]:
+def _decisions(rows: Sequence[dict[str, Any]]) -> Table:
+    """The newest first, each in one line."""
+    table = _table("last decisions", is_headed=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    for row in rows:
         table.add_row(row.get("result", ""), row["sentence"])
     return table
+
+
+def _foot(picture: TrialPicture) -> list[Text]:
+    client, urls = picture.client, picture.urls
+    lines = [
+        f"lookups {client.lookups}, failed {client.failures}   Ctrl-C stops everything",
+        f"try: broker-ctl status --cluster --url {urls[0]}   metrics: {urls[0]}/metrics",
+    ]
+    if picture.replicated:
+        lines.insert(0, sentence(picture.replicated))
+    foot = [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in lines]
+    ended = (Text(line, style="red", no_wrap=True, overflow="ellipsis") for line in picture.ended)
+    return [*ended, *foot]

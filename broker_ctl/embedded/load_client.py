@@ -7,6 +7,7 @@ every few seconds: so bundles that lost their owner find a new one.
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -73,18 +74,24 @@ class LoadClient:
         """The owner's broker URL; None: ask again later."""
         self.statistics.lookups += 1
         path = f"{topic.domain}/{topic.namespace}/{quote(topic.local, safe='')}"
-        url = f"{self._draw.choice(self._broker_urls)}/lookup/v2/topic/{path}"
-        for _ in range(_MAX_REDIRECTS):
-            try:
-                reply = await self._http.request("GET", url)
-                if reply.status == 307:
-                    url = reply.headers["Location"]
-                    continue
-                return self._answer(reply)
-            except (HttpError, KeyError):
-                break
+        try:
+            reply = await self._first_reply(f"/lookup/v2/topic/{path}")
+            for _ in range(_MAX_REDIRECTS):
+                if reply.status != 307:
+                    return self._answer(reply)
+                reply = await self._http.request("GET", reply.headers["Location"])
+        except (HttpError, KeyError):
+            pass
         self.statistics.failures += 1
         return None
+
+    async def _first_reply(self, path: str) -> HttpReply:
+        """Of one broker, or of the next where that one is gone, as a client with several hosts."""
+        *urls, last = self._draw.sample(self._broker_urls, len(self._broker_urls))
+        for url in urls:
+            with suppress(HttpError):
+                return await self._http.request("GET", url + path)
+        return await self._http.request("GET", last + path)
 
     def _answer(self, reply: HttpReply) -> str | None:
         if reply.status == 200:
