@@ -135,9 +135,9 @@ class Deletions:
 
     async def _delete(self, path: str, entry: _Entry) -> None:
         """Raises nothing where it is gone, or another node stands there."""
-        if not entry.czxid:
-            # A creation that was under way on a connection of before may be news to this server.
-            await self._store.sync(path)
+        # A server that lags may show a node of before, where a successor's of the same version
+        # stands; and a creation that was under way on another connection may be news to it.
+        await self._store.sync(path)
         while (stat := await self._store.exists(path)) is not None and entry.means(stat):
             # Read and deleted back to back: a successor's node may carry the same version.
             with contextlib.suppress(NoNode, BadVersion):

@@ -27,6 +27,8 @@ async def outwait(
 ) -> bool:
     """Return true once ``node`` is gone or replaced; false when it outlives the limit.
 
+    That may take longer than the limit, by as long as the servers do not answer.
+
     ``hint`` is set when its deletion is told, which may fall into a lost connection: it is looked
     at again now and then all the same.
     """
@@ -34,18 +36,21 @@ async def outwait(
     loop = asyncio.get_running_loop()
     term, restarts = store.last_zxid >> 32, 0
     end_s = loop.time() + limit_s
-    try:
-        async with asyncio.timeout_at(end_s) as limit:
-            while True:
-                hint.clear()
-                stat = await store.exists(node.path)
-                if stat is None or stat.czxid != node.stat.czxid:
-                    return True
-                if store.last_zxid >> 32 != term and restarts < _MAX_RESTARTS:
-                    term, restarts = store.last_zxid >> 32, restarts + 1
-                    limit.reschedule(loop.time() + limit_s)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_S):
-                        await hint.wait()
-    except TimeoutError:
-        return False
+    while True:
+        hint.clear()
+        # Only what is read behind the limit can say that the node outlives it: an earlier read may
+        # be answered behind an outage that was longer than the limit, or by a server that lags.
+        is_last = loop.time() >= end_s
+        if is_last:
+            await store.sync(node.path)
+        stat = await store.exists(node.path)
+        if stat is None or stat.czxid != node.stat.czxid:
+            return True
+        if store.last_zxid >> 32 != term and restarts < _MAX_RESTARTS:
+            term, restarts = store.last_zxid >> 32, restarts + 1
+            end_s = loop.time() + limit_s
+        elif is_last:
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(_POLL_S, max(0.0, end_s - loop.time()))):
+                await hint.wait()

@@ -9,16 +9,19 @@ import pytest
 from broker_ctl.coordination import deletions as module
 from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.tasks import TaskScope
-from tests.support.sessions import Party, parties
+from tests.support.sessions import Party, lagging, parties
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
 
 @asynccontextmanager
-async def queues() -> AsyncIterator[tuple[Party, Party, Deletions]]:
+async def queues(
+    ensemble: MemoryEnsemble | None = None,
+) -> AsyncIterator[tuple[Party, Party, Deletions]]:
     """A party with a queue, and another one."""
-    async with parties(2) as (one, other):
+    async with parties(2, ensemble=ensemble) as (one, other):
         queue = Deletions(one.store)
         yield one, other, queue
         await queue.close()
@@ -50,6 +53,20 @@ async def test_another_node_on_the_same_path_is_spared() -> None:
         queue.add("/never-was", 5)
         await eventually(lambda: len(queue) == 0)
         assert await stands(one, "/a")
+
+
+@in_virtual_time
+async def test_a_server_that_lags_does_not_have_a_successor_s_node_deleted() -> None:
+    async with queues(lagging(5.0)) as (one, other, queue):
+        node = await one.store.create("/a")
+        await other.store.delete("/a")
+        await other.store.create("/a")
+        seen = await one.store.exists("/a")
+        assert seen is not None
+        assert seen.czxid == node.stat.czxid
+        queue.add("/a", node.stat.czxid)
+        await eventually(lambda: len(queue) == 0)
+        assert await stands(other, "/a")
 
 
 @in_virtual_time

@@ -28,7 +28,8 @@ from broker_ctl.store.interface import (
     Notification,
     Versioned,
 )
-from tests.support.sessions import Party, parties
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from tests.support.sessions import Party, lagging, parties
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -77,8 +78,12 @@ class Holder:
 
 
 @asynccontextmanager
-async def holders(count: int = 1, operation_timeout_s: float = 30.0) -> AsyncIterator[list[Holder]]:
-    async with parties(count, operation_timeout_s=operation_timeout_s) as built:
+async def holders(
+    count: int = 1,
+    operation_timeout_s: float = 30.0,
+    ensemble: MemoryEnsemble | None = None,
+) -> AsyncIterator[list[Holder]]:
+    async with parties(count, operation_timeout_s=operation_timeout_s, ensemble=ensemble) as built:
         started = [Holder(party) for party in built]
         for holder in started:
             await holder.locks.start()
@@ -224,6 +229,32 @@ async def test_a_node_that_outlives_the_limit_is_not_waited_for_any_longer() -> 
         assert not await one.locks.wait_deleted(node, 2.0)
         await two.locks.release(lock)
         assert one.locks._waiting == {}
+
+
+@in_virtual_time
+async def test_a_cut_over_the_limit_says_nothing_of_the_node() -> None:
+    async with holders(2) as (one, two):
+        lock, loop = await two.acquire(), asyncio.get_running_loop()
+        node = await one.node()
+        loop.call_later(1.0, one.store.disconnect)
+        loop.call_later(4.0, one.store.reconnect)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(one.locks.wait_deleted(node, 2.0), name="wait")
+            await asyncio.sleep(1.5)
+            await two.locks.release(lock)
+        assert waiting.result()
+
+
+@in_virtual_time
+async def test_a_server_that_lags_says_nothing_of_the_node() -> None:
+    async with holders(2, ensemble=lagging(60.0)) as (one, two):
+        lock = await two.acquire()
+        await one.store.sync(PATH)
+        node = await one.node()
+        await two.locks.release(lock)
+        assert (await one.node()).stat.czxid == node.stat.czxid
+        # Before the next heartbeat, whose answer would bring the server up to date.
+        assert await one.locks.wait_deleted(node, 0.1)
 
 
 @in_virtual_time

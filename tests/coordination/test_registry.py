@@ -119,6 +119,20 @@ async def test_an_earlier_session_of_the_same_broker_is_outwaited() -> None:
 
 
 @in_virtual_time
+async def test_a_cut_while_an_earlier_session_is_outwaited_makes_no_twin_of_it() -> None:
+    async with members("a:1", "a:1") as (earlier, now):
+        await earlier.registry.register(b"")
+        earlier.store.disconnect()
+        loop = asyncio.get_running_loop()
+        # Over the limit, and shorter than the session: who is cut learns nothing meanwhile.
+        limit_s = TIMEOUT_S + 2 * TICK_S + 2.0
+        loop.call_later(limit_s - 6.0, now.store.disconnect)
+        loop.call_later(limit_s + 1.0, now.store.reconnect)
+        await now.registry.register(b"")
+        assert now.registry.is_registered
+
+
+@in_virtual_time
 async def test_nodes_of_this_session_from_a_lost_call_are_replaced() -> None:
     async with members("a:1") as (a,):
         for path in (paths.load_report("a:1"), paths.registration("a:1")):

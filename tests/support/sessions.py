@@ -4,17 +4,35 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.session import AuthorityMode, Grant, SessionWatcher
 from broker_ctl.core.session import Action
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from tests.support.virtual_time import LoopClock
 
 TIMEOUT_S = 10.0
 TICK_S = 1.0
 LONGEST_S = 0.002
+
+
+class Seats(random.Random):
+    """Which servers the next clients meet, by number; the leader is 0."""
+
+    def __init__(self, *numbers: int) -> None:
+        super().__init__(0)
+        self._numbers = list(numbers)
+
+    def choice(self, seq: Any) -> Any:
+        return seq[self._numbers.pop(0)] if self._numbers else super().choice(seq)
+
+
+def lagging(lag_s: float) -> MemoryEnsemble:
+    """The first client meets a follower that is behind, all others the leader."""
+    rules = EnsembleRules(servers=2, lag=lambda: lag_s)
+    return MemoryEnsemble(rules, Seats(1, *[0] * 50))
 
 
 class SteppableClock(LoopClock):

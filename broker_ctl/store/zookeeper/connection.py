@@ -244,13 +244,12 @@ class Connection(asyncio.Protocol):
         elif not self._pending or self._pending[0].xid != header.xid:
             # Never guess which request a reply belongs to.
             self.abort(f"reply {header.xid} is out of order")
-        elif header.error:
-            error = self._pending.popleft().refuse(header.error)
+        else:
+            pending = self._pending.popleft()
+            error = pending.refuse(header.error) if header.error else pending.answer(data)
             if isinstance(error, errors.SessionExpired | errors.SessionMoved):
                 # Whether or not its caller still listens: this connection is of no use any more.
                 self._end(error)
-        else:
-            self._pending.popleft().answer(data)
 
     def _end(self, why: errors.StoreError) -> None:
         if self._closed.done():

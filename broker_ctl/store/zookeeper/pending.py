@@ -37,23 +37,25 @@ class Pending:
         """Whether it may be asked again, whatever became of it."""
         return self.call is not None and not self.call.is_write
 
-    def answer(self, data: bytes) -> None:
-        """A reply without an error came."""
+    def answer(self, data: bytes) -> errors.StoreError | None:
+        """A reply without an error in its header came; returns one that its parts speak of."""
         self._replied()
         future, call = self.future, self.call
         if future.done():
-            return
+            return None
         if call is None:
             future.set_result(None)
-            return
+            return None
         try:
             future.set_result(call.decode(data, wire.REPLY_HEADER_BYTES))
         except errors.StoreError as error:
             future.set_exception(error)
+            return error
         except (struct.error, UnicodeDecodeError, IndexError) as error:
             # A write was done, but with what result has to be read back.
             kind = errors.Ambiguous if call.is_write else errors.StoreError
             future.set_exception(kind(f"{call}: unreadable reply: {error}"))
+        return None
 
     def refuse(self, code: int) -> errors.StoreError:
         """The server answered with an error; returns what the caller is told."""

@@ -288,7 +288,7 @@ def write(operation: Operation, acl: bytes, root: str = "") -> Call[tuple[Result
 
 
 def multi(operations: Sequence[Operation], acl: bytes, root: str = "") -> Call[tuple[Result, ...]]:
-    """All or nothing. A failure is raised by the decoder as `MultiFailed`."""
+    """All or nothing. The decoder raises a failure as `MultiFailed`, or the session's end."""
 
     def decode(data: bytes, offset: int) -> tuple[Result, ...]:
         return tuple(_multi_results(operations, data, offset, root))
@@ -312,6 +312,10 @@ def _multi_results(
             offset += _LENGTH.size
             if code and failure is None:
                 cause = error_of(code, operation.path)
+                if isinstance(cause, errors.SessionError):
+                    # No word on the operation: the server has ended the session (or another
+                    # connection has it), and says so in the first part, not in the header.
+                    raise cause
                 failure = errors.MultiFailed(index, operation.path, cause)
         elif isinstance(operation, Create):
             created, offset = _created(operation.data, root, data, offset)

@@ -1,6 +1,7 @@
 """A session: its connections, what is told of it, and how it ends."""
 
 import asyncio
+import struct
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -8,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.errors import AuthFailed, NodeExists, SessionExpired, SessionMoved, StoreError
-from broker_ctl.store.interface import CreateMode, Notification, SessionEvent
+from broker_ctl.store.interface import Check, Create, CreateMode, Notification, SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.ensemble import SharedEnsemble
@@ -266,6 +267,27 @@ async def test_a_server_that_speaks_of_expiry_is_asked_again_at_once(
         # It knows the session after all: nothing is lost.
         await until(events, SUSPENDED, RECONNECTED, deadline_s=1.0)
         assert [connect.session_id for connect in fake.connects] == [0, 0x11]
+        await store.close(end_session=False)
+
+
+async def test_a_multi_that_speaks_of_expiry_ends_the_connection_too(
+    open_store: OpenStore,
+) -> None:
+    async def first(peer: Peer) -> None:
+        peer.welcome(0x11)
+        # Kind -1, not done, the code; and the code again as the body.
+        parts = [struct.pack("!iBii", -1, 0, code, code) for code in (-112, -2)]
+        end = struct.pack("!iBi", -1, 1, -1)
+        peer.send(reply((await peer.request()).xid, 1, body=b"".join(parts) + end))
+        # It does not close the connection, and answers pings.
+        await peer.request()
+
+    async with FakeZooKeeper.playing(first, serve) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+        found = await outcome(store.multi([Check("/epoch", 3), Create("/a")]))
+        assert isinstance(found, SessionExpired)
+        await until(events, SUSPENDED, RECONNECTED)
         await store.close(end_session=False)
 
 

@@ -255,6 +255,18 @@ def test_a_failed_multi_names_the_first_culprit_of_its_results() -> None:
     assert isinstance(failure.value.cause, errors.NodeExists)
 
 
+@pytest.mark.parametrize(
+    ("code", "kind"), [(-112, errors.SessionExpired), (-118, errors.SessionMoved)]
+)
+def test_the_end_of_the_session_in_a_part_of_a_multi_is_no_word_on_the_operation(
+    code: int, kind: type[errors.StoreError]
+) -> None:
+    reply = header(-1, error=code) + ints(code) + header(-1, error=-2) + ints(-2)
+    call = wire.multi([Check("/epoch", 3), Create("/a")], b"")
+    with pytest.raises(kind):
+        call.decode(reply, 0)
+
+
 def test_of_many_reads_the_one_that_may_not_be_read_fails() -> None:
     body = (header(4, error=0) + text(b"") + STAT_BYTES) + header(-1, error=-102) + ints(-102)
     call = wire.multi_read([Read("/a"), Read("/b")])
