@@ -82,6 +82,7 @@ class Directives:
         with suppress(NodeExists):
             data = PauseRecord(Pause(order)).encode()
             await self._store.create(paths.PAUSE, data, make_parents=True)
+            log.info("the balancing is paused%s", order.told)
         await self._pauses.wait_synced()
         return self.pause or Pause(order)
 
@@ -94,6 +95,7 @@ class Directives:
         ended = self.pause
         try:
             await self._store.delete(paths.PAUSE)
+            log.info("the pause of the balancing has ended")
         except NoNode:
             ended = None
         await self._pauses.wait_synced()
@@ -120,6 +122,7 @@ class Directives:
         with suppress(NodeExists):
             data = DrainRecord(drain).encode()
             await self._store.create(paths.drain(broker_id), data, make_parents=True)
+            log.info("%s is drained%s", broker_id, drain.order.told)
         await self._drains.wait_synced()
         return self.drains.get(broker_id, drain)
 
@@ -133,6 +136,7 @@ class Directives:
         is_ended = True
         try:
             await self._store.delete(paths.drain(broker_id))
+            log.info("%s is not drained any more", broker_id)
         except NoNode:
             is_ended = False
         await self._drains.wait_synced()

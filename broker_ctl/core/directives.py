@@ -30,6 +30,12 @@ class Order:
         """With texts that are cut to what a node may hold of them."""
         return cls(at_ms, who[:MOST_WHO], why[:MOST_REASON])
 
+    @property
+    def told(self) -> str:
+        """For a log line, behind what is ordered; nothing where nothing was said."""
+        by = f" by {self.who}" if self.who else ""
+        return by + (f": {self.why}" if self.why else "")
+
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {"since_ms": self.at_ms, "by": self.who, "reason": self.why}

@@ -16,6 +16,7 @@ from broker_ctl.daemon.dataplanes import require_safe_authority
 from broker_ctl.daemon.partitions import Partitions
 from broker_ctl.daemon.service import Notifier
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
+from broker_ctl.managers.serving_log import ServingLog
 from broker_ctl.surface.parts import Readiness
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Serving:
         require_safe_authority(base.settings, managers.dataplane)
         self._not_ready("no connection to ZooKeeper yet")
         # Before the store, so that no event of the session is missed.
+        base.watcher.listen(ServingLog(base.watcher, managers.ownership.owned).heard)
         base.watcher.start()
         self._controller.start()
         await base.store.start()

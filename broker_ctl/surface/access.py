@@ -12,9 +12,11 @@ from typing import Final
 
 from aiohttp import web
 
+from broker_ctl.clock import Clock
 from broker_ctl.core.directives import MOST_WHO
 from broker_ctl.surface import answers
 from broker_ctl.surface.credentials import Credentials
+from broker_ctl.surface.turned_away import TurnedAway
 
 _READS: Final = frozenset({"GET", "HEAD"})
 _GUARDED_READS: Final = frozenset(
@@ -27,6 +29,7 @@ _GUARDED_READS: Final = frozenset(
 )
 _SCHEME: Final = "bearer"
 _ROLE: Final = web.RequestKey("role", str)
+_SAID: Final = web.RequestKey("said", str)
 
 
 class Access(Enum):
@@ -50,12 +53,21 @@ def access_of(route: str, method: str) -> Access:
 class Doorkeeper:
     """401 without a known token, 403 for a role that may not; what is None asks for nothing."""
 
-    def __init__(self, credentials: Credentials | None, dataplane_secret: str | None) -> None:
+    def __init__(
+        self, credentials: Credentials | None, dataplane_secret: str | None, clock: Clock
+    ) -> None:
         self._credentials = credentials
+        self._turned_away = TurnedAway(clock)
         self._secret = None if dataplane_secret is None else dataplane_secret.encode()
 
     def refusal(self, request: web.Request, route: str) -> web.Response | None:
-        """Why a request for a route is not let in."""
+        """Why a request for a route is not let in; the log has who was turned away."""
+        refused = self._refusal(request, route)
+        if refused is not None:
+            self._turned_away.note(request, refused.status, role_of(request))
+        return refused
+
+    def _refusal(self, request: web.Request, route: str) -> web.Response | None:
         secret, credentials = self._secret, self._credentials
         match access_of(route, request.method):
             case Access.DATA_PLANE if secret is not None:
@@ -64,16 +76,21 @@ class Doorkeeper:
                 role = credentials.role_of(_token(request))
                 if role is None:
                     return _unauthorized()
+                request[_ROLE] = role
                 if not credentials.is_super_user(role):
                     return answers.error(403, "Forbidden", f"role {role} is no super user")
-                request[_ROLE] = role
         return None
 
 
 def who_in(request: web.Request) -> str:
-    """Who ordered something that has no body to say so: the token's role, or what ``by`` says."""
-    said = request.query.get("by", "")
+    """Who ordered something: the token's role, or else who they say they are."""
+    said: str = request.get(_SAID) or request.query.get("by", "")
     return role_of(request) or (said if said.isprintable() and len(said) <= MOST_WHO else "")
+
+
+def note_said(request: web.Request, who: str) -> None:
+    """Who a request's body says has ordered it."""
+    request[_SAID] = who
 
 
 def role_of(request: web.Request) -> str:

@@ -13,7 +13,7 @@ from broker_ctl.core.directives import MOST_REASON, MOST_WHO, Order, Pause
 from broker_ctl.core.plan_file import PlanFile
 from broker_ctl.ports import HistoryFilter, Operations
 from broker_ctl.surface import answers
-from broker_ctl.surface.access import role_of
+from broker_ctl.surface.access import note_said, who_in
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.dry_runs import is_dry_run, knows_dry_runs
 from broker_ctl.surface.parts import SteeringParts
@@ -185,8 +185,8 @@ class BalancingRoutes:
 async def _said(request: web.Request) -> tuple[str, str]:
     """Who orders it, and why. Where authentication is on, a token says who."""
     body = await object_in(request)
-    who = role_of(request) or _text(body, "by", MOST_WHO)
-    return who, _text(body, "reason", MOST_REASON)
+    note_said(request, _text(body, "by", MOST_WHO))
+    return who_in(request), _text(body, "reason", MOST_REASON)
 
 
 def _text(body: dict[str, Any], name: str, most: int) -> str:

@@ -44,8 +44,17 @@ def check(request: web.Request) -> None:
     """
     if request.method in _READS or not is_dry_run(request):
         return
-    if not getattr(request.match_info.handler, _MARK, False):
+    if not _is_marked(request):
         raise Refusal(400, "this request has no dry run: nothing was done", kind="NoDryRun")
+
+
+def is_act(request: web.Request) -> bool:
+    """Whether an operator had something done, or tried to."""
+    return _is_marked(request) and request.query.get(_PARAMETER, "").lower() != "true"
+
+
+def _is_marked(request: web.Request) -> bool:
+    return getattr(request.match_info.handler, _MARK, False)
 
 
 def judged(**found: Any) -> web.Response:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 
 from broker_ctl.instruments.kinds import Counter
-from broker_ctl.surface import dry_runs
+from broker_ctl.surface import audit, dry_runs
 from broker_ctl.surface.access import Doorkeeper
 from broker_ctl.surface.bounds import Lanes, within
 from broker_ctl.surface.errors import Explainer, route_of
@@ -65,6 +65,8 @@ class Gate:
                 response = refused or await within(limit_s, match.handler(request))
         except Exception as met:  # noqa: BLE001  # all of them become answers, none is swallowed
             response = self._explainer.answer(request, met)
+        if dry_runs.is_act(request):
+            audit.note(request, response.status)
         # A method that some route has; others are one label value.
         method = request.method if match.http_exception is None else _UNKNOWN
         self._requests.add(route, method, str(response.status))

@@ -40,7 +40,7 @@ class HttpServer:
         self._gate = Gate(
             routes,
             lanes,
-            Doorkeeper(rules.credentials, rules.dataplane_secret),
+            Doorkeeper(rules.credentials, rules.dataplane_secret, clock),
             instruments.requests,
             rules.max_body_bytes,
         )

@@ -1,6 +1,7 @@
 """Who may ask for what."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -126,3 +127,65 @@ def test_a_secret_file_that_lets_nobody_in_is_refused(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         Credentials.parse(text, ["operator"])
     assert TOKEN not in str(caught.value)
+
+
+# In the log.
+
+
+def lines(caplog: pytest.LogCaptureFixture, module: str) -> list[str]:
+    name = f"broker_ctl.surface.{module}"
+    return [record.getMessage() for record in caplog.records if record.name == name]
+
+
+async def test_who_is_turned_away_is_in_the_log_by_role_and_never_by_secret(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        await status_of(broker, "PUT", "/control/v1/pause", "a-wrong-secret-of-nobody")
+        await status_of(broker, "PUT", "/control/v1/pause", READER)
+        assert await status_of(broker, "PUT", "/control/v1/pause", TOKEN) == 200
+    unknown, reader = lines(caplog, "turned_away")
+    assert "turned away with 401: PUT '/control/v1/pause' from 127.0.0.1, no known token" in unknown
+    assert "with 403" in reader
+    assert "role reader" in reader
+    assert READER not in caplog.text
+    assert "a-wrong-secret-of-nobody" not in caplog.text
+
+
+async def test_a_flood_of_refusals_does_not_fill_the_log(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(30):
+            await status_of(broker, "PUT", "/control/v1/pause", None)
+    assert len(lines(caplog, "turned_away")) == 10
+
+
+async def test_an_act_is_in_the_log_with_the_role_that_had_it_done(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert await status_of(broker, "PUT", "/control/v1/pause?by=mallory", TOKEN) == 200
+        path = "/admin/v2/brokers/configuration/dryRun/perhaps"
+        assert await status_of(broker, "POST", path, TOKEN) == 412
+        await status_of(broker, "PUT", "/control/v1/pause?dry_run=true", TOKEN)
+        await status_of(broker, "GET", "/control/v1/pause", TOKEN)
+    assert lines(caplog, "audit") == [
+        "operator at 127.0.0.1: PUT '/control/v1/pause?by=mallory': 200",
+        f"operator at 127.0.0.1: POST '{path}': 412",
+    ]
+
+
+async def test_without_tokens_an_act_is_told_with_who_they_say_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving_brokers([free_port()]) as [open_broker]:
+        with caplog.at_level(logging.INFO):
+            async with HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http:
+                body = {"by": "anna", "reason": "network"}
+                await http.request("PUT", f"{open_broker.url}/control/v1/pause", json=body)
+                await http.request("DELETE", f"{open_broker.url}/control/v1/pause")
+    who = [line.partition(":")[0] for line in lines(caplog, "audit")]
+    assert who == ["anna at 127.0.0.1", "somebody at 127.0.0.1"]
+    assert "the balancing is paused by anna: network" in caplog.text
+    assert "the pause of the balancing has ended" in caplog.text

@@ -1,6 +1,7 @@
 """Policies over HTTP, in the shape of Pulsar's admin API."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -370,3 +371,24 @@ async def test_writes_are_for_super_users(
 @pytest.mark.parametrize("path", [ISOLATION, f"{ISOLATION}/brokers", DOMAINS])
 async def test_reads_are_open(guarded: Broker, http: HttpClient, path: str) -> None:
     assert (await http.request("GET", guarded.url + path)).status == 200
+
+
+async def test_what_a_policy_says_is_in_the_log(
+    http: HttpClient, leader: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        body = policy("b-1", secondary=["b-2"], unload_scope="changed")
+        await http.request("POST", f"{leader.url}{ISOLATION}/one", json=body)
+    told = (
+        "isolation policy one was set: namespaces t/ns.*, primary b-1, secondary b-2, min_limit 1"
+    )
+    assert f"{told}, unload scope changed" in caplog.text
+
+
+async def test_the_value_of_an_override_is_in_the_log(
+    http: HttpClient, leader: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        path = "/admin/v2/brokers/configuration/dryRun/true"
+        assert (await http.request("POST", leader.url + path)).status == 204
+    assert "dryRun is overridden by 'true' for all brokers" in caplog.text
