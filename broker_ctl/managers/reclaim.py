@@ -23,6 +23,7 @@ from broker_ctl.errors import DataPlaneError, StoreError
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.retake import Retaker
+from broker_ctl.managers.unfinished import finish_ring_changes
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 
@@ -74,7 +75,9 @@ class Reclaim:
         began_s = asyncio.get_running_loop().time()
         await self._settle_ring_changes()
         self._remember(await self._left_in_store())
-        self._remember(await self._loaded())
+        loaded = await self._loaded()
+        self._remember(loaded)
+        await finish_ring_changes(self._dataplane, self._holdings, loaded)
         wanted = self._holdings.in_state(BundleState.RECLAIMING)
         await self._retaker.take(wanted, epoch)
         kept = sum(held.state is BundleState.OWNED for held in wanted)

@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 
 from broker_ctl.coordination.session import AuthorityMode
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.bundle import Bundle, BundleRange
+from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import AuthorityLost, BundleReclaimable, DataPlaneRefused
 from broker_ctl.store import paths
 from tests.support.brokers import (
@@ -383,6 +384,88 @@ async def test_a_parent_that_a_split_left_loaded_gives_way_to_its_children() -> 
         answer.set()
         await built.settled()
         assert set(one.owned()) == set(parent.cut((parent.range.high // 2,)))
+
+
+async def _unheard(*_: object) -> None:
+    """A call that never arrives."""
+    await asyncio.get_running_loop().create_future()
+
+
+@in_virtual_time
+async def test_children_of_a_split_that_the_data_plane_did_not_hear_of_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Nothing is loaded anew, so all that is kept has been handed over.
+    async with cluster(is_preloading=False) as built:
+        (one,) = built.brokers
+        parent = built.bundles[0]
+        await one.ownership.acquire(parent)
+        monkeypatch.setattr(one.dataplane, "split", _unheard)
+        splitting = asyncio.get_running_loop().create_task(
+            one.ownership.split(parent, "range_equally_divide"), name="split"
+        )
+        await eventually(lambda: len(one.ownership.owned()) == 2)
+        one.expire()
+        with pytest.raises(AuthorityLost):
+            await splitting
+        monkeypatch.undo()
+        await eventually(lambda: len(one.reclaimed) == 2, deadline_s=30.0)
+        assert one.reclaimed[-1].lost == 0
+        await built.settled()
+        assert set(one.owned()) == set(parent.cut((parent.range.high // 2,)))
+
+
+@in_virtual_time
+async def test_the_parent_of_a_merge_that_the_data_plane_did_not_hear_of_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster(is_preloading=False) as built:
+        (one,) = built.brokers
+        left, right = built.bundles[:2]
+        await take_all(one, (left, right))
+        monkeypatch.setattr(one.dataplane, "merge", _unheard)
+        merging = asyncio.get_running_loop().create_task(
+            one.ownership.merge(left, right), name="merge"
+        )
+        await eventually(lambda: len(one.ownership.owned()) == 1)
+        one.expire()
+        with pytest.raises(AuthorityLost):
+            await merging
+        monkeypatch.undo()
+        await eventually(lambda: len(one.reclaimed) == 2, deadline_s=30.0)
+        assert one.reclaimed[-1].lost == 0
+        await built.settled()
+        assert set(one.owned()) == {left.joined(right)}
+
+
+@in_virtual_time
+async def test_what_is_loaded_and_cut_otherwise_is_not_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of what is held one piece is loaded beside a piece of something else, or beyond it."""
+    async with cluster() as built:
+        (one,) = built.brokers
+        left, right = built.bundles[:2]
+        across = Bundle(left.namespace, BundleRange(left.range.low, right.range.high - 1))
+        await take_all(one, (left, right))
+        monkeypatch.setattr(one.dataplane, "split", _unheard)
+        monkeypatch.setattr(one.dataplane, "merge", _unheard)
+        tokens = one.owned()
+        await SimulatedDataPlane.load(one.dataplane, across, max(tokens.values()))
+        await expired(one)
+        await built.settled()
+        assert set(one.owned()) == {left, right}
+
+
+@in_virtual_time
+async def test_what_the_data_plane_has_lost_is_given_up_where_nothing_is_preloaded() -> None:
+    async with cluster(is_preloading=False) as built:
+        (one,) = built.brokers
+        await take_all(one, built.bundles)
+        await SimulatedDataPlane.fence(one.dataplane, built.bundles[0])
+        await expired(one)
+        await built.settled()
+        assert set(one.owned()) == set(built.bundles[1:])
 
 
 # Silent data planes (I11).

@@ -283,6 +283,7 @@ class Broker:
         mode: AuthorityMode = AuthorityMode.LEASE,
         tick_s: float = TICK_S,
         dataplane: "SteeredDataPlane | None" = None,
+        is_preloading: bool = True,
     ) -> None:
         self.urls = urls_of(number)
         self.store = store
@@ -335,6 +336,7 @@ class Broker:
             deletions=self.deletions,
             dataplane=self.dataplane,
             draws=draws,
+            is_preloading=is_preloading,
             split_rules=lambda: self.split_rules,
             on_owner_change=self.changes.append,
         )
@@ -432,6 +434,7 @@ class MemoryBroker(Broker):
         operation_timeout_s: float = 30.0,
         session_id: int = 0,
         dataplane: SteeredDataPlane | None = None,
+        is_preloading: bool = True,
     ) -> None:
         steering = Steering(draws)
         self.ensemble = ensemble
@@ -444,7 +447,14 @@ class MemoryBroker(Broker):
             mishaps=steering.mishap,
         )
         super().__init__(
-            number, self.memory, LoopClock(), draws, steering, mode=mode, dataplane=dataplane
+            number,
+            self.memory,
+            LoopClock(),
+            draws,
+            steering,
+            mode=mode,
+            dataplane=dataplane,
+            is_preloading=is_preloading,
         )
 
     def expire(self) -> None:
@@ -530,6 +540,7 @@ async def cluster(
     mode: AuthorityMode = AuthorityMode.LEASE,
     operation_timeout_s: float = 30.0,
     lag_s: float | None = None,
+    is_preloading: bool = True,
 ) -> AsyncIterator[Cluster]:
     """Started brokers and a namespace; to be used in virtual time."""
     ensemble = ObservedEnsemble(lag_s)
@@ -540,6 +551,7 @@ async def cluster(
             random.Random(seed * 1_000 + number),
             mode=mode,
             operation_timeout_s=operation_timeout_s,
+            is_preloading=is_preloading,
         )
         for number in range(count)
     ]
