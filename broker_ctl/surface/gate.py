@@ -16,10 +16,14 @@ from aiohttp import hdrs, web
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.surface import audit, dry_runs
 from broker_ctl.surface.access import Doorkeeper
+from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.bounds import Lanes, within
 from broker_ctl.surface.errors import Explainer, route_of
+from broker_ctl.surface.server_log import ServerLog
 
 _UNKNOWN: Final = "unknown"
+_BAD_REQUEST: Final = "400"
+_CONTINUE: Final = "100-continue"
 
 
 class Gate:
@@ -46,36 +50,77 @@ class Gate:
         received = partial(
             _Received, loop=asyncio.get_running_loop(), client_max_size=self._max_body_bytes
         )
-        return web.Server(self._answered, request_factory=received, **options)
+        # A body that is packed is not unpacked, as in Pulsar: a small one could fill the memory.
+        return web.Server(
+            self._answered,
+            request_factory=received,
+            auto_decompress=False,
+            logger=ServerLog(self._not_understood),
+            **options,
+        )
+
+    def _not_understood(self) -> None:
+        self._requests.add(_UNKNOWN, _UNKNOWN, _BAD_REQUEST)
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(request, _Received)
         match = await request.matched(self._router)
-        if request.headers.get(hdrs.EXPECT):
-            await match.expect_handler(request)
-            await request.writer.drain()
-        route = route_of(request)
         response: web.StreamResponse
         try:
             lane, limit_s = self._lanes.of(request)
             with lane:
-                refused = self._doorkeeper.refusal(request, route)
-                if refused is None:
-                    dry_runs.check(request)
-                response = refused or await within(limit_s, match.handler(request))
+                if match.http_exception is not None:
+                    response = self._lost(request, match.http_exception)
+                else:
+                    response = await self._found(request, match, limit_s)
         except Exception as met:  # noqa: BLE001  # all of them become answers, none is swallowed
             response = self._explainer.answer(request, met)
         if dry_runs.is_act(request):
             audit.note(request, response.status)
         # A method that some route has; others are one label value.
-        method = request.method if match.http_exception is None else _UNKNOWN
+        is_route = match.http_exception is None
+        route, method = (route_of(request), request.method) if is_route else (_UNKNOWN, _UNKNOWN)
         self._requests.add(route, method, str(response.status))
         return response
+
+    async def _found(
+        self, request: "_Received", match: web.UrlMappingMatchInfo, limit_s: float
+    ) -> web.StreamResponse:
+        await _meet_expectation(request, match)
+        refused = self._doorkeeper.refusal(request, route_of(request))
+        if refused is not None:
+            return refused
+        dry_runs.check(request)
+        return await within(limit_s, match.handler(request))
+
+    def _lost(self, request: "_Received", why: web.HTTPException) -> web.StreamResponse:
+        """The answer to what no route serves; it is made, not raised: that would keep frames."""
+        refused = self._doorkeeper.refusal(request, _UNKNOWN)
+        return refused or self._explainer.answer(request, why)
+
+
+async def _meet_expectation(request: web.Request, match: web.UrlMappingMatchInfo) -> None:
+    """Ask for a body that is announced.
+
+    Raises:
+        Refusal: 417, something else is expected.
+    """
+    expected = request.headers.get(hdrs.EXPECT)
+    if not expected:
+        return
+    if expected.lower() != _CONTINUE:
+        raise Refusal(417, f"the only expectation that is met is {_CONTINUE}")
+    await match.expect_handler(request)
+    await request.writer.drain()
 
 
 class _Received(web.Request):
     """A request that is told its route, as an application tells its own."""
 
     async def matched(self, router: web.UrlDispatcher) -> web.UrlMappingMatchInfo:
-        self._match_info = await router.resolve(self)
-        return self._match_info
+        found = await router.resolve(self)
+        if found.http_exception is not None:
+            # Such a route holds itself: only the garbage collection would take it.
+            vars(found.route).clear()
+        self._match_info = found
+        return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from broker_ctl import codec
 from broker_ctl.core.bundle import Bundle, BundleRange
@@ -14,10 +14,12 @@ from broker_ctl.core.field_kinds import misfit
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.errors import BundleGone, CorruptRecord
 from broker_ctl.surface.answers import Refusal
+from broker_ctl.surface.errors import route_of
 from broker_ctl.surface.parts import Namespaces
 
 _BODY_LIMIT_S: Final = 10.0
 _MOST_DIGITS: Final = 32
+_NOT_PACKED: Final = "identity"
 _FLAGS: Final = {"true": True, "false": False, "": False}
 
 
@@ -39,10 +41,11 @@ def topic_in(request: web.Request) -> Topic:
     Raises:
         InvalidName: it is none.
     """
-    domain = request.match_info["domain"]
-    parts = request.rel_url.raw_path.split("/")
-    encoded = parts[parts.index(domain) + 3]
-    return Topic.of(domain, namespace_in(request), unquote_plus(encoded, errors="surrogateescape"))
+    # The route says which part it is: any other may be spelled in another way than it is matched.
+    place = route_of(request).split("/").index("{topic}")
+    encoded = request.rel_url.raw_path.split("/")[place]
+    local = unquote_plus(encoded, errors="surrogateescape")
+    return Topic.of(request.match_info["domain"], namespace_in(request), local)
 
 
 async def bundle_in(request: web.Request, namespaces: Namespaces) -> Bundle:
@@ -109,13 +112,18 @@ async def json_in(request: web.Request) -> Any:
     a server on that person's machine without asking this server first.
 
     Raises:
-        Refusal: 400, no JSON; 408, not sent in time.
+        Refusal: 400, no JSON, or cut off; 408, not sent in time; 415, packed.
     """
+    coding = request.headers.get(hdrs.CONTENT_ENCODING, _NOT_PACKED)
+    if coding.lower() != _NOT_PACKED:
+        raise Refusal(415, "a body is taken as it is: Content-Encoding must be identity or absent")
     try:
         async with asyncio.timeout(_BODY_LIMIT_S):
             body = await request.read()
     except TimeoutError:
         raise Refusal(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
+    except (ConnectionError, web.RequestPayloadError):
+        raise Refusal(400, "the connection was closed before the body was sent") from None
     if not body:
         return None
     if request.content_type != "application/json":
