@@ -255,7 +255,9 @@ def _reporter(
     )
 
 
-def _cached(base: Foundation, registry: Registry) -> tuple[Namespaces, Owners]:
+def _cached(
+    base: Foundation, registry: Registry, configuration: DynamicConfiguration
+) -> tuple[Namespaces, Owners]:
     """What is asked for with each lookup."""
     settings = base.settings
     rules = CacheRules.expiring(settings.metadata.cache_expiry_s)
@@ -263,7 +265,7 @@ def _cached(base: Foundation, registry: Registry) -> tuple[Namespaces, Owners]:
         base.metadata,
         base.configuration,
         cluster=settings.broker.cluster_name,
-        default_bundles=settings.splitting.default_bundles,
+        default_bundles=lambda: configuration.current().splitting.default_bundles,
         clock=base.clock,
         cache_rules=rules,
     )
@@ -300,8 +302,8 @@ def _partitioned_topics(
 def _manage(base: Foundation, coordination: Coordination) -> Managers:
     settings, clock = base.settings, base.clock
     dataplane, history = base.surroundings.dataplane(settings), history_of(base)
-    namespaces, owners = _cached(base, coordination.registry)
     configuration = DynamicConfiguration(base.metadata, settings, clock=clock, draws=base.draws)
+    namespaces, owners = _cached(base, coordination.registry, configuration)
     reporter = _reporter(base, coordination.registry, dataplane, configuration)
     ownership = Ownership(
         OwnershipParts(

@@ -5,7 +5,7 @@ brokers. Where both exist the local policies win.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,7 +90,7 @@ class Namespaces:
         configuration_store: MetadataStore,
         *,
         cluster: str,
-        default_bundles: int,
+        default_bundles: Callable[[], int],
         clock: Clock,
         cache_rules: CacheRules,
     ) -> None:
@@ -197,7 +197,7 @@ class Namespaces:
         if boundaries:
             ring = Ring(namespace, tuple(sorted(set(boundaries))), 0)
         else:
-            ring = Ring.even(namespace, self._default_bundles if bundles is None else bundles)
+            ring = Ring.even(namespace, self._default_bundles() if bundles is None else bundles)
         if is_dry_run:
             if await self._configuration_store.exists(paths.policies(namespace)) is not None:
                 raise NamespaceExists(f"namespace {namespace} exists already")

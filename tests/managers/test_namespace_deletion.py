@@ -247,7 +247,7 @@ class Apart:
             self.local,
             self.configuration,
             cluster="c1",
-            default_bundles=4,
+            default_bundles=lambda: 4,
             clock=LoopClock(),
             cache_rules=CacheRules(),
         )

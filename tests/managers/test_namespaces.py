@@ -48,7 +48,7 @@ class Scene:
             store,
             self.configuration,
             cluster="c1",
-            default_bundles=4,
+            default_bundles=lambda: 4,
             clock=LoopClock(),
             cache_rules=CacheRules(),
         )

@@ -44,7 +44,7 @@ class Side:
             self.local,
             self.configuration,
             cluster="c1",
-            default_bundles=4,
+            default_bundles=lambda: 4,
             clock=clock,
             cache_rules=CacheRules(),
         )

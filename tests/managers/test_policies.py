@@ -58,7 +58,7 @@ class Scene:
             store,
             configuration,
             cluster=CLUSTER,
-            default_bundles=4,
+            default_bundles=lambda: 4,
             clock=clock,
             cache_rules=CacheRules(),
         )

@@ -308,7 +308,7 @@ class Broker:
             store,
             store,
             cluster="c",
-            default_bundles=4,
+            default_bundles=lambda: 4,
             clock=clock,
             cache_rules=CacheRules(),
         )

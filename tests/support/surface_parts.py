@@ -398,7 +398,7 @@ class Metadata:
             self.store,
             self.store,
             cluster=CLUSTER,
-            default_bundles=4,
+            default_bundles=lambda: self.configuration.current().splitting.default_bundles,
             clock=clock,
             cache_rules=CacheRules(),
         )

@@ -1,0 +1,76 @@
+"""Every setting arrives: taking out the line that connects one is seen here.
+
+A setting is in the table, or it is read while a daemon runs and has a test of its own below, or it
+says itself that nothing reads it.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_ctl.errors import SettingsError, StartError
+from broker_ctl.settings.conditions import NEVER
+from broker_ctl.settings.load import load
+from broker_ctl.settings.root import DECLARATIONS, Settings
+from tests.support.built import build, changed
+from tests.support.wired_settings import REFUSED, SECRETS, WIRED, Refused, Wired
+
+Load = Callable[..., Settings]
+
+# Read while a daemon runs; the tests stand in test_settings_at_run_time.py.
+AT_RUN_TIME = frozenset(
+    {
+        "allowMixedCluster",
+        "allowInsecureListener",
+        "zookeeperSessionExpiredPolicy",
+        "stopMode",
+        "sessionDirectory",
+        "brokerShutdownTimeoutMs",
+        "exposeBundlesMetricsInPrometheus",
+        "logFormat",
+        "logLevel",
+    }
+)
+
+
+@pytest.fixture
+def load_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Settings with a store, and with the secrets of the table in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in SECRETS.items():
+        (tmp_path / name).write_text(text, encoding="ascii")
+        (tmp_path / name).chmod(0o600)
+    # The key of the tests is in the repository, for all to read.
+    monkeypatch.setattr(logging.getLogger("broker_ctl"), "propagate", False)
+
+    def load_here(*overrides: str) -> Settings:
+        return load(None, {}, ["metadataStoreUrl=h", *overrides])
+
+    return load_here
+
+
+def test_no_setting_is_missing() -> None:
+    tables = [row.key for row in WIRED] + [row.key for row in REFUSED] + sorted(AT_RUN_TIME)
+    unread = [k for k, one in DECLARATIONS.items() if NEVER in one.setting.used_with]
+    counts = Counter(tables + unread)
+    assert counts.keys() == DECLARATIONS.keys()
+    assert set(counts.values()) == {1}
+
+
+@pytest.mark.parametrize("row", WIRED, ids=lambda row: row.key)
+def test_a_setting_arrives_where_it_is_wired_to(row: Wired, load_here: Load) -> None:
+    usual = load_here(*row.beside)
+    other = load_here(*row.beside, f"{row.key}={row.value}")
+    assert usual.value(row.key) != other.value(row.key)
+    places = changed(build(usual), build(other))
+    assert {place: min(places[place], least) for place, least in row.places.items()} == row.places
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.key)
+def test_a_file_that_is_not_there_is_refused(row: Refused, load_here: Load) -> None:
+    settings = load_here(*row.beside, f"{row.key}=none")
+    with pytest.raises((StartError, SettingsError), match=f"^{row.says or row.key + '=none'}: "):
+        build(settings)

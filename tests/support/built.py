@@ -1,0 +1,133 @@
+"""What a daemon is made of, as plain values: everything that its parts hold, settings left out.
+
+Two builds under settings that differ in one key differ in what that key is wired to, and in
+nothing else. A place is named by the class and the field that holds the value, so that parts may
+be moved about.
+"""
+
+import asyncio
+import logging
+import random
+import ssl
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.assembly import Assembly, assemble
+from broker_ctl.daemon.attached import Attached, attach
+from broker_ctl.daemon.surroundings import LiveSurroundings
+from broker_ctl.settings.dataplane import DataPlaneKind
+from broker_ctl.settings.root import SUBJECTS, Settings
+
+# By place: the owner's class with the field, and the value as text.
+Built = Mapping[str, tuple[str, str]]
+
+_PLAIN: Final = (str, bytes, int, float, bool, type(None), Enum, Path)
+_SEVERAL: Final = (list, tuple, deque, set, frozenset)
+_LEFT_OUT: Final[tuple[type[Any], ...]] = (
+    Settings,
+    *SUBJECTS.values(),
+    type,
+    ModuleType,
+    logging.Logger,
+)
+# The time of the build.
+_NOISE: Final = frozenset({"BrokerLoad.started_ms", "Registration.started_ms"})
+
+
+def build(settings: Settings) -> Built:
+    """Every part of the daemon that the settings ask for, not started."""
+
+    async def make() -> Built:
+        surroundings = LiveSurroundings(SystemClock(), random.Random(1))
+        if settings.dataplane.kind is DataPlaneKind.PULSAR:
+            return seen(attach(settings, surroundings))
+        return seen(assemble(settings, surroundings))
+
+    return asyncio.run(make())
+
+
+def seen(root: Assembly | Attached) -> Built:
+    """As it is now; what is derived from the settings is asked for."""
+    found: dict[str, tuple[str, str]] = {}
+    known: dict[int, object] = {}
+    todo: deque[tuple[object, str, str]] = deque([(root, "", "")])
+    while todo:
+        value, path, label = todo.popleft()
+        if isinstance(value, _PLAIN):
+            found[path] = label, repr(value)
+            continue
+        if isinstance(value, _SEVERAL):
+            # There is one empty tuple, which many places share.
+            found[f"{path}#"] = label, str(len(value))
+        if not isinstance(value, _LEFT_OUT) and id(value) not in known:
+            # Kept, or another object could have its id.
+            known[id(value)] = value
+            todo.extend(_parts(value, path, label, found))
+    return found
+
+
+def changed(one: Built, other: Built) -> Counter[str]:
+    """The places that differ, each with how often; of what is replaced, the place that holds it."""
+    places: Counter[str] = Counter()
+    for path in one.keys() | other.keys():
+        label, _ = one.get(path) or other[path]
+        if _is_changed(path, one, other) and label not in _NOISE:
+            places[label] += 1
+    return places
+
+
+def _is_changed(path: str, one: Built, other: Built) -> bool:
+    if path in one and path in other:
+        return one[path][1] != other[path][1]
+    # A plain value in one of them, an object in the other.
+    return f"{path}:" in one or f"{path}:" in other
+
+
+def _parts(
+    value: object, path: str, label: str, found: dict[str, tuple[str, str]]
+) -> Iterator[tuple[object, str, str]]:
+    if isinstance(value, ssl.SSLContext):
+        found[f"{path}:"] = label, "SSLContext"
+        authorities = [each["serialNumber"] for each in value.get_ca_certs()]
+        for field in ("minimum_version", "maximum_version", "verify_mode"):
+            yield getattr(value, field), f"{path}.{field}", f"{label}.{field}"
+        yield str(authorities), f"{path}.authorities", f"{label}.authorities"
+    elif isinstance(value, _SEVERAL):
+        items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+        yield from ((item, f"{path}[{at}]", label) for at, item in enumerate(items))
+    elif isinstance(value, Mapping):
+        yield from ((item, f"{path}[{key}]", label) for key, item in value.items())
+    elif isinstance(value, MethodType):
+        yield value.__self__, f"{path}.self", label
+    elif isinstance(value, FunctionType):
+        yield from _of_function(value, path, label)
+    elif type(value).__module__.startswith("broker_ctl"):
+        name = type(value).__qualname__
+        found[f"{path}:"] = label, name
+        for field in _fields(value):
+            yield getattr(value, field), f"{path}.{field}", f"{name}.{field}"
+
+
+def _of_function(value: FunctionType, path: str, label: str) -> Iterator[tuple[object, str, str]]:
+    if not value.__module__.startswith("broker_ctl"):
+        return
+    names, cells = value.__code__.co_freevars, value.__closure__ or ()
+    for name, cell in zip(names, cells, strict=True):
+        yield cell.cell_contents, f"{path}<{name}>", f"{label}<{name}>"
+    # What DynamicConfiguration.derive made, or a question to what it holds now.
+    is_derived = "derive" in value.__qualname__ or "current" in value.__code__.co_names
+    if is_derived and not value.__code__.co_argcount:
+        yield value(), f"{path}()", label
+
+
+def _fields(value: Any) -> list[str]:
+    names = set(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names |= {slots} if isinstance(slots, str) else set(slots)
+    return sorted(name for name in names if hasattr(value, name))
