@@ -28,6 +28,7 @@ Each class says whether the same call may succeed when it is made again (``can_r
         NotOwner                       this broker does not own it
         BundleGone                     the range is no bundle of its namespace
         BundleMoving                   being unloaded, moved or split                (retry)
+          StaleOwner                   a node of an earlier session still stands     (retry)
         BundleReclaimable              its owner's session expired: only it may return (retry)
         Draining                       this broker takes nothing more                (retry)
         UnloadFailed                   the data plane kept the bundle open           (retry)
@@ -233,6 +234,10 @@ class BundleMoving(OwnershipError):
     """The bundle is being unloaded, moved or split; ask again."""
 
     can_retry = True
+
+
+class StaleOwner(BundleMoving):
+    """The node of an earlier session of this broker still stands; the servers will end it."""
 
 
 class BundleReclaimable(OwnershipError):

@@ -40,7 +40,8 @@ from broker_ctl.managers.lookup import Lookup
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.managers.owners import Owners
-from broker_ctl.managers.ownership import Ownership, OwnershipParts
+from broker_ctl.managers.ownership import Ownership
+from broker_ctl.managers.ownership_acts import OwnershipParts
 from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.managers.policies import Policies
 from broker_ctl.managers.policy_nodes import PolicyStore

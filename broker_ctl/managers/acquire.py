@@ -23,6 +23,7 @@ from broker_ctl.errors import (
     DataPlaneError,
     Fenced,
     MultiFailed,
+    StaleOwner,
 )
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.namespaces import Namespaces
@@ -166,7 +167,7 @@ class Acquirer:
             log.info("%s stands from an earlier session: waiting", node.path)
             if await self._locks.wait_deleted(node, limit_s):
                 return
-            raise BundleMoving(f"{bundle}: a node of an earlier session still stands")
+            raise StaleOwner(f"{bundle}: a node of an earlier session still stands")
         try:
             owner = NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
         except CorruptRecord as error:

@@ -6,39 +6,26 @@ expiry, `reclaim.py` do the work on the same `Holdings`.
 
 import logging
 import math
-import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
-from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.lock import Lock
-from broker_ctl.coordination.locks import Locks
-from broker_ctl.coordination.moves import Moves
-from broker_ctl.coordination.session import Grant, SessionWatcher
+from broker_ctl.coordination.session import Grant
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.ownership import BundleState
-from broker_ctl.core.rules import SplitRules
-from broker_ctl.dataplane.interface import DataPlane, Unloaded
+from broker_ctl.dataplane.interface import Unloaded
 from broker_ctl.errors import AuthorityLost, BundleMoving, BundleReclaimable, Draining
-from broker_ctl.managers.acquire import Acquirer
 from broker_ctl.managers.drain import drain
-from broker_ctl.managers.holdings import Holdings, OwnedBundle, OwnershipChange
-from broker_ctl.managers.merge import Merger
-from broker_ctl.managers.namespaces import Namespaces
-from broker_ctl.managers.owners import Owners
-from broker_ctl.managers.reclaim import Reclaim, Reclaimed
-from broker_ctl.managers.release import Releaser
-from broker_ctl.managers.retake import Retaker
-from broker_ctl.managers.ring_change import RingChanger
-from broker_ctl.managers.split import Splitter
+from broker_ctl.managers.holdings import Holdings, OwnedBundle
+from broker_ctl.managers.ownership_acts import Acts, OwnershipParts
+from broker_ctl.managers.reclaim import Reclaimed
+from broker_ctl.managers.returning import Returning
 from broker_ctl.store import paths
-from broker_ctl.store.interface import MetadataStore, Operation
-from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.interface import Operation
 
 log = logging.getLogger(__name__)
 
@@ -50,107 +37,6 @@ class Owner:
     urls: BrokerUrls
     token: int
     is_self: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OwnershipParts:
-    """What ownership stands on; for ``is_preloading`` see `Retaker`.
-
-    ``split_rules`` are asked at each split that goes by traffic: they may change at run time.
-    """
-
-    store: MetadataStore
-    watcher: SessionWatcher
-    locks: Locks
-    namespaces: Namespaces
-    owners: Owners
-    moves: Moves
-    deletions: Deletions
-    dataplane: DataPlane
-    draws: random.Random
-    is_preloading: bool = True
-    split_rules: Callable[[], SplitRules] = SplitRules
-    on_owner_change: Callable[[OwnershipChange], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Acts:
-    """What can be done with bundles, all on the same `Holdings`."""
-
-    releaser: Releaser
-    acquirer: Acquirer
-    splitter: Splitter
-    merger: Merger
-    reclaim: Reclaim
-
-    @classmethod
-    def of(
-        cls,
-        parts: OwnershipParts,
-        urls: BrokerUrls,
-        holdings: Holdings,
-        on_lost: Callable[[Lock], None],
-    ) -> Self:
-        record = NamespaceEphemeralData(urls)
-        releaser = Releaser(
-            holdings=holdings,
-            locks=parts.locks,
-            owners=parts.owners,
-            deletions=parts.deletions,
-            dataplane=parts.dataplane,
-        )
-        acquirer = Acquirer(
-            holdings=holdings,
-            watcher=parts.watcher,
-            locks=parts.locks,
-            namespaces=parts.namespaces,
-            owners=parts.owners,
-            dataplane=parts.dataplane,
-            releaser=releaser,
-            record=record,
-            on_lost=on_lost,
-        )
-        changer = RingChanger(
-            store=parts.store,
-            holdings=holdings,
-            watcher=parts.watcher,
-            locks=parts.locks,
-            namespaces=parts.namespaces,
-            owners=parts.owners,
-            dataplane=parts.dataplane,
-            releaser=releaser,
-            record=record,
-            on_lost=on_lost,
-        )
-        splitter = Splitter(
-            holdings=holdings, dataplane=parts.dataplane, changer=changer, rules=parts.split_rules
-        )
-        merger = Merger(holdings=holdings, dataplane=parts.dataplane, changer=changer)
-        reclaim = _reclaim(parts, holdings, acquirer, releaser)
-        return cls(releaser, acquirer, splitter, merger, reclaim)
-
-
-def _reclaim(
-    parts: OwnershipParts, holdings: Holdings, acquirer: Acquirer, releaser: Releaser
-) -> Reclaim:
-    retaker = Retaker(
-        store=parts.store,
-        watcher=parts.watcher,
-        locks=parts.locks,
-        namespaces=parts.namespaces,
-        acquirer=acquirer,
-        releaser=releaser,
-        dataplane=parts.dataplane,
-        draws=parts.draws,
-        is_preloading=parts.is_preloading,
-    )
-    return Reclaim(
-        store=parts.store,
-        holdings=holdings,
-        namespaces=parts.namespaces,
-        retaker=retaker,
-        dataplane=parts.dataplane,
-    )
 
 
 class Ownership:
@@ -167,7 +53,11 @@ class Ownership:
         self._unload_s = unload_s
         self._on_change = on_change
         self._holdings = Holdings(parts.on_owner_change)
-        self._acts = _Acts.of(parts, urls, self._holdings, self._lock_lost)
+        self._acts = Acts.of(parts, urls, self._holdings, self._lock_lost)
+        acquire = partial(
+            self.acquire, cause=OwnershipCause.EXPIRY, is_preloading=parts.is_preloading
+        )
+        self._returning = Returning(self._holdings, acquire)
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
         self._granted = self._grant
@@ -356,6 +246,7 @@ class Ownership:
             reclaimed = await self._acts.reclaim.run(epoch)
         self._ready_epoch = epoch
         self.granted(self._grant)
+        self._returning.begin(reclaimed.late)
         return reclaimed
 
     def granted(self, grant: Grant) -> None:

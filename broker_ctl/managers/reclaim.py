@@ -40,12 +40,14 @@ class Reclaimed:
 
     Attributes:
         kept, lost: how many bundles.
+        late: those among the lost that come back once an earlier session of this broker has ended.
         took_s: from the begin of the session until the last was served again, or let go of.
     """
 
     kept: int
     lost: int
     took_s: float = 0.0
+    late: tuple[Bundle, ...] = ()
 
 
 class Reclaim:
@@ -79,13 +81,14 @@ class Reclaim:
         self._remember(loaded)
         await finish_ring_changes(self._dataplane, self._holdings, loaded)
         wanted = self._holdings.in_state(BundleState.RECLAIMING)
-        await self._retaker.take(wanted, epoch)
+        late = await self._retaker.take(wanted, epoch)
         kept = sum(held.state is BundleState.OWNED for held in wanted)
         for held in self._holdings.in_state(BundleState.RECLAIMING):
             self._holdings.drop(held)
         await self._fence_strangers()
         took_s = asyncio.get_running_loop().time() - began_s
-        self.last = Reclaimed(kept, len(wanted) - kept, took_s)
+        bundles = tuple(held.bundle for held in late)
+        self.last = Reclaimed(kept, len(wanted) - kept, took_s, bundles)
         if wanted:
             log.info(
                 "session %d: kept %d of %d bundles in %.3f s, at most %d acquisitions at once",

@@ -1,8 +1,13 @@
 """Taking bundles again in a new session: many at a time, and one by one where that did not do.
 
 A batch is one transaction for the nodes, followed by the renewals of its bundles while the next
-ones are on their way. Whatever stands in the way of one bundle (a stale node, another owner, a
-data plane that lost it) is no matter for the others.
+ones are on their way. Whatever stands in the way of one bundle (another owner, a data plane that
+lost it) is no matter for the others.
+
+A node of an earlier session that still lives has to be waited for, and until all is settled nobody
+has authority. So the fewer give way to the more: what is left over of a session that has ended is
+closed, and comes back later; a daemon that was started anew, and whose former session has all that
+it serves, waits for its end with all topics open.
 """
 
 import asyncio
@@ -26,8 +31,9 @@ from broker_ctl.errors import (
     BundleMoving,
     DataPlaneError,
     DataPlaneRefused,
-    NotOwner,
     SessionError,
+    StaleOwner,
+    StoreError,
 )
 from broker_ctl.managers.acquire import Acquirer
 from broker_ctl.managers.holdings import OwnedBundle
@@ -45,6 +51,8 @@ _WINDOW_S: Final = 0.3
 _IN_FLIGHT: Final = 32
 _ATTEMPTS: Final = 5
 _RETRY_S: Final = 0.5
+# For the node of an earlier session: they are waited for together.
+_NO_WAIT_S: Final = 0.0
 
 
 def _place(held: OwnedBundle) -> tuple[str, str, int]:
@@ -56,8 +64,8 @@ class Retaker:
     """Works on bundles that are RECLAIMING, before anything else acts in the session.
 
     Args:
-        is_preloading: whether a bundle that the data plane has lost meanwhile is loaded at once;
-            otherwise it is given up, and the next lookup brings it back.
+        is_preloading: whether the topics of a bundle that the data plane has lost meanwhile are
+            opened at once, and not each when its first client comes.
     """
 
     def __init__(
@@ -85,17 +93,48 @@ class Retaker:
         self._in_flight = 0
         self.peak_in_flight = 0
 
-    async def take(self, wanted: Sequence[OwnedBundle], epoch: int) -> None:
-        """Each is OWNED or let go of on return.
+    async def take(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
+        """Each is OWNED or let go of on return; answers with those that may come back later.
 
         Raises:
             ExceptionGroup: with `SessionError`: this session has ended too, and moves nothing.
         """
         self.peak_in_flight = 0
-        rings = await self._rings(wanted)
+        limit_s = stale_limit_s(self._store.session_timeout_s, self._watcher.tick_s)
+        until_s = asyncio.get_running_loop().time() + limit_s
         if len(wanted) > _BATCH:
             # An outage ends the sessions of many brokers at once.
             await asyncio.sleep(self._draws.uniform(0, _WINDOW_S))
+        stale = list(wanted)
+        while stale := await self._settle(stale, epoch):
+            left_s = until_s - asyncio.get_running_loop().time()
+            kept = sum(held.state is BundleState.OWNED for held in wanted)
+            if kept >= len(stale) or left_s <= 0:
+                break
+            log.info("%d nodes of an earlier session still stand: waiting", len(stale))
+            await self._wait_gone(stale[0], left_s)
+        for held in stale:
+            log.warning(
+                "%s stands from an earlier session: closed until that has ended", held.bundle
+            )
+            await self._let_go(held)
+        return stale
+
+    async def _wait_gone(self, held: OwnedBundle, limit_s: float) -> None:
+        """One for all: they are of one session."""
+        try:
+            node = await self._store.get(paths.ownership(held.bundle))
+            if node is not None:
+                await self._locks.wait_deleted(node, limit_s)
+        except SessionError:
+            raise
+        except StoreError as error:
+            log.info("%s: %s; looking again", held.bundle, error)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _settle(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
+        """Take what can be taken now; answers with what stands from an earlier session."""
+        rings = await self._rings(wanted)
         # By namespace: the fewer rings there are in a batch, the fewer are checked.
         ordered = sorted(wanted, key=_place)
         batches = (ordered[at : at + _BATCH] for at in range(0, len(ordered), _BATCH))
@@ -105,9 +144,12 @@ class Retaker:
                 group.create_task(work, name=f"retake {number}")
         left = [held for held in ordered if held.state is BundleState.RECLAIMING]
         waiting = iter(left)
+        stale: list[OwnedBundle] = []
         async with asyncio.TaskGroup() as group:
             for number in range(min(_BATCHES_IN_FLIGHT * _IN_FLIGHT, len(left))):
-                group.create_task(self._take_singly(waiting, epoch), name=f"retake one {number}")
+                work = self._take_singly(waiting, stale, epoch)
+                group.create_task(work, name=f"retake one {number}")
+        return stale
 
     async def _rings(self, wanted: Iterable[OwnedBundle]) -> Mapping[Namespace, StandingRing]:
         """All in one go, while others have the servers; what changes until then fails its check."""
@@ -181,12 +223,16 @@ class Retaker:
 
     # One by one.
 
-    async def _take_singly(self, waiting: Iterator[OwnedBundle], epoch: int) -> None:
+    async def _take_singly(
+        self, waiting: Iterator[OwnedBundle], stale: list[OwnedBundle], epoch: int
+    ) -> None:
         for held in waiting:
             try:
                 await self._insist(held, epoch)
             except SessionError:
                 raise
+            except StaleOwner:
+                stale.append(held)
             except BrokerCtlError as error:
                 log.warning("%s is not ours any more: %s", held.bundle, error)
                 await self._let_go(held)
@@ -197,6 +243,8 @@ class Retaker:
             await self._watcher.wait_authority()
             try:
                 await self._take_again(held, epoch)
+            except StaleOwner:
+                raise
             except BrokerCtlError as error:
                 if not error.can_retry or attempt == _ATTEMPTS:
                     raise
@@ -208,14 +256,13 @@ class Retaker:
     async def _take_again(self, held: OwnedBundle, epoch: int) -> None:
         lock = held.lock
         if lock is None:
-            limit_s = stale_limit_s(self._store.session_timeout_s, self._watcher.tick_s)
 
             async def judge() -> None:
                 # It is this broker that the grace is for; but its lease may have run out since.
                 self._watcher.check_epoch(epoch)
 
             with self._counted():
-                lock = held.lock = await self._acquirer.lock(held.bundle, (), judge, limit_s)
+                lock = held.lock = await self._acquirer.lock(held.bundle, (), judge, _NO_WAIT_S)
         await self._serve(held, lock)
 
     async def _serve(self, held: OwnedBundle, lock: Lock) -> None:
@@ -223,9 +270,9 @@ class Retaker:
         try:
             await self._dataplane.renew(held.bundle, lock.token)
         except DataPlaneRefused as error:
-            if not self._is_preloading:
-                raise NotOwner(f"not loaded, and brokerReclaimPreload is off: {error}") from error
-            await self._dataplane.load(held.bundle, lock.token)
+            log.info("%s is loaded anew: %s", held.bundle, error)
+            is_preloading = self._is_preloading
+            await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
         if held.lock is not lock:
             raise BundleMoving(f"{held.bundle} was taken away while it was renewed")
         held.advance(BundleState.OWNED)

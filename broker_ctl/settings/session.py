@@ -72,7 +72,8 @@ class SessionSettings:
         bool,
         Setting(
             "brokerReclaimPreload",
-            "Load a reclaimed bundle at once if the data plane lost it; else the next lookup does.",
+            "Open the topics of a reclaimed bundle at once where the data plane lost it; otherwise "
+            "each opens when its first client comes.",
             used_with=(OWN_BROKER,),
         ),
     ] = True

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.assembly import assemble
+from broker_ctl.daemon.assembly import Assembly, assemble
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.daemon.surroundings import LiveSurroundings
 from broker_ctl.settings.load import load
@@ -14,6 +14,10 @@ from broker_ctl.settings.root import Settings
 
 def settings_with(*texts: str) -> Settings:
     return load(None, {}, ["metadataStoreUrl=zk:127.0.0.1:1", *texts])
+
+
+def built(settings: Settings) -> Assembly:
+    return assemble(settings, LiveSurroundings(SystemClock(), random.Random(1)))
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,12 @@ def test_the_grace_is_what_is_set_and_at_least_a_heartbeat_s_period(
     texts: tuple[str, ...], grace_s: float
 ) -> None:
     settings = settings_with(*texts)
-    assembly = assemble(settings, LiveSurroundings(SystemClock(), random.Random(1)))
+    assembly = built(settings)
     assert assembly.managers.owners._grace_s == pytest.approx(grace_s)
     assert leader_rules(settings).reclaim_grace_s == pytest.approx(grace_s)
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_what_is_reclaimed_is_preloaded_as_it_is_set(*, is_set: bool) -> None:
+    settings = settings_with(f"brokerReclaimPreload={str(is_set).lower()}")
+    assert built(settings).managers.ownership._parts.is_preloading is is_set

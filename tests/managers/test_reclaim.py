@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from broker_ctl.coordination.outwait import stale_limit_s
 from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
@@ -15,6 +16,7 @@ from broker_ctl.store import paths
 from tests.support.brokers import (
     ACT_TICK_S,
     GRACE_S,
+    TICK_S,
     TIMEOUT_S,
     MemoryBroker,
     cluster,
@@ -364,6 +366,87 @@ async def test_a_daemon_that_died_outwaits_its_session_and_keeps_what_its_broker
         assert again.owned().keys() == before.keys()
         await asyncio.sleep(1.0)
         assert built.verdict().double_served == 0
+
+
+@in_virtual_time
+async def test_one_node_of_another_session_keeps_authority_from_no_other_bundle() -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        before = await take_all(one, built.bundles)
+        stale, *others = built.bundles
+        began_s = one.clock.now_s()
+        one.expire()
+        # An earlier session of this broker, which the servers have not ended yet.
+        built.ensemble.own(stale, one.urls, two.store.session_id)
+        await eventually(lambda: one.watcher.epoch == 2, deadline_s=30.0)
+        await one.wait_ready()
+        assert one.clock.now_s() - began_s < 2.0
+        assert one.owned().keys() == set(others)
+        assert (await one.loaded()).keys() == set(others)
+        assert one.reclaimed[-1].late == (stale,)
+        # It lasts longer than all attempts that an acquisition makes.
+        await asyncio.sleep(60.0)
+        assert one.owned().keys() == set(others)
+        built.ensemble.delete_as_admin(paths.ownership(stale))
+        await eventually(lambda: stale in one.owned(), deadline_s=5.0)
+        assert one.owned()[stale] > before[stale]
+        await built.settled()
+        await asyncio.sleep(1.0)
+        assert built.verdict().double_served == 0
+
+
+@in_virtual_time
+async def test_what_stands_of_the_former_session_is_waited_for_where_it_is_the_most() -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        await take_all(one, built.bundles)
+        topics = {bundle: await one.dataplane.topics(bundle) for bundle in built.bundles}
+        began_s = one.clock.now_s()
+        one.expire()
+        for bundle in built.bundles[:3]:
+            built.ensemble.own(bundle, one.urls, two.store.session_id)
+
+        def end() -> None:
+            for bundle in built.bundles[:3]:
+                built.ensemble.delete_as_admin(paths.ownership(bundle))
+
+        asyncio.get_running_loop().call_later(7.0, end)
+        await eventually(lambda: one.watcher.epoch == 2, deadline_s=30.0)
+        await one.wait_ready()
+        assert one.clock.now_s() - began_s == pytest.approx(7.0, abs=1.0)
+        assert one.owned().keys() == set(built.bundles)
+        assert one.reclaimed[-1].late == ()
+        assert {bundle: await one.dataplane.topics(bundle) for bundle in topics} == topics
+
+
+@in_virtual_time
+async def test_nor_is_the_former_session_waited_for_longer_than_it_can_last() -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        await take_all(one, built.bundles[:1])
+        began_s = one.clock.now_s()
+        one.expire()
+        built.ensemble.own(built.bundles[0], one.urls, two.store.session_id)
+        await eventually(lambda: one.watcher.epoch == 2, deadline_s=30.0)
+        await one.wait_ready()
+        limit_s = stale_limit_s(TIMEOUT_S, TICK_S)
+        assert one.clock.now_s() - began_s == pytest.approx(limit_s, abs=1.0)
+
+
+@in_virtual_time
+@pytest.mark.parametrize("is_preloading", [True, False])
+async def test_what_the_data_plane_lost_is_owned_again_and_preloaded_as_it_is_set(
+    *, is_preloading: bool
+) -> None:
+    async with cluster(is_preloading=is_preloading) as built:
+        (broker,) = built.brokers
+        before = await take_all(broker, built.bundles)
+        await broker.dataplane.start()
+        broker.steering.preloaded.clear()
+        await expired(broker)
+        await built.settled()
+        assert broker.owned().keys() == before.keys()
+        assert broker.steering.preloaded == dict.fromkeys(built.bundles, is_preloading)
 
 
 @in_virtual_time

@@ -33,12 +33,21 @@ from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
 from broker_ctl.managers.holdings import OwnershipChange
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
-from broker_ctl.managers.ownership import Ownership, OwnershipParts
+from broker_ctl.managers.ownership import Ownership
+from broker_ctl.managers.ownership_acts import OwnershipParts
 from broker_ctl.managers.reclaim import Reclaimed
 from broker_ctl.simulation.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.interface import Delete, MetadataStore, Operation, Result, Versioned
+from broker_ctl.store.interface import (
+    Create,
+    CreateMode,
+    Delete,
+    MetadataStore,
+    Operation,
+    Result,
+    Versioned,
+)
 from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.memory.link import Mishap, Point, Request
 from broker_ctl.store.memory.store import MemoryStore
@@ -247,6 +256,11 @@ class ObservedEnsemble(MemoryEnsemble):
             # The first broker is at the leader, the second at a follower that is behind.
             super().__init__(EnsembleRules(servers=2, lag=lambda: lag_s), InTurn())
         self.observer = Observer(self)
+
+    def own(self, bundle: Bundle, urls: BrokerUrls, session_id: int) -> None:
+        """An owner node of some session comes about."""
+        data = NamespaceEphemeralData(urls).encode()
+        self._commit([Create(paths.ownership(bundle), data, CreateMode.EPHEMERAL)], session_id)
 
     def delete_as_admin(self, path: str) -> None:
         """Somebody deletes a node, whoever it belongs to."""
