@@ -11,7 +11,7 @@ from broker_ctl.core.names import Namespace
 from broker_ctl.core.orders import Order
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
-from broker_ctl.core.partitions.values import TopicRules
+from broker_ctl.core.partitions.values import RuleChanges, TopicRules
 from broker_ctl.core.plan_file import PlanFile
 
 # The answer to an order: plain JSON values.
@@ -249,6 +249,19 @@ class PartitionDesk(Protocol):
         Raises:
             TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.
         """
+
+    async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
+        """Change what a topic asks for; whatever is not named stays.
+
+        ``{topic, before: {min_isr, unclean}, after: {min_isr, unclean}, under_min_isr}``, with the
+        settings where the topic does not say; so many partitions have fewer in sync than it then
+        asks for.
+
+        Raises:
+            TopicMissing, InvalidReplicas (it could never commit), OrderConflict (what is
+                configured besides cannot be read): nothing was changed.
+        """
+        ...
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
         """Ask for a topic's end, which comes when every replica that lives is gone.

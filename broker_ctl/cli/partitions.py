@@ -28,6 +28,7 @@ Examples:
   broker-ctl partitions list
   broker-ctl partitions describe orders
   broker-ctl partitions grow orders --partitions 24 --dry-run
+  broker-ctl partitions alter orders --min-isr 2 --no-unclean
   broker-ctl partitions delete orders
   broker-ctl partitions reassign plan orders --brokers 2,3,4 --out moves.json
 """
@@ -181,6 +182,46 @@ def grow(
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("topic")
+@click.option("--min-isr", type=click.IntRange(1), help="Replicas in sync that a commit needs.")
+@click.option(
+    "--unclean/--no-unclean",
+    default=None,
+    help="Rather lose records than be without a leader, or never.",
+)
+@click.option(
+    "--reset",
+    type=click.Choice(["min-isr", "unclean"]),
+    multiple=True,
+    help="Take the topic's own value away, so that the setting holds.",
+)
+@act_options
+@daemon_options
+def alter(
+    target: Target,
+    *,
+    topic: str,
+    min_isr: int | None,
+    unclean: bool | None,
+    reset: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Change what TOPIC asks for; whatever is not named stays."""
+    given = {"min-isr": min_isr, "unclean": unclean}
+    named = [name for name in given if given[name] is not None]
+    if not (named or reset) or set(named) & set(reset):
+        raise click.UsageError("--min-isr, --unclean, or --reset of what is not given")
+    body = {name.replace("-", "_"): given[name] for name in (*named, *reset)}
+    path = f"{topic_path(topic)}/rules"
+    told = target.run(lambda client: judged(client, "POST", path, body))
+    sentence = f"change {topic}: {_changed(told)}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, **told):
+        told = target.run(lambda client: done(client, "POST", path, body))
+        say(target, "altered", f"changed {topic}: {_changed(told)}", **told)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
 @act_options
 @daemon_options
 def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
@@ -205,6 +246,17 @@ def _preview(target: Target, rows: list[dict[str, Any]]) -> None:
         preview(
             ("partition", "replicas"), [(named(row), ids_text(row["replicas"])) for row in rows]
         )
+
+
+def _changed(told: dict[str, Any]) -> str:
+    """What a topic asks for, before and after, and whom that leaves without commits."""
+    before, after, few = told["before"], told["after"], told["under_min_isr"]
+    words = {False: "forbidden", True: "allowed"}
+    sentence = (
+        f"min ISR {before['min_isr']} -> {after['min_isr']}, unclean elections"
+        f" {words[before['unclean']]} -> {words[after['unclean']]}"
+    )
+    return f"{sentence}; under min ISR: {counted(few, 'partition')}" if few else sentence
 
 
 def _lists(rows: list[dict[str, Any]]) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.core.partitions.names import TopicPartition, checked_topic
-from broker_ctl.core.partitions.values import TopicRules
+from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, RuleChanges, TopicRules
 from broker_ctl.surface.answers import Refusal
 
 # Of one topic in one request; a million partitions are asked for in a hundred of them.
@@ -60,6 +60,24 @@ def rules_in(body: Mapping[str, Any]) -> TopicRules:
     """
     is_allowed = None if body.get("unclean") is None else flag_in(body, "unclean")
     return TopicRules(is_allowed, number_in(body, "min_isr", 0, _MOST_REPLICAS))
+
+
+def changes_in(body: Mapping[str, Any]) -> RuleChanges:
+    """Which of ``min_isr`` and ``unclean`` are to change.
+
+    Raises:
+        Refusal: 400, something else, or none.
+    """
+    changes: dict[str, str | None] = {}
+    if "unclean" in body:
+        is_given = body["unclean"] is not None
+        changes[UNCLEAN] = str(flag_in(body, "unclean")).lower() if is_given else None
+    if "min_isr" in body:
+        is_given = body["min_isr"] is not None
+        changes[MIN_ISR] = str(number_in(body, "min_isr", 1, _MOST_REPLICAS)) if is_given else None
+    if not changes:
+        raise Refusal(400, "min_isr or unclean is to be changed")
+    return changes
 
 
 def replicas_in(body: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:

@@ -18,6 +18,7 @@ from broker_ctl.surface.dry_runs import is_dry_run, knows_dry_runs
 from broker_ctl.surface.partition_questions import (
     MOST_PARTITIONS,
     brokers_in,
+    changes_in,
     election_in,
     flag_in,
     names_in,
@@ -76,6 +77,7 @@ class PartitionRoutes:
             web.put(_TOPIC, at(self.create)),
             web.post(_TOPIC, at(self.grow)),
             web.delete(_TOPIC, at(self.delete)),
+            web.post(f"{_TOPIC}/rules", at(self.alter)),
             web.post(f"{_ROOT}/plan", at(self.plan)),
             web.get(_REASSIGNMENTS, at(self.reassignments)),
             web.put(_REASSIGNMENTS, at(self.reassign)),
@@ -147,6 +149,13 @@ class PartitionRoutes:
         """Its end is asked for; 404: there is none."""
         topic = topic_in_path(request)
         return answers.json(dict(await desk.delete_topic(topic, is_dry_run=is_dry_run(request))))
+
+    @knows_dry_runs
+    async def alter(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """``min_isr`` and ``unclean``: null gives one back to the settings, absent it stays."""
+        topic, changes = topic_in_path(request), changes_in(await object_in(request))
+        reply = await desk.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
+        return answers.json(dict(reply))
 
     # Reassignments.
 

@@ -12,7 +12,7 @@ from broker_ctl.cli import partition_rows, reassign
 from broker_ctl.cli.main import main
 from broker_ctl.cli.moving import Pace
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import TopicRules
+from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
 from broker_ctl.errors import InvalidReplicas
 from tests.support.cli_cluster import Cluster, running
 from tests.support.partition_desk import MemoryPartitionDesk
@@ -24,8 +24,9 @@ GIVEN = [*CREATE, "--replicas", "0:1,2", "--replicas", "1:2,3"]
 REASSIGN = ["partitions", "reassign"]
 VERBS = [
     *("partitions", "partitions create", "partitions list", "partitions describe"),
-    *("partitions grow", "partitions delete", "partitions reassign", "partitions reassign plan"),
-    *("partitions reassign start", "partitions reassign status", "partitions reassign cancel"),
+    *("partitions alter", "partitions grow", "partitions delete"),
+    *("partitions reassign", "partitions reassign plan", "partitions reassign start"),
+    *("partitions reassign status", "partitions reassign cancel"),
     *("elect", "elect preferred", "elect unclean", "controller", "controller show"),
 ]
 
@@ -177,6 +178,35 @@ def test_what_commits_nothing_is_shown(cluster: Cluster, desk: MemoryPartitionDe
     )
     shown = cluster.run("partitions", "describe", "orders").stdout
     assert "under-replicated; under min ISR (1 of 2): nothing is committed" in shown
+
+
+def test_what_a_topic_asks_for_is_shown_before_it_is_changed(
+    cluster: Cluster, desk: MemoryPartitionDesk
+) -> None:
+    cluster.json(*GIVEN, "--yes")
+    desk.few_in_sync = True
+    alter = ["partitions", "alter", "orders", "--min-isr", "2", "--no-unclean"]
+    dry = cluster.run(*alter, "--dry-run")
+    assert dry.stdout == (
+        "would change orders: min ISR 0 -> 2, unclean elections forbidden -> forbidden;"
+        " under min ISR: 2 partitions\n"
+    )
+    assert len(desk.written) == 1
+    assert cluster.json(*alter, "--yes")["after"] == {"min_isr": 2, "unclean": False}
+    assert desk.written[1] == ("alter", "orders", {MIN_ISR: "2", UNCLEAN: "false"})
+    reset = ["--reset", "min-isr", "--reset", "unclean"]
+    cluster.json("partitions", "alter", "orders", *reset, "--yes")
+    assert desk.written[2] == ("alter", "orders", {MIN_ISR: None, UNCLEAN: None})
+    refused = cluster.run("partitions", "alter", "orders", "--min-isr", "3", "--yes")
+    assert (refused.exit_code, "fewer than its min ISR of 3" in refused.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--min-isr", "0"], ["--min-isr", "2", "--reset", "min-isr"]]
+)
+def test_a_change_that_makes_no_sense_is_refused(options: list[str]) -> None:
+    asked = ["partitions", "alter", "orders", *options, "--url", "http://127.0.0.1:1"]
+    assert CliRunner().invoke(main, asked).exit_code == 2
 
 
 def test_a_topic_grows_as_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:

@@ -1,12 +1,12 @@
 """A controller's desk in memory: what it would say of topics that nobody keeps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
-from broker_ctl.core.partitions.values import Assignment, TopicRules
+from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, Assignment, RuleChanges, TopicRules
 from broker_ctl.errors import (
     BrokerCtlError,
     Fenced,
@@ -143,6 +143,28 @@ class MemoryPartitionDesk:
             self.written.append(("grow", topic, dict(replicas)))
             self._put(topic, new)
         return _made(topic, new)
+
+    async def alter_topic(
+        self, topic: str, changes: RuleChanges, *, is_dry_run: bool
+    ) -> Mapping[str, Any]:
+        held = self._topic(topic)
+        before, config = held.rules, dict(changes)
+        after = before
+        if MIN_ISR in config:
+            after = replace(after, min_isr=int(config[MIN_ISR] or 1))
+        if UNCLEAN in config:
+            after = replace(after, is_unclean_allowed=config[UNCLEAN] == "true")
+        replicas = {number: of.replicas for number, of in held.partitions.items()}
+        self._judge(topic, replicas, after.min_isr)
+        if not is_dry_run:
+            self.written.append(("alter", topic, config))
+            held.rules = after
+        rows = [
+            {"min_isr": rules.min_isr, "unclean": bool(rules.is_unclean_allowed)}
+            for rules in (before, after)
+        ]
+        few = len(replicas) if self.few_in_sync and after.min_isr > 1 else 0
+        return {"topic": topic, "before": rows[0], "after": rows[1], "under_min_isr": few}
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Mapping[str, Any]:
         count = len(self._topic(topic).partitions)

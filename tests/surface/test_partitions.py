@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.values import TopicRules
+from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
 from broker_ctl.errors import (
     BrokerCtlError,
     InvalidReplicas,
@@ -34,6 +34,7 @@ ALL: list[tuple[str, str, Any]] = [
     ("PUT", TOPIC, LISTS),
     ("POST", f"{TOPIC}?dry_run=true", {"partitions": 3}),
     ("DELETE", TOPIC, None),
+    ("POST", f"{TOPIC}/rules", {"min_isr": 2, "unclean": False}),
     ("POST", f"{ROOT}/plan", {"topics": ["orders"], "brokers": [1, 2]}),
     ("GET", MOVES, None),
     ("PUT", MOVES, {"partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 4]}]}),
@@ -87,6 +88,20 @@ async def test_a_topic_may_forbid_what_the_cluster_allows(
     assert leader.partition_desk.written[0][3] == TopicRules(is_allowed)
 
 
+async def test_what_a_topic_asks_for_is_changed_field_by_field(
+    http: HttpClient, leader: Broker
+) -> None:
+    await create(http, leader)
+    desk, rules = leader.partition_desk, f"{TOPIC}/rules"
+    for body in ({"min_isr": 2}, {"unclean": False}, {"min_isr": None, "unclean": None}):
+        assert (await ask(http, leader, "POST", rules, body)).status == 200
+    assert desk.written[1:] == [
+        ("alter", "orders", {MIN_ISR: "2"}),
+        ("alter", "orders", {UNCLEAN: "false"}),
+        ("alter", "orders", {UNCLEAN: None, MIN_ISR: None}),
+    ]
+
+
 async def test_a_topic_of_which_only_the_size_is_told_is_spread(
     http: HttpClient, leader: Broker
 ) -> None:
@@ -109,7 +124,7 @@ async def test_a_dry_run_answers_alike_and_writes_nothing(
     if (method, path) != ("PUT", TOPIC):
         await create(http, leader)
     if (method, path) == ("DELETE", MOVES):
-        await ask(http, leader, "PUT", MOVES, ALL[8][2])
+        await ask(http, leader, "PUT", MOVES, ALL[9][2])
     before = list(desk.written)
     dry = await ask(http, leader, method, f"{path}?dry_run=true", body)
     assert (dry.status, desk.written) == (200, before)
@@ -224,6 +239,10 @@ async def test_the_controller_shows_its_brokers(http: HttpClient, leader: Broker
         (("PUT", TOPIC, {**LISTS, "unclean": "no"}), "unclean is true or false"),
         (("PUT", TOPIC, {**LISTS, "min_isr": -1}), "min_isr is a number"),
         (("PUT", f"{TOPIC}?dry_run=maybe", LISTS), "dry_run is true or false"),
+        (("POST", f"{TOPIC}/rules", {}), "min_isr or unclean is to be changed"),
+        (("POST", f"{TOPIC}/rules", {"min_isr": 0}), "min_isr is a number from 1"),
+        (("POST", f"{TOPIC}/rules", {"min_isr": "2"}), "min_isr is a number"),
+        (("POST", f"{TOPIC}/rules", {"unclean": "false"}), "unclean is true or false"),
         (("POST", f"{ROOT}/plan", {"brokers": [1]}), "topics is a list"),
         (("POST", f"{ROOT}/plan", {"topics": [5], "brokers": [1]}), "name of a replicated topic"),
         (("POST", f"{ROOT}/plan", {"topics": ["orders"]}), "broker ids"),

@@ -95,6 +95,11 @@ class TopicRules:
     min_isr: int = 0
 
 
+# What Kafka calls them in the configuration of a topic.
+UNCLEAN: Final = "unclean.leader.election.enable"
+MIN_ISR: Final = "min.insync.replicas"
+# Texts by these keys; None takes the topic's own away, so that the setting holds.
+RuleChanges = Mapping[str, str | None]
 DEFAULT_RULES: Final = TopicRules()
 # Of a topic whose configuration cannot be read: it may have forbidden what loses records.
 UNREADABLE_RULES: Final = TopicRules(is_unclean_allowed=False)

@@ -14,18 +14,19 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import fault_of_target
 from broker_ctl.core.partitions.replanning import replanned
 from broker_ctl.core.partitions.replica_lists import fault_of
-from broker_ctl.core.partitions.values import NO_LEADER, TopicRules
+from broker_ctl.core.partitions.values import RuleChanges, TopicRules
 from broker_ctl.errors import (
     Fenced,
     InvalidReplicas,
     NoController,
     ReassignmentMissing,
     StoreError,
-    TopicMissing,
 )
 from broker_ctl.leader.partitions import shown
+from broker_ctl.leader.partitions.configuring import Configuring
 from broker_ctl.leader.partitions.deletions import Deletions
 from broker_ctl.leader.partitions.growth import Growth
+from broker_ctl.leader.partitions.known import check_partition, check_topic, leader_of
 from broker_ctl.leader.partitions.preferred import KINDS, UNCLEAN, Preferred
 from broker_ctl.leader.partitions.procedures import Controlled
 from broker_ctl.leader.partitions.reassignments import Reassignments
@@ -51,6 +52,7 @@ class Desk:
         broker_id: int,
         *,
         growth: Growth,
+        configuring: Configuring,
         deletions: Deletions,
         reassignments: Reassignments,
         preferred: Preferred,
@@ -60,6 +62,7 @@ class Desk:
         self._context = parts.context
         self._broker_id = broker_id
         self._growth = growth
+        self._configuring = configuring
         self._deletions = deletions
         self._reassignments = reassignments
         self._preferred = preferred
@@ -90,7 +93,7 @@ class Desk:
 
     def describe(self, topic: str) -> Mapping[str, Any]:
         """See `PartitionDesk`."""
-        self._check_topic(topic)
+        check_topic(self._context, topic)
         return shown.description(self._context, topic)
 
     def reassignments(self) -> list[dict[str, Any]]:
@@ -143,14 +146,21 @@ class Desk:
             new = await self._turn("grow topic", grow)
         return shown.created_rows(topic, new)
 
+    async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
+        """See `PartitionDesk`."""
+        reply = await self._configuring.judge(topic, changes)
+        if not is_dry_run:
+            reply = await self._turn("alter topic", lambda: self._configuring.alter(topic, changes))
+        return reply
+
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
         """See `PartitionDesk`."""
 
         async def delete() -> None:
-            self._check_topic(topic)
+            check_topic(self._context, topic)
             await self._deletions.ask(topic)
 
-        self._check_topic(topic)
+        check_topic(self._context, topic)
         reply = {"topic": topic, "partitions": len(self._context.topics[topic].partitions)}
         if not is_dry_run:
             await self._turn("delete topic", delete)
@@ -165,7 +175,7 @@ class Desk:
             raise InvalidReplicas(f"the list of brokers {fault}")
         before: dict[TopicPartition, tuple[int, ...]] = {}
         for topic in topics:
-            self._check_topic(topic)
+            check_topic(self._context, topic)
             for partition in self._context.partitions_of(topic):
                 before[partition] = self._context.assignments[partition].target
         after = replanned(before, brokers)
@@ -215,7 +225,7 @@ class Desk:
     def _check_targets(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
         context = self._context
         for partition, target in targets.items():
-            self._check_partition(partition)
+            check_partition(self._context, partition)
             min_isr = context.rules_of(partition.topic).min_isr
             fault = fault_of_target(
                 target, context.assignments[partition], context.brokers, min_isr
@@ -234,11 +244,11 @@ class Desk:
         if kind == UNCLEAN and not partitions:
             raise InvalidReplicas("an unclean election loses records: name its partitions")
         for partition in partitions:
-            self._check_partition(partition)
+            check_partition(self._context, partition)
 
         async def elect() -> list[dict[str, Any]]:
             chosen = partitions or self._preferred.candidates()
-            before = {each: self._leader_of(each) for each in chosen}
+            before = {each: leader_of(self._context, each) for each in chosen}
             changes = await self._preferred.elect(kind, chosen)
             became: dict[TopicPartition, Election | StoreError] = {
                 **changes.failed,
@@ -249,7 +259,9 @@ class Desk:
 
         if is_dry_run:
             rows = [
-                shown.election_row(each, self._leader_of(each), self._preferred.judge(kind, each))
+                shown.election_row(
+                    each, leader_of(self._context, each), self._preferred.judge(kind, each)
+                )
                 for each in partitions or self._preferred.candidates()
             ]
         else:
@@ -268,19 +280,3 @@ class Desk:
         if isinstance(reply, str):
             raise Fenced(reply)
         return reply
-
-    def _leader_of(self, partition: TopicPartition) -> int:
-        state = self._context.states.get(partition)
-        return NO_LEADER if state is None else state.leader
-
-    def _check_topic(self, topic: str) -> None:
-        if topic in self._context.topics:
-            return
-        if topic in self._context.deleting:
-            raise TopicMissing(f"{topic} is being deleted")
-        raise TopicMissing(f"there is no topic {topic}")
-
-    def _check_partition(self, partition: TopicPartition) -> None:
-        self._check_topic(partition.topic)
-        if partition not in self._context.assignments:
-            raise TopicMissing(f"there is no partition {partition}")

@@ -2,6 +2,7 @@
 
 import random
 
+from broker_ctl.leader.partitions.configuring import Configuring
 from broker_ctl.leader.partitions.deletions import Deletions
 from broker_ctl.leader.partitions.desk import Desk
 from broker_ctl.leader.partitions.growth import Growth
@@ -21,6 +22,7 @@ def office_maker(broker_id: int, draws: random.Random) -> MakeOffice:
             parts,
             broker_id,
             growth=Growth(parts, draws),
+            configuring=Configuring(parts),
             deletions=deletions,
             reassignments=reassignments,
             preferred=preferred,

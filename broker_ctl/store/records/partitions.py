@@ -8,6 +8,8 @@ from typing import Any, Final, Self
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
+    MIN_ISR,
+    UNCLEAN,
     Assignment,
     LeaderAndIsr,
     LiveBroker,
@@ -22,8 +24,6 @@ from broker_ctl.store.records.fields import Fields
 _STATE_VERSION: Final = 1
 _TOPIC_VERSION: Final = 3
 _RECOVERING: Final = 1
-_UNCLEAN: Final = "unclean.leader.election.enable"
-_MIN_ISR: Final = "min.insync.replicas"
 _FLAGS: Final = {"true": True, "false": False}
 _NUMBER: Final = re.compile(r"\+?([0-9]{1,10})")
 _MOST_NUMBER: Final = 2**31 - 1
@@ -225,27 +225,35 @@ def decode_topic_rules(node: Versioned) -> TopicRules:
     Raises:
         CorruptRecord: it does not fit.
     """
-    config = Fields.of(node.path, node.data).child("config")
+    return _rules_in(Fields.of(node.path, node.data).child("config"))
+
+
+def rules_of_configuration(path: str, config: Mapping[str, str]) -> TopicRules:
+    """The same of a configuration that is to be written; as `decode_topic_rules`."""
+    return _rules_in(Fields(path, config))
+
+
+def _rules_in(config: Fields) -> TopicRules:
     return TopicRules(_unclean_in(config), _min_isr_in(config))
 
 
 def _unclean_in(config: Fields) -> bool | None:
-    text = config.optional_text(_UNCLEAN)
+    text = config.optional_text(UNCLEAN)
     if text is None:
         return None
     is_allowed = _FLAGS.get(text.strip().lower())
     if is_allowed is None:
-        raise config.corrupt(_UNCLEAN, f"{text!r} is neither true nor false")
+        raise config.corrupt(UNCLEAN, f"{text!r} is neither true nor false")
     return is_allowed
 
 
 def _min_isr_in(config: Fields) -> int:
-    text = config.optional_text(_MIN_ISR)
+    text = config.optional_text(MIN_ISR)
     if text is None:
         return 0
     number = _NUMBER.fullmatch(text.strip())
     if number is None or not 0 < int(number[1]) <= _MOST_NUMBER:
-        raise config.corrupt(_MIN_ISR, f"{text!r} is no number from 1 on")
+        raise config.corrupt(MIN_ISR, f"{text!r} is no number from 1 on")
     return int(number[1])
 
 
@@ -261,9 +269,14 @@ def decode_topic_configuration(node: Versioned) -> Mapping[str, str]:
 
 def encode_topic_rules(rules: TopicRules, others: Mapping[str, str]) -> bytes:
     """The payload; ``others`` is what stood there besides."""
-    config = {key: text for key, text in others.items() if key not in {_UNCLEAN, _MIN_ISR}}
+    config = {key: text for key, text in others.items() if key not in {UNCLEAN, MIN_ISR}}
     if rules.is_unclean_allowed is not None:
-        config[_UNCLEAN] = "true" if rules.is_unclean_allowed else "false"
+        config[UNCLEAN] = "true" if rules.is_unclean_allowed else "false"
     if rules.min_isr:
-        config[_MIN_ISR] = str(rules.min_isr)
+        config[MIN_ISR] = str(rules.min_isr)
+    return encode_topic_configuration(config)
+
+
+def encode_topic_configuration(config: Mapping[str, str]) -> bytes:
+    """The payload, of all that is configured of a topic."""
     return encode({"version": 1, "config": config})
