@@ -16,7 +16,14 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState, advance
-from broker_ctl.errors import AuthorityLost, BundleMoving, NotOwner, SessionError
+from broker_ctl.errors import (
+    AuthorityLost,
+    BundleMoving,
+    BundleReclaimable,
+    NotOwner,
+    OwnershipError,
+    SessionError,
+)
 from broker_ctl.managers.near import Near
 from broker_ctl.tasks import TaskScope
 
@@ -60,6 +67,16 @@ class OwnedBundle:
     def token(self) -> int:
         """Its fencing token, 0 without a right."""
         return self.lock.token if self.lock is not None else 0
+
+    def not_served(self) -> OwnershipError:
+        """Why whoever asks for it now has to ask again."""
+        if self.state is not BundleState.RECLAIMING:
+            return BundleMoving(f"{self.bundle} is {self.state}")
+        if self.cause is OwnershipCause.DATA_PLANE:
+            return BundleMoving(
+                f"{self.bundle} is being given up: the broker process that serves it is silent",
+            )
+        return BundleReclaimable(f"{self.bundle} is being taken again by the broker that had it")
 
     def advance(self, to: BundleState) -> None:
         """Go on; raises `InvalidTransition` where the table does not allow it."""

@@ -18,7 +18,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import Unloaded
-from broker_ctl.errors import AuthorityLost, BundleMoving, BundleReclaimable, Draining
+from broker_ctl.errors import AuthorityLost, BundleMoving, Draining
 from broker_ctl.managers.drain import drain
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.ownership_acts import Acts, OwnershipParts
@@ -91,12 +91,10 @@ class Ownership:
                 case BundleState.OWNED:
                     self._parts.watcher.check()
                     return Owner(self.urls, held.token, is_self=True)
-                case BundleState.RECLAIMING:
-                    raise BundleReclaimable(f"{bundle} is being taken again after an expiry")
                 case BundleState.ASSIGNING:
                     return None
                 case _:
-                    raise BundleMoving(f"{bundle} is {held.state}")
+                    raise held.not_served()
         record = await self._parts.owners.owner_of(bundle)
         if record is not None and record.urls.broker_id != self.broker_id:
             return Owner(record.urls, record.token, is_self=False)

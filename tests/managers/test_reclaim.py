@@ -11,7 +11,7 @@ from broker_ctl.coordination.outwait import stale_limit_s
 from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
-from broker_ctl.errors import AuthorityLost, BundleReclaimable, DataPlaneRefused
+from broker_ctl.errors import AuthorityLost, BundleMoving, BundleReclaimable, DataPlaneRefused
 from broker_ctl.store import paths
 from tests.support.brokers import (
     ACT_TICK_S,
@@ -571,6 +571,9 @@ async def test_who_abandons_waits_out_what_was_granted_and_begins_anew() -> None
         await asyncio.sleep(0.1)
         with pytest.raises(AuthorityLost):
             await one.ownership.acquire(built.bundles[0])
+        # Nothing has expired, and whoever looks a bundle up is told what is so.
+        with pytest.raises(BundleMoving, match=r"given up: the broker process .* is silent"):
+            await one.ownership.owner_of(built.bundles[0])
         await eventually(lambda: one.clock.now_s() > until_s - 0.2, deadline_s=20.0)
         assert one.nodes() == dict(before)
         await eventually(lambda: not one.nodes())
