@@ -20,6 +20,7 @@ Examples:
   broker-ctl history
   broker-ctl history --kind transfer --since 2h
   broker-ctl history --broker broker-2:8080 --limit 20
+  broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --since 1d
   broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --output json
 """
 
@@ -57,7 +58,9 @@ def command(
 ) -> None:
     """Show the newest decisions of the leader, newest first.
 
-    They are what this leader remembers; with loadHistoryDirectory set, its segments have them all.
+    The newest thousands of those that were carried out are kept in ZooKeeper, and outlive their
+    leader; decisions to do nothing are this leader's own. With loadHistoryDirectory set, segments
+    on the disks of the leaders have them all.
     """
     wanted = {"kind": kind, "broker": broker, "bundle": bundle, "limit": str(limit)}
     query = {name: text for name, text in wanted.items() if text is not None}

@@ -30,7 +30,7 @@ from broker_ctl.leader.attached.hands import Attachment
 from broker_ctl.leader.attached.moves import OwnMoves
 from broker_ctl.leader.attached.own_balancing import OwnBalancing
 from broker_ctl.leader.capture import LeaderHistory
-from broker_ctl.leader.controller import Controller
+from broker_ctl.leader.controller import WRITING, Controller
 from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.rules import LeaderRules
 from broker_ctl.managers.constraints import FollowedConstraints
@@ -210,7 +210,7 @@ def _controller(
             history=None if history is None else LeaderHistory(history, lambda: policy),
         ),
         # The brokers place, and their leader keeps the averages.
-        chores={},
+        chores=WRITING if base.settings.pulsar.acts else {},
     )
 
 

@@ -60,8 +60,18 @@ def _place_orphans(leading: Leading, steady: Steadiness, _: Found) -> Coroutine[
     return Orphans(leading, steady).run()
 
 
+def _keep_decisions(leading: Leading, _: Steadiness, __: Found) -> Coroutine[Any, Any, None]:
+    return leading.kept.run()
+
+
+# Of whoever may write.
+WRITING: Final[Mapping[str, Chore]] = {"decisions": _keep_decisions}
 # Of whoever leads brokers that obey; nobody else keeps the averages, or places.
-CHORES: Final[Mapping[str, Chore]] = {"quotas": _keep_averages, "orphans": _place_orphans}
+CHORES: Final[Mapping[str, Chore]] = {
+    "quotas": _keep_averages,
+    "orphans": _place_orphans,
+    **WRITING,
+}
 
 
 class Controller:

@@ -5,6 +5,7 @@ from typing import Self
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.leader.bundle_memory import BundleMemory
+from broker_ctl.leader.kept_decisions import KeptDecisions
 from broker_ctl.leader.load_board import LoadBoard
 from broker_ctl.leader.outcomes import Outcomes
 from broker_ctl.leader.parts import Hands, LeaderParts
@@ -23,6 +24,7 @@ class Leading:
     memory: BundleMemory
     survey: Survey
     outcomes: Outcomes
+    kept: KeptDecisions
     placements: Placements
     hands: Hands
 
@@ -38,7 +40,8 @@ class Leading:
             parts = replace(parts, rules=lambda: simple.steered(rules()))
         memory = BundleMemory(parts.clock)
         survey = Survey(parts, leadership.epoch, board, memory)
-        outcomes = Outcomes(parts.journal, parts.clock, leadership.epoch)
+        kept = KeptDecisions(parts.store, leadership)
+        outcomes = Outcomes(parts.journal, parts.clock, leadership.epoch, kept.record)
         placements = Placements(parts, leadership, board, survey)
         hands = parts.hands(parts, leadership, memory, outcomes, placements.choose)
-        return cls(parts, leadership, board, memory, survey, outcomes, placements, hands)
+        return cls(parts, leadership, board, memory, survey, outcomes, kept, placements, hands)

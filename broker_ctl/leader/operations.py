@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from math import fsum
 from typing import Any, Final, Protocol, TypeVar
@@ -14,12 +14,12 @@ from broker_ctl.core.directives import Drain, Order
 from broker_ctl.core.plan import Plan
 from broker_ctl.core.plan_file import HOLDS_MS, PlanFile
 from broker_ctl.errors import OrderConflict
+from broker_ctl.leader.decision_rows import named
 from broker_ctl.leader.leading import Leading
-from broker_ctl.leader.overview import decision_row, named
 from broker_ctl.leader.rules import LeaderRules
 from broker_ctl.leader.shown_plans import ShownPlans, plan_id_of
 from broker_ctl.leader.standing import StandingOrders
-from broker_ctl.ports import HistoryFilter, JournalEntry, Reply
+from broker_ctl.ports import HistoryFilter, Reply
 
 _T = TypeVar("_T")
 
@@ -244,11 +244,8 @@ class Operations:
     def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
         """See `ports.Operations.history`."""
         now_ms = self._parts.clock.wall_ms()
-        found = (
-            decision_row(entry)
-            for entry in self._parts.journal.recent(_SEARCHED)
-            if _is_wanted(entry, wanted, now_ms)
-        )
+        rows = self._leading.kept.rows(self._parts.journal.recent(_SEARCHED))
+        found = (dict(row) for row in rows if _is_wanted(row, wanted, now_ms))
         return [row for row, _ in zip(found, range(wanted.limit), strict=False)]
 
 
@@ -262,10 +259,10 @@ async def _require_free_hands(leading: Leading) -> None:
         raise OrderConflict(why)
 
 
-def _is_wanted(entry: JournalEntry, wanted: HistoryFilter, now_ms: int) -> bool:
-    if wanted.kind is not None and entry.decision.kind != wanted.kind:
+def _is_wanted(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:
+    if wanted.kind is not None and row["kind"] != wanted.kind:
         return False
-    if wanted.within_s is not None and now_ms - entry.at_ms > wanted.within_s * 1000:
+    if wanted.within_s is not None and now_ms - row["at_ms"] > wanted.within_s * 1000:
         return False
     subjects = [each for each in (wanted.broker, wanted.bundle) if each is not None]
-    return set(subjects) <= named(entry)
+    return set(subjects) <= named(row)

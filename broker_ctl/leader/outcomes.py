@@ -1,6 +1,7 @@
 """Decisions of one leading, written down with what came of them."""
 
 from collections import Counter
+from collections.abc import Callable
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.decisions import Decision, Transfer
@@ -10,14 +11,20 @@ from broker_ctl.ports import Journal, JournalEntry, Outcome
 class Outcomes:
     """The leader's pen.
 
+    Args:
+        keep: is told each decision, to let it outlive this process.
+
     Attributes:
         cycle: number of the newest cycle; what is decided outside of one counts to it.
         done: what was carried out, by kind.
         relieved_brokers: brokers that bundles were moved away from, each once a cycle.
     """
 
-    def __init__(self, journal: Journal, clock: Clock, epoch: int) -> None:
+    def __init__(
+        self, journal: Journal, clock: Clock, epoch: int, keep: Callable[[JournalEntry], None]
+    ) -> None:
         self._journal = journal
+        self._keep = keep
         self._clock = clock
         self._epoch = epoch
         self.cycle = 0
@@ -32,7 +39,9 @@ class Outcomes:
             if isinstance(decision, Transfer):
                 self._relieve(decision.source)
         at_ms = self._clock.wall_ms()
-        self._journal.record(JournalEntry(at_ms, self._epoch, self.cycle, decision, outcome))
+        entry = JournalEntry(at_ms, self._epoch, self.cycle, decision, outcome)
+        self._journal.record(entry)
+        self._keep(entry)
 
     def _relieve(self, broker_id: str) -> None:
         cycle, brokers = self._relieved

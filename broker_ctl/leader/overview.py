@@ -6,8 +6,8 @@ from typing import Any, Final
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.imbalance import imbalance
 from broker_ctl.core.view import BrokerView, BundleView, ClusterView
+from broker_ctl.leader.decision_rows import decision_row, named
 from broker_ctl.leader.leading import Leading
-from broker_ctl.ports import JournalEntry
 from broker_ctl.store.records.ours import Move
 
 _MAX_BUNDLES: Final = 1000
@@ -58,7 +58,7 @@ def explain(leading: Leading, subject: str) -> Mapping[str, Any]:
     decisions = [
         decision_row(entry)
         for entry in leading.parts.journal.recent(_SEARCHED)
-        if subject in named(entry)
+        if subject in named(entry.decision.to_row())
     ]
     return {**told, "decisions": decisions[:_EXPLAINED]}
 
@@ -142,23 +142,3 @@ def move_row(move: Move) -> dict[str, Any]:
         "epoch": move.epoch,
         "deadline_ms": move.deadline_ms,
     }
-
-
-def decision_row(entry: JournalEntry) -> dict[str, Any]:
-    """A decision with its outcome."""
-    return {
-        **entry.decision.to_row(),
-        "at_ms": entry.at_ms,
-        "epoch": entry.epoch,
-        "cycle": entry.cycle,
-        "result": entry.outcome.result,
-        "outcome": entry.outcome.detail,
-        "took_s": entry.outcome.took_s,
-    }
-
-
-def named(entry: JournalEntry) -> frozenset[str]:
-    """The brokers and bundles that a decision is about."""
-    row = entry.decision.to_row()
-    keys = ("bundle", "source", "destination", "owner", "subject", "left", "right")
-    return frozenset(str(row[key]) for key in keys if key in row)

@@ -43,6 +43,7 @@ WRITERS: Final = "/broker-ctl/writers"
 DRAINS: Final = "/broker-ctl/drain"
 PAUSE: Final = "/broker-ctl/pause"
 PLANS: Final = "/broker-ctl/plans"
+DECISIONS: Final = "/broker-ctl/decisions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,3 +251,8 @@ def plan(plan_id: str) -> str:
 def plan_progress(plan_id: str) -> str:
     """How far it has come: small, since it is written after each step."""
     return f"{plan(plan_id)}/progress"
+
+
+def decisions(number: int) -> str:
+    """A node of the history of decisions; numbers grow."""
+    return f"{DECISIONS}/{number:010}"

@@ -61,7 +61,7 @@ async def leading(cluster: LeaderCluster) -> AsyncIterator[Leading]:
 async def test_a_broker_is_relieved_once_a_cycle_however_much_it_gives(
     cluster: LeaderCluster,
 ) -> None:
-    outcomes = Outcomes(cluster.journal, cluster.clock, 1)
+    outcomes = Outcomes(cluster.journal, cluster.clock, 1, lambda _: None)
     done = Outcome("done")
     outcomes.cycle = 1
     for source in (A, A, B):

@@ -4,13 +4,15 @@ They are read back as proposals: whoever carries them out holds them against the
 then.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from broker_ctl.codec import encode
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
 from broker_ctl.core.footprint import NO_FOOTPRINT
 from broker_ctl.errors import InvalidName
-from broker_ctl.store.records.fields import Fields
+from broker_ctl.store.records.fields import Fields, versioned
 
 _MOST_DETAIL: Final = 300
 
@@ -91,3 +93,24 @@ def _reason(text: str) -> Reason:
         return Reason(text)
     except ValueError:
         raise InvalidName(f"{text[:40]!r} is no reason") from None
+
+
+def encode_kept_decisions(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """The payload of a node of ``/broker-ctl/decisions``: rows as `broker-ctl history` has them."""
+    return encode(versioned({"decisions": rows}))
+
+
+def decode_kept_decisions(path: str, data: bytes) -> list[Mapping[str, Any]]:
+    """The rows, the oldest first.
+
+    Raises:
+        CorruptRecord, NewerVersion: a row is not what `broker-ctl history` shows.
+    """
+    rows: list[Mapping[str, Any]] = []
+    for fields in Fields.of_ours(path, data).items("decisions"):
+        for name in ("kind", "sentence", "result"):
+            fields.text(name)
+        for name in ("at_ms", "epoch", "cycle"):
+            fields.integer(name)
+        rows.append(fields.values)
+    return rows
