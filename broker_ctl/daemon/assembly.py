@@ -50,6 +50,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Versioned
+from broker_ctl.store.lasting import LastingStore
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
 from broker_ctl.surface.parts import Parts, Readiness
@@ -232,7 +233,7 @@ def _coordinate(base: Foundation) -> Coordination:
     return Coordination(
         registry=Registry(base.control, registration, base.deletions, tick_s),
         moves=Moves(base.control),
-        directives=Directives(base.control),
+        directives=Directives(LastingStore(base.control)),
         locks=locks,
         election=election,
     )
@@ -263,8 +264,8 @@ def _cached(
     settings = base.settings
     rules = CacheRules.expiring(settings.metadata.cache_expiry_s)
     namespaces = Namespaces(
-        base.metadata,
-        base.configuration,
+        base.lasting,
+        base.lasting_configuration,
         cluster=settings.broker.cluster_name,
         default_bundles=lambda: configuration.current().splitting.default_bundles,
         clock=base.clock,
@@ -281,8 +282,8 @@ def _constraints(base: Foundation) -> FollowedConstraints:
 
 def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
     return Policies.of(
-        base.metadata,
-        base.configuration,
+        base.lasting,
+        base.lasting_configuration,
         cluster=base.settings.broker.cluster_name,
         namespaces=namespaces,
         clock=base.clock,
@@ -293,7 +294,7 @@ def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
 def _partitioned_topics(
     base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
 ) -> PartitionedTopics:
-    parts = PolicyStore.of(base.configuration, base.clock, base.draws)
+    parts = PolicyStore.of(base.lasting_configuration, base.clock, base.draws)
     rules = CacheRules.expiring(base.settings.metadata.cache_expiry_s)
     return PartitionedTopics(
         parts, namespaces, rules, lambda: configuration.current().surface.most_partitions
@@ -303,7 +304,7 @@ def _partitioned_topics(
 def _manage(base: Foundation, coordination: Coordination) -> Managers:
     settings, clock = base.settings, base.clock
     dataplane, history = base.surroundings.dataplane(settings), history_of(base)
-    configuration = DynamicConfiguration(base.metadata, settings, clock=clock, draws=base.draws)
+    configuration = DynamicConfiguration(base.lasting, settings, clock=clock, draws=base.draws)
     namespaces, owners = _cached(base, coordination.registry, configuration)
     reporter = _reporter(base, coordination.registry, dataplane, configuration)
     ownership = Ownership(

@@ -169,7 +169,7 @@ def _followed(base: Foundation) -> Followed:
         ForeignBrokers(base.metadata),
         ClusterNodes(*stores, base.clock, rules),
         FollowedConstraints(*stores, settings.broker.cluster_name),
-        Directives(base.metadata),
+        Directives(base.lasting),
     )
 
 

@@ -12,6 +12,7 @@ from broker_ctl.daemon.surroundings import Surroundings
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.lasting import LastingStore
 from broker_ctl.store.measured import MeasuredStore
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.tasks import TaskFaults
@@ -28,6 +29,8 @@ class Foundation:
         configuration_store: the same object as ``store`` unless another ensemble is set.
         control: the same for locks, elections and heartbeats, with its operations timed.
         metadata, configuration: the same stores for all others, who wait for one another there.
+        lasting, lasting_configuration: these two, for writes that own nothing. One object where
+            there is one store.
         faults: of background tasks, all that are started while the daemon runs.
         deletions: own nodes that must go while the session lives on.
     """
@@ -44,6 +47,8 @@ class Foundation:
     control: MetadataStore
     metadata: MetadataStore
     configuration: MetadataStore
+    lasting: MetadataStore
+    lasting_configuration: MetadataStore
     instruments: Instruments
     watcher: SessionWatcher
     deletions: Deletions
@@ -62,9 +67,11 @@ def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
     store, configuration_store = surroundings.open_stores(settings, instruments.store)
     control = MeasuredStore(store, instruments.store, clock)
     metadata = gathering(store, settings, instruments.store, clock)
-    configuration = metadata
+    configuration, lasting = metadata, LastingStore(metadata)
+    lasting_configuration = lasting
     if configuration_store is not store:
         configuration = gathering(configuration_store, settings, instruments.store, clock)
+        lasting_configuration = LastingStore(configuration)
     watcher = SessionWatcher(
         control,
         clock,
@@ -86,6 +93,8 @@ def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
         control=control,
         metadata=metadata,
         configuration=configuration,
+        lasting=lasting,
+        lasting_configuration=lasting_configuration,
         instruments=instruments,
         watcher=watcher,
         deletions=Deletions(control),

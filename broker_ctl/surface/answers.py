@@ -4,6 +4,7 @@ An error's body is ``{"error": class name, "reason": text}``: Pulsar's clients r
 brokers and the command line the name too.
 """
 
+from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import hdrs, web
@@ -13,6 +14,7 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion10
 
 from broker_ctl import codec, errors
 from broker_ctl.errors import (
+    Ambiguous,
     BrokerCtlError,
     BundleBusy,
     BundleGone,
@@ -35,7 +37,9 @@ from broker_ctl.errors import (
     PolicyConflict,
     PolicyMissing,
     ReassignmentMissing,
+    SessionError,
     SettingsError,
+    StoreClosed,
     TenantExists,
     TenantMissing,
     TooLarge,
@@ -43,7 +47,8 @@ from broker_ctl.errors import (
     TopicMissing,
 )
 
-# What is not listed: 503 where the same request may succeed later, else 500.
+# What is not listed: 503 where the same request may succeed later, here or at another broker, else
+# 500.
 _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (InvalidName, 412),
     (SettingsError, 412),
@@ -75,6 +80,10 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
 
 
 _NO_CONTENT: Final = 204
+# The session is being replaced, the daemon is on its way down, or what became of a write is not
+# known: whoever asks again, and reads before it writes, is served.
+_UNAVAILABLE: Final = (SessionError, StoreClosed, Ambiguous)
+_RETRY_AFTER_S: Final = "1"
 
 
 class Refusal(BrokerCtlError):
@@ -137,7 +146,10 @@ def done() -> Answer:
 
 def error(status: int, kind: str, reason: str) -> Answer:
     """An error's answer."""
-    return json({"error": kind, "reason": reason}, status)
+    answer = json({"error": kind, "reason": reason}, status)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        answer.headers[hdrs.RETRY_AFTER] = _RETRY_AFTER_S
+    return answer
 
 
 def of_error(met: BrokerCtlError) -> Answer:
@@ -152,11 +164,18 @@ def _status_of(met: BrokerCtlError) -> int:
     for kind, status in _STATUS:
         if isinstance(met, kind):
             return status
-    if met.can_retry or (isinstance(met, PeerRefused) and _is_retriable(met.kind)):
+    if _is_unavailable(_kind_of(met)):
         return 503
     return 409 if isinstance(met, OwnershipError | Fenced | PeerRefused) else 500
 
 
-def _is_retriable(kind: str) -> bool:
-    known = getattr(errors, kind, None)
-    return isinstance(known, type) and issubclass(known, BrokerCtlError) and known.can_retry
+def _kind_of(met: BrokerCtlError) -> type[BrokerCtlError]:
+    """Its class, or the one that another broker has met and told of."""
+    told = getattr(errors, met.kind, None) if isinstance(met, PeerRefused) else None
+    if isinstance(told, type) and issubclass(told, BrokerCtlError):
+        return told
+    return type(met)
+
+
+def _is_unavailable(kind: type[BrokerCtlError]) -> bool:
+    return kind.can_retry or issubclass(kind, _UNAVAILABLE)

@@ -9,7 +9,19 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from broker_ctl.surface.answers import Answer
+from broker_ctl.errors import (
+    Ambiguous,
+    BrokerCtlError,
+    ConnectionLoss,
+    Fenced,
+    NamespaceMissing,
+    NoAuth,
+    PeerRefused,
+    SessionExpired,
+    SessionMoved,
+    StoreClosed,
+)
+from broker_ctl.surface.answers import Answer, of_error
 from tests.support.web_server import serving
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -83,3 +95,32 @@ async def test_a_header_that_would_end_early_is_not_sent(
 ) -> None:
     monkeypatch.setitem(KINDS, "split", {"headers": {"Location": "http://x/\r\nSet-Cookie: a"}})
     assert await sent(url, "GET /ours/split HTTP/1.0") == b""
+
+
+@pytest.mark.parametrize(
+    "met",
+    [
+        SessionExpired("the session has expired"),
+        SessionMoved("taken over"),
+        StoreClosed("the store is closed"),
+        Ambiguous("no answer"),
+        ConnectionLoss("not sent"),
+        PeerRefused("StoreClosed", "the store is closed"),
+        PeerRefused("ConnectionLoss", "not sent"),
+    ],
+    ids=repr,
+)
+def test_what_another_attempt_may_bring_is_unavailable_and_never_a_fault(
+    met: BrokerCtlError,
+) -> None:
+    answer = of_error(met)
+    assert answer.status == 503
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_what_no_other_attempt_brings_says_nothing_of_one() -> None:
+    for met, status in ((NoAuth("no"), 500), (NamespaceMissing("no"), 404), (Fenced("no"), 409)):
+        answer = of_error(met)
+        assert answer.status == status
+        assert "Retry-After" not in answer.headers
+    assert of_error(PeerRefused("NoSuchError", "no")).status == 409

@@ -1,0 +1,141 @@
+"""What a daemon does while one of its sessions ends, with one store and with two."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.directives import Order
+from broker_ctl.core.names import Namespace
+from broker_ctl.store.interface import Operation, Outcome, Versioned
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.store.records.tenants import TenantInfo
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import eventually
+from tests.support.whole_daemon import Run, whole_daemon
+
+NAMESPACE = Namespace("public", "default")
+WRITES: dict[str, Callable[[Run], Coroutine[Any, Any, object]]] = {
+    "namespace": lambda run: run.shown.namespaces.create(NAMESPACE, bundles=4),
+    "setting": lambda run: run.shown.configuration.set("loadBalancerSheddingEnabled", "false"),
+    "pause": lambda run: run.shown.directives.begin_pause(Order(0, "", "")),
+    "tenant": lambda run: run.shown.policies.tenants.create(
+        "t", TenantInfo(allowed_clusters=("c",))
+    ),
+}
+
+
+class Expiring:
+    """Ends the session under the first write of an operator, before it is sent."""
+
+    def __init__(self, store: MemoryStore, ensemble: MemoryEnsemble) -> None:
+        self._store = store
+        self._ensemble = ensemble
+        self._write_many, self._create = store.write_many, store.create
+        self.is_armed = True
+
+    def expire(self, path: str) -> None:
+        if not self.is_armed or path.startswith("/broker-ctl/leases"):
+            return
+        self.is_armed = False
+        self._store.disconnect()
+        asyncio.get_running_loop().call_later(0.5, self.come_back, self._store.session_id)
+
+    def come_back(self, session_id: int) -> None:
+        self._ensemble.expire(session_id)
+        self._store.reconnect()
+
+    async def write_many(
+        self, operations: Sequence[Operation], deadline_s: float
+    ) -> tuple[Outcome, ...]:
+        self.expire(operations[-1].path)
+        return await self._write_many(operations, deadline_s)
+
+    async def create(self, path: str, *args: Any, **options: Any) -> Versioned:
+        self.expire(path)
+        return await self._create(path, *args, **options)
+
+
+async def over_an_expiry(
+    store: MemoryStore, ensemble: MemoryEnsemble, work: Coroutine[Any, Any, object]
+) -> None:
+    expiring, first = Expiring(store, ensemble), store.session_id
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "write_many", expiring.write_many)
+        patched.setattr(store, "create", expiring.create)
+        await work
+    assert not expiring.is_armed
+    assert store.session_id != first
+
+
+@pytest.mark.parametrize("kind", WRITES)
+@in_virtual_time
+async def test_a_write_that_owns_nothing_outlasts_the_session(kind: str) -> None:
+    async with whole_daemon() as run:
+        await run.wait_ready()
+        await run.shown.policies.tenants.create("public", TenantInfo(allowed_clusters=("c",)))
+        await over_an_expiry(run.around.store, run.ensemble, WRITES[kind](run))
+        await run.wait_ready()
+
+
+async def serving(run: Run) -> Bundle:
+    """With a namespace and a bundle of it."""
+    await run.wait_ready()
+    await run.shown.policies.tenants.create("public", TenantInfo(allowed_clusters=("c",)))
+    await run.shown.namespaces.create(NAMESPACE, bundles=1)
+    (bundle,) = (await run.shown.namespaces.ring(NAMESPACE)).bundles
+    await run.assembly.managers.ownership.acquire(bundle)
+    return bundle
+
+
+@in_virtual_time
+async def test_the_end_of_the_configuration_s_session_disturbs_nothing() -> None:
+    configuration = MemoryEnsemble()
+    async with whole_daemon(configuration=configuration) as run:
+        bundle = await serving(run)
+        token = run.shown.ownership.owned()[bundle].token
+        session_id = run.around.configuration.session_id
+        work = run.shown.namespaces.create(Namespace("public", "other"))
+        await over_an_expiry(run.around.configuration, configuration, work)
+        assert run.around.configuration.session_id != session_id
+        # Whatever it follows there is followed again: also what changes after that.
+        other = MemoryStore(configuration)
+        await other.start()
+        path = "/admin/policies/public/third"
+        await other.create(path, b"{}", make_parents=True)
+        ring = await run.shown.namespaces.ring(Namespace("public", "third"))
+        assert len(ring.bundles) > 0
+        assert run.is_ready
+        assert run.assembly.foundation.watcher.epoch == 1
+        assert run.shown.ownership.owned()[bundle].token == token
+        await other.close()
+
+
+@in_virtual_time
+async def test_without_the_configuration_store_a_broker_serves_on_and_comes_back_to_it() -> None:
+    configuration = MemoryEnsemble()
+    async with whole_daemon(configuration=configuration) as run:
+        bundle = await serving(run)
+        run.around.configuration.disconnect()
+        await asyncio.sleep(60.0)
+        configuration.expire(run.around.configuration.session_id)
+        assert run.is_ready
+        assert await run.shown.ownership.owner_of(bundle)
+        run.around.configuration.reconnect()
+        await run.shown.namespaces.create(Namespace("public", "late"))
+        assert run.assembly.foundation.watcher.epoch == 1
+
+
+@in_virtual_time
+async def test_the_expiry_of_the_brokers_session_leaves_the_configuration_s_alone() -> None:
+    async with whole_daemon(configuration=MemoryEnsemble()) as run:
+        bundle = await serving(run)
+        session_id = run.around.configuration.session_id
+        run.ensemble.expire(run.around.store.session_id)
+        await eventually(lambda: run.assembly.foundation.watcher.epoch == 2)
+        await run.wait_ready()
+        assert bundle in run.shown.ownership.owned()
+        assert run.around.configuration.session_id == session_id
