@@ -98,6 +98,30 @@ def test_a_panel_asks_for_what_is_exported(title: str, expression: str) -> None:
     assert faults_in(expression) == [], title
 
 
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "kafka_controller_kafkacontroller_activecontrollercount",
+        "kafka_controller_kafkacontroller_offlinepartitionscount",
+        "kafka_controller_controllerstats_uncleanleaderelections_total",
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        "kafka_server_replicamanager_underminisrpartitioncount",
+        "kafka_server_replicamanager_offlinereplicacount",
+        "broker_ctl_controller_silent_brokers",
+    ],
+)
+def test_what_is_wrong_with_partitions_is_told_and_shown(metric: str) -> None:
+    assert any(metric in series_in(expression) for _, expression, _ in alerts())
+    assert any(metric in series_in(expression) for _, expression in panels())
+
+
+def test_a_cluster_without_replicated_partitions_misses_no_controller() -> None:
+    (expression,) = [each for name, each, _ in alerts() if name == "NotOneController"]
+    _, is_gated, gate = expression.partition(" and ")
+    assert is_gated
+    assert "broker_ctl_broker_epoch" in series_in(gate)
+
+
 def test_every_alert_says_how_urgent_it_is_and_what_to_do() -> None:
     for name, _, rest in alerts():
         assert re.search(r"severity: (page|ticket)\b", rest), name
