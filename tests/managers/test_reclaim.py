@@ -478,8 +478,7 @@ async def _unheard(*_: object) -> None:
 async def test_children_of_a_split_that_the_data_plane_did_not_hear_of_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Nothing is loaded anew, so all that is kept has been handed over.
-    async with cluster(is_preloading=False) as built:
+    async with cluster() as built:
         (one,) = built.brokers
         parent = built.bundles[0]
         await one.ownership.acquire(parent)
@@ -496,13 +495,15 @@ async def test_children_of_a_split_that_the_data_plane_did_not_hear_of_are_kept(
         assert one.reclaimed[-1].lost == 0
         await built.settled()
         assert set(one.owned()) == set(parent.cut((parent.range.high // 2,)))
+        # Whatever is loaded anew closes the topics of what it takes the place of.
+        assert one.steering.preloaded.keys() == {parent}
 
 
 @in_virtual_time
 async def test_the_parent_of_a_merge_that_the_data_plane_did_not_hear_of_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with cluster(is_preloading=False) as built:
+    async with cluster() as built:
         (one,) = built.brokers
         left, right = built.bundles[:2]
         await take_all(one, (left, right))
@@ -519,6 +520,7 @@ async def test_the_parent_of_a_merge_that_the_data_plane_did_not_hear_of_is_kept
         assert one.reclaimed[-1].lost == 0
         await built.settled()
         assert set(one.owned()) == {left.joined(right)}
+        assert one.steering.preloaded.keys() == {left, right}
 
 
 @in_virtual_time
@@ -541,14 +543,18 @@ async def test_what_is_loaded_and_cut_otherwise_is_not_handed_over(
 
 
 @in_virtual_time
-async def test_what_the_data_plane_has_lost_is_given_up_where_nothing_is_preloaded() -> None:
-    async with cluster(is_preloading=False) as built:
+@pytest.mark.parametrize("is_preloading", [True, False])
+async def test_what_the_data_plane_has_lost_is_loaded_anew_and_preloaded_where_that_is_wanted(
+    is_preloading: bool,
+) -> None:
+    async with cluster(is_preloading=is_preloading) as built:
         (one,) = built.brokers
         await take_all(one, built.bundles)
+        one.steering.preloaded.clear()
         await SimulatedDataPlane.fence(one.dataplane, built.bundles[0])
         await expired(one)
         await built.settled()
-        assert set(one.owned()) == set(built.bundles[1:])
+        assert one.steering.preloaded == {built.bundles[0]: is_preloading}
 
 
 # Silent data planes (I11).
