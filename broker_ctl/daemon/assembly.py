@@ -28,6 +28,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.leader.controller import Controller
 from broker_ctl.leader.executor import Reach
 from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.managers.authorised import Authorised
 from broker_ctl.managers.boundaries import Boundaries
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.constraints import FollowedConstraints
@@ -131,7 +132,7 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
         history=managers.history,
     )
     readiness = ReadinessNow()
-    cluster = LiveCluster(coordination.registry, coordination.election)
+    cluster = LiveCluster(coordination.registry, coordination.election, base.watcher)
     while_leading = _while_leading(coordination.election, controller)
     lookup = lookup_of(
         base,
@@ -387,6 +388,7 @@ def _show(
         peers=http,
         instruments=base.instruments,
         clock=base.clock,
+        authorised=Authorised(base.watcher),
         partitions=None if partitions is None else partitions.parts,
         replicas=replicas,
     )

@@ -9,6 +9,7 @@ from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.foundation import Foundation
 from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.leader.controller import Controller
+from broker_ctl.managers.authorised import Authorised
 from broker_ctl.managers.configuration import DynamicConfiguration
 from broker_ctl.managers.constraints import FollowedConstraints
 from broker_ctl.managers.home_cluster import HomeCluster
@@ -47,6 +48,7 @@ def lookup_of(
         placement=_placement(base, while_leading),
         home=home,
         leaderless=leaderless,
+        authorised=Authorised(base.watcher),
         clock=base.clock,
     )
 

@@ -8,6 +8,7 @@ Whoever asks for a bundle that nobody owns joins those who ask already: a broker
 clients of all its topics at once.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Topic
 from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
+from broker_ctl.managers.authorised import Authorised
 from broker_ctl.managers.home_cluster import HomeCluster
 from broker_ctl.managers.joined import Joined
 from broker_ctl.managers.leaderless import PATIENCE_S, Vacancy
@@ -79,6 +81,7 @@ class Lookup:
         placement: Callable[[], Placement | None],
         home: HomeCluster,
         leaderless: Placement,
+        authorised: Authorised,
         clock: Clock,
     ) -> None:
         self._ownership = ownership
@@ -87,6 +90,7 @@ class Lookup:
         self._placement = placement
         self._home = home
         self._leaderless = leaderless
+        self._authorised = authorised
         self._clock = clock
         self._joined: Joined[tuple[Bundle, bool], Answer] = Joined("lookups")
         self._vacancy = Vacancy()
@@ -122,15 +126,18 @@ class Lookup:
         Raises:
             NamespaceMissing: there is no such namespace.
             ForeignNamespace: it is not served in this cluster.
-            NoLeader, NoBroker, BundleMoving, BundleReclaimable, Draining, AuthorityLost: later.
+            NoLeader, NoBroker, BundleMoving, BundleReclaimable, Draining: later.
+            AuthorityLost: later, and at once where this broker may not act.
         """
         began_s = self._clock.now_s()
         self._pending += 1
         try:
-            answer = await self._find(
-                topic, authoritative=authoritative, is_preloading=is_preloading
-            )
-        except Exception:
+            async with self._authorised.held():
+                answer = await self._find(
+                    topic, authoritative=authoritative, is_preloading=is_preloading
+                )
+        except (Exception, asyncio.CancelledError):
+            # Cancelled: it took too long, or its client went. Neither has got an answer.
             self._failures += 1
             raise
         finally:

@@ -78,11 +78,11 @@ class ControlRoutes:
         )
 
     async def owners(self, request: web.Request) -> web.Response:
-        """Who owns each bundle of a namespace."""
-        ring = await self._parts.namespaces.ring(
-            Namespace.parse(request.query.get("namespace", ""))
-        )
-        return answers.json([await self._owner_row(bundle) for bundle in ring.bundles])
+        """Who owns each bundle of a namespace; 503 at once without authority."""
+        namespace = Namespace.parse(request.query.get("namespace", ""))
+        async with self._parts.authorised.held():
+            ring = await self._parts.namespaces.ring(namespace)
+            return answers.json([await self._owner_row(bundle) for bundle in ring.bundles])
 
     async def _owner_row(self, bundle: Bundle) -> dict[str, Any]:
         row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}

@@ -1,6 +1,7 @@
 """What the surface is built from, and no more of each part than it asks of it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any, Protocol
@@ -81,6 +82,14 @@ class Held(Protocol):
     @property
     def token(self) -> int:
         """Its fencing token, 0 without a right."""
+        ...
+
+
+class Authorised(Protocol):
+    """What is answered only while this broker may act; see `managers.authorised.Authorised`."""
+
+    def held(self) -> AbstractAsyncContextManager[object]:
+        """For the length of the block."""
         ...
 
 
@@ -308,6 +317,7 @@ class Parts:
         boundaries: where a bundle of this broker would be cut.
         desk: what only the leader has; None while this broker does not lead.
         authority: session epoch, and for how many ms acts may be started.
+        authorised: what is answered only while this broker may act.
         peers: calls other brokers with the token that this broker has itself.
         partitions, replicas: None where this broker takes no part in replication.
     """
@@ -332,6 +342,7 @@ class Parts:
     peers: HttpClient
     instruments: Instruments
     clock: Clock
+    authorised: Authorised
     partitions: PartitionParts | None = None
     replicas: InstructedReplicas | None = None
 

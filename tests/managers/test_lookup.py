@@ -18,7 +18,9 @@ from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemU
 from broker_ctl.core.names import Topic
 from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
 from broker_ctl.core.rules import PlacementRules
-from broker_ctl.errors import ForeignNamespace, NoBroker, NoLeader
+from broker_ctl.core.session import State
+from broker_ctl.errors import AuthorityLost, ForeignNamespace, NoBroker, NoLeader
+from broker_ctl.managers.authorised import Authorised
 from broker_ctl.managers.home_cluster import HomeCluster
 from broker_ctl.managers.leaderless import PATIENCE_S, Leaderless, LeaderlessRules
 from broker_ctl.managers.lookup import Connect, Elsewhere, Lookup, Redirect
@@ -107,6 +109,7 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
             placement=partial(getattr, door, "chooser"),
             home=home,
             leaderless=leaderless,
+            authorised=Authorised(broker.watcher),
             clock=broker.clock,
         )
         opened.append(door)
@@ -339,3 +342,51 @@ async def _report(broker: MemoryBroker, msg_rate: float) -> None:
     usage = SystemUsage(cpu=ResourceUsage(msg_rate / 10, 100.0))
     load = BrokerLoad(broker.broker_id, usage, {"a/b/0x00000000_0xffffffff": line}, 1, 1, "1.0")
     await broker.registry.publish(LocalBrokerData(broker.urls, load).encode())
+
+
+# Without authority.
+
+
+@in_virtual_time
+async def test_without_the_lease_lookups_fail_at_once_and_are_counted() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        broker, topic = one.broker, topic_in(built.bundles[0])
+        broker.memory.disconnect()
+        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        began_s = broker.clock.now_s()
+        for _ in range(3):
+            with pytest.raises(AuthorityLost):
+                await one.lookup.find(topic)
+        assert broker.clock.now_s() == began_s
+        assert one.lookup.statistics().failures == 3
+
+
+@in_virtual_time
+async def test_a_lookup_that_waits_for_the_store_ends_with_the_lease() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        broker, topic = one.broker, topic_in(built.bundles[0])
+        broker.memory.disconnect()
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_task(one.lookup.find(topic), name="lookup")
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        ended_s = broker.clock.now_s()
+        with pytest.raises(AuthorityLost):
+            await waiting
+        assert broker.clock.now_s() - ended_s < 0.5
+        statistics = one.lookup.statistics()
+        assert (statistics.failures, statistics.pending) == (1, 0)
+
+
+@in_virtual_time
+async def test_a_lookup_that_is_cut_off_is_a_failure() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        one.broker.memory.disconnect()
+        work = one.lookup.find(topic_in(built.bundles[0]))
+        waiting = asyncio.get_running_loop().create_task(work, name="lookup")
+        await asyncio.wait([waiting], timeout=0.5)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert one.lookup.statistics().failures == 1

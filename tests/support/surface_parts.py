@@ -340,6 +340,19 @@ class MemoryDesk:
         return {"bundle": str(left.joined(right)), "owner": owner}
 
 
+class MemoryAuthorised:
+    """``refuse`` stands for a lease that is over."""
+
+    def __init__(self) -> None:
+        self.refuse: BrokerCtlError | None = None
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        if self.refuse is not None:
+            raise self.refuse
+        yield
+
+
 class MemoryOrders:
     def __init__(self) -> None:
         self.obeyed: list[Order] = []
@@ -454,6 +467,7 @@ class Broker:
             WORKLOAD, SystemClock(), broker_id=urls.broker_id, draw=random.Random(1), tick_s=0.01
         )
         self.lookup = MemoryLookup(world, self.ownership, self.cluster)
+        self.authorised = MemoryAuthorised()
         self.orders = MemoryOrders()
         self.journal = MemoryJournal()
         self.directives = metadata.directives
@@ -484,6 +498,7 @@ class Broker:
             peers=peers,
             instruments=self.instruments,
             clock=SystemClock(),
+            authorised=self.authorised,
             partitions=PartitionParts(
                 self._partition_desk_if_controlling, self._controller, self.partition_leaders
             ),

@@ -1,0 +1,59 @@
+"""ZooKeeper stands still for longer than the lease: what clients and operators are told."""
+
+import time
+from pathlib import Path
+
+from broker_ctl.cli.trial import SETTINGS
+from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.http import HttpClient
+from tests.support.clusters import look_up, make_namespace, status
+from tests.support.ensemble import SharedEnsemble
+from tests.support.waiting import eventually
+
+TOPIC = Topic("persistent", Namespace("public", "default"), "t")
+LOOKUP = "/lookup/v2/topic/persistent/public/default/t"
+OWNERS = "/control/v1/owners?namespace=public/default"
+# Far below the 30 s for which a read waits for the store.
+AT_ONCE_S = 10.0
+
+
+async def failures(http: HttpClient, daemon: DaemonProcess) -> float:
+    text = (await http.request("GET", f"{daemon.url}/metrics")).body.decode()
+    lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return sum(float(line[-1]) for line in lines if "lookup_failures_total" in line[0])
+
+
+async def test_lookups_are_refused_at_once_counted_and_nobody_is_said_to_lead(
+    ensemble3: SharedEnsemble, http: HttpClient, tmp_path: Path
+) -> None:
+    url = f"zk:{ensemble3.connect_string}/no-authority"
+    async with Daemons(tmp_path, 2, {"metadataStoreUrl": url, **SETTINGS}) as daemons:
+        await daemons.wait_ready(http)
+        one, other = daemons.all
+        await make_namespace(http, one)
+        await eventually(lambda: look_up(http, one, TOPIC))
+        for server in ensemble3.servers:
+            server.pause()
+        try:
+            for daemon in (one, other):
+
+                async def is_lost(daemon: DaemonProcess = daemon) -> bool:
+                    state = (await status(http, daemon)).get("session", {}).get("state")
+                    return state in {"lost", "expired"}
+
+                await eventually(is_lost, deadline_s=60.0, what=f"{daemon.broker_id} knows")
+                before = await failures(http, daemon)
+                began_s = time.monotonic()
+                for path in (LOOKUP, LOOKUP, LOOKUP, OWNERS):
+                    reply = await http.request("GET", daemon.url + path)
+                    assert reply.status == 503, (path, reply.body)
+                    assert reply.json()["error"] == "AuthorityLost"
+                assert time.monotonic() - began_s < AT_ONCE_S
+                assert await failures(http, daemon) - before >= 3
+                leader = await http.request("GET", f"{daemon.url}/admin/v2/brokers/leaderBroker")
+                assert leader.status == 404
+                assert "bundles are not served any more" in daemon.files.log.read_text()
+        finally:
+            for server in ensemble3.servers:
+                server.resume()
