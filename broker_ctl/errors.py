@@ -19,6 +19,8 @@ Each class says whether the same call may succeed when it is made again (``can_r
           SessionMoved                 another connection took the session over
           AuthFailed                   the server refused our credentials
           RetriesUsedUp                no session within the number of attempts allowed
+          HistoryBehind                the servers have lost transactions that were seen
+          ClientFailed                 a fault of the client itself
         StoreClosed
         CorruptRecord                  a payload that does not decode
         NewerVersion                   a node under /broker-ctl written by a newer release
@@ -186,6 +188,14 @@ class AuthFailed(SessionError):
 
 class RetriesUsedUp(SessionError):
     """No session came about within the number of attempts that is allowed."""
+
+
+class HistoryBehind(SessionError):
+    """The servers' newest transaction is older than one that was seen: they were restored."""
+
+
+class ClientFailed(SessionError):
+    """The client itself failed, by a fault of its own: it connects no more."""
 
 
 class StoreClosed(StoreError):

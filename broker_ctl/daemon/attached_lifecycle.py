@@ -21,7 +21,7 @@ from broker_ctl.daemon import exit_codes
 from broker_ctl.daemon.attached import Attached
 from broker_ctl.daemon.capturing import recorded
 from broker_ctl.daemon.service import Notifier, StopSignals
-from broker_ctl.errors import RetriesUsedUp, StartError, StoreClosed, StoreError
+from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
 from broker_ctl.store import paths
 from broker_ctl.surface.parts import Readiness
 
@@ -93,6 +93,7 @@ class AttachedDaemon:
         return self._exit_code
 
     async def _serve(self) -> None:
+        ended: BaseException | None = None
         base = self._base
         # Before the store, so that no event of the session is missed.
         base.watcher.start()
@@ -100,15 +101,17 @@ class AttachedDaemon:
             await open_cluster(self._attached)
             async with self._around():
                 await base.watcher.run_epochs(self._session)
+            # Whoever closed the store: it says why.
+            await base.store.wait_connected()
         except* StoreClosed:
             # A stop closes the store under whoever still waits for its first connection.
             if not self._is_stopping:
                 raise
-        except* RetriesUsedUp as used_up:
-            log.warning("%s", used_up.exceptions[0])
-        if not self._is_stopping:
-            log.error("zookeeperSessionReconnectMaxRetries is used up: ending")
-            self._exit_code = exit_codes.RETRIES_USED_UP
+        except* SessionError as met:
+            ended = met
+        if ended is not None and not self._is_stopping:
+            log.error("no session with ZooKeeper any more: %s; ending", exit_codes.reason_of(ended))
+            self._exit_code = exit_codes.of(ended)
             self._ended.set()
 
     async def _session(self, epoch: int) -> None:

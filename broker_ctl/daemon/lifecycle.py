@@ -15,7 +15,7 @@ from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.partitions import Partitions
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.serving import Serving
-from broker_ctl.errors import BrokerCtlError, RetriesUsedUp, StoreClosed
+from broker_ctl.errors import BrokerCtlError, SessionError, StoreClosed
 from broker_ctl.settings.session import SessionExpiredPolicy
 from broker_ctl.surface.parts import Readiness
 
@@ -72,18 +72,20 @@ class Daemon:
         return self._exit_code
 
     async def _serve(self) -> None:
+        ended: BaseException | None = None
         try:
             await Serving(self._assembly, self._notifier).run()
+            # Whoever closed the store: it says why.
+            await self._base.store.wait_connected()
         except* StoreClosed:
             # A stop closes the store under whoever still waits for its first connection.
             if not self._is_stopping:
                 raise
-        except* RetriesUsedUp as used_up:
-            log.warning("%s", used_up.exceptions[0])
-        if not self._is_stopping:
-            # Nobody else closes the store before a stop: it gave up by itself.
-            log.error("zookeeperSessionReconnectMaxRetries is used up: ending")
-            self._exit_code = exit_codes.RETRIES_USED_UP
+        except* SessionError as met:
+            ended = met
+        if ended is not None and not self._is_stopping:
+            log.error("no session with ZooKeeper any more: %s; ending", exit_codes.reason_of(ended))
+            self._exit_code = exit_codes.of(ended)
             self._ended.set()
 
     def _session_changed(self, action: Action) -> None:

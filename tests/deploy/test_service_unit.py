@@ -48,10 +48,11 @@ def test_it_runs_the_daemon_with_the_file_in_etc() -> None:
     assert context.params["configuration"] == Path("/etc/broker-ctl/broker.conf")
 
 
-def test_only_retries_that_are_used_up_keep_it_from_starting_again() -> None:
+def test_what_somebody_has_to_look_at_keeps_it_from_starting_again() -> None:
     assert one("Restart") == "on-failure"
     assert {int(code) for code in one("RestartPreventExitStatus").split()} == {
-        exit_codes.RETRIES_USED_UP
+        exit_codes.HISTORY_BEHIND,
+        exit_codes.RETRIES_USED_UP,
     }
     assert exit_codes.STOPPED == 0
 

@@ -46,9 +46,17 @@ class Dialer:
     def failed(self, host: tuple[str, int], why: str) -> None:
         """Count a failure; the powers of two are warned of, so a long outage has a short log."""
         self._failures += 1
-        is_power = self._failures & (self._failures - 1) == 0
-        level = logging.WARNING if is_power else logging.DEBUG
+        level = logging.WARNING if self._is_power else logging.DEBUG
         log.log(level, "no session from %s:%d (%d): %s", *host, self._failures, why)
+
+    @property
+    def _is_power(self) -> bool:
+        return self._failures & (self._failures - 1) == 0
+
+    @property
+    def is_at_a_loss(self) -> bool:
+        """Whether to look for another reason: now and then, once each server has failed twice."""
+        return self._is_power and self._failures >= 2 * len(self._hosts)
 
     def delay_s(self, timeout_s: float, outage_s: float) -> float:
         """Pause before the next attempt; none until every server has been tried once more."""

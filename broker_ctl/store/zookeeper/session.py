@@ -11,7 +11,8 @@ Reference: metadata-store 5.7, 6.1, 10.
     suspended    handshake, same id        connected    RECONNECTED
     suspended    id 0 or another id        new          EXPIRED
     connected    session expired or moved  new          SUSPENDED, EXPIRED
-    any          close, bad credentials    closed       CLOSED
+    any          close, bad credentials,   closed       CLOSED
+                 history behind ours
 """
 
 import asyncio
@@ -31,6 +32,7 @@ from broker_ctl.store.zookeeper.keepalive import keep_alive
 from broker_ctl.store.zookeeper.line import RequestLine
 from broker_ctl.store.zookeeper.listeners import tell
 from broker_ctl.store.zookeeper.pending import OnReply
+from broker_ctl.store.zookeeper.probe import probe
 from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
 
@@ -70,6 +72,15 @@ class SessionOptions:
     max_retries: int = -1
     on_sent: Callable[[float], None] | None = None
     on_reply: OnReply | None = None
+
+
+async def _minded(work: Awaitable[None], end: Callable[[errors.StoreError], None]) -> None:
+    """``work``; where it fails nothing would connect any more, and nobody would know."""
+    try:
+        await work
+    except Exception as error:
+        end(errors.ClientFailed(f"{type(error).__name__}: {error}"))
+        raise
 
 
 class Session:
@@ -127,7 +138,7 @@ class Session:
 
     def start(self) -> None:
         """Begin to connect, and never stop until `close`."""
-        self._tasks.keep(self._run(), "connect")
+        self._tasks.keep(_minded(self._run(), self._end), "connect")
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """Hear session events, after the listeners that came earlier."""
@@ -166,7 +177,8 @@ class Session:
 
     async def _run(self) -> None:
         while (connection := await self._connect()) is not None:
-            self._tasks.start(keep_alive(connection, self._timeout_s), "keep alive")
+            keeping = keep_alive(connection, self._timeout_s)
+            self._tasks.start(_minded(keeping, self._end), "keep alive")
             why = await connection.wait_closed()
             if self._line.is_closed:
                 return
@@ -198,6 +210,8 @@ class Session:
                     why = f"no session after {outage_s:.0f} s and {retries} more attempts: {error}"
                     self._end(errors.RetriesUsedUp(why))
                     return None
+                if self._dialer.is_at_a_loss and self.last_zxid:
+                    await self._compare_history(*host)
                 await asyncio.sleep(self._dialer.delay_s(timeout_s, outage_s))
             else:
                 self._dialer.succeeded()
@@ -244,6 +258,29 @@ class Session:
             raise
         self._adopt(connection, handshake)
         return connection
+
+    async def _compare_history(self, host: str, port: int) -> None:
+        """End where the servers have lost what was seen of them: none will ever take us again.
+
+        A server only closes the connection of a client that has seen more than it has: as do one
+        that lags and one without a quorum, which come round.
+        """
+        options, limit_s = self._options, self._dialer.limit_s(self._options.timeout_s)
+        try:
+            async with asyncio.timeout(limit_s):
+                found = await probe(
+                    host, port, max_frame_bytes=options.max_frame_bytes, tls=options.tls
+                )
+        except (errors.StoreError, TimeoutError) as error:
+            log.debug("asking %s:%d where it stands: %s", host, port, error)
+            return
+        if 0 < found.zxid < self.last_zxid:
+            what = (
+                f"the history of ZooKeeper ends at 0x{found.zxid:x}, and 0x{self.last_zxid:x} was "
+                "seen: the servers were restored from a copy, or are others; see 'ZooKeeper "
+                "restored from a copy' in the README"
+            )
+            self._end(errors.HistoryBehind(what))
 
     async def _prepare(self, connection: Connection) -> None:
         """Credentials and watches, before anything else goes over the connection."""

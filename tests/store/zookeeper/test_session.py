@@ -8,8 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.errors import AuthFailed, NodeExists, SessionExpired, SessionMoved, StoreError
+from broker_ctl.errors import (
+    AuthFailed,
+    ClientFailed,
+    NodeExists,
+    SessionExpired,
+    SessionMoved,
+    StoreError,
+)
 from broker_ctl.store.interface import Check, Create, CreateMode, Notification, SessionEvent
+from broker_ctl.store.zookeeper.connection import Connection
+from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.ensemble import SharedEnsemble
@@ -119,6 +128,29 @@ def stall(seconds: float) -> None:
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:
         pass
+
+
+# Faults of its own.
+
+
+@pytest.mark.parametrize(("owner", "name"), [(Dialer, "next_host"), (Connection, "send_ping")])
+async def test_a_client_that_fails_by_itself_is_closed_and_says_so(
+    open_store: OpenStore, owner: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nothing would connect any more, or end a silent connection, and nobody would know."""
+    async with FakeZooKeeper.playing(serve) as fake:
+        store = await open_store(fake.address)
+        events = await heard_from(store)
+
+        def fail(_: object) -> None:
+            raise ValueError("a fault")
+
+        monkeypatch.setattr(owner, name, fail)
+        if owner is Dialer:
+            store.abort_connection()
+        await eventually(lambda: CLOSED in events)
+        with pytest.raises(ClientFailed, match="ValueError: a fault"):
+            await store.wait_connected()
 
 
 # Timeouts.

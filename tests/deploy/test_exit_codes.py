@@ -1,0 +1,77 @@
+"""How a real daemon ends when ZooKeeper is of no use to it any more."""
+
+from pathlib import Path
+
+import pytest
+
+from broker_ctl.daemon import exit_codes
+from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.embedded.daemons import DaemonProcess
+from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp
+from broker_ctl.http import HttpClient
+from tests.support.clusters import make_namespace
+from tests.support.restorable import Servers, restorable
+
+TICK = {"zookeeperTickTimeMillis": str(TICK_MS), "metadataStoreSessionTimeoutMillis": "4000"}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (HistoryBehind(""), exit_codes.HISTORY_BEHIND),
+        (RetriesUsedUp(""), exit_codes.RETRIES_USED_UP),
+        (AuthFailed(""), exit_codes.FAILED),
+        (ClientFailed(""), exit_codes.FAILED),
+        (ExceptionGroup("", [ExceptionGroup("", [HistoryBehind("")])]), exit_codes.HISTORY_BEHIND),
+    ],
+)
+def test_each_end_of_the_session_has_its_code(error: Exception, code: int) -> None:
+    assert exit_codes.of(error) == code
+
+
+async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_and_says_so(
+    tmp_path: Path,
+) -> None:
+    async with restorable(tmp_path, 1) as servers:
+        url = f"zk:{servers.ensemble.connect_string}"
+        daemon = DaemonProcess(tmp_path, 1, {"metadataStoreUrl": url, **TICK})
+        await daemon.start()
+        try:
+            await served_by(servers, daemon)
+            await servers.stop()
+            servers.restore()
+            await servers.start()
+            assert await daemon.wait() == exit_codes.HISTORY_BEHIND
+            assert "restored from a copy" in daemon.files.log.read_text(encoding="utf-8")
+        finally:
+            await put_away(daemon)
+
+
+async def served_by(servers: Servers, daemon: DaemonProcess) -> None:
+    """Until the daemon has written more than the copy has."""
+    await servers.stop()
+    servers.copy()
+    await servers.start()
+    async with HttpClient(timeout_s=5.0, max_body_bytes=65_536) as http:
+        await daemon.wait_ready(http)
+        await make_namespace(http, daemon)
+
+
+async def test_attempts_that_are_used_up_end_it_with_a_code_of_their_own(tmp_path: Path) -> None:
+    # Nobody listens on a port that is held.
+    with reserve_port() as nobody:
+        url = {"metadataStoreUrl": f"zk:127.0.0.1:{port_of(nobody)}"}
+        limit = {"zookeeperSessionReconnectMaxRetries": "1"}
+        daemon = DaemonProcess(tmp_path, 1, {**url, **limit, **TICK})
+        await daemon.start()
+        try:
+            assert await daemon.wait() == exit_codes.RETRIES_USED_UP
+        finally:
+            await put_away(daemon)
+
+
+async def put_away(daemon: DaemonProcess) -> None:
+    if daemon.is_running:
+        await daemon.kill()
+    daemon.release_ports()
