@@ -6,7 +6,9 @@ servers lag or were deposed.
 
 import asyncio
 import contextlib
+import logging
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +16,10 @@ from broker_ctl import errors
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 
+log = logging.getLogger(__name__)
+
 _ASKED_MS: Final = 1
+_LIMIT_S: Final = 2.0
 _NO_PASSWORD: Final = bytes(16)
 
 
@@ -59,6 +64,39 @@ async def probe(
     finally:
         connection.abort("asked")
     return Probe(handshake.timeout_ms / 1000, max(seen))
+
+
+class HistoryCheck:
+    """Whether the servers have lost what was seen of them: then none will ever take us again.
+
+    A server only closes the connection of a client that has seen more than it has: as do one that
+    lags and one without a quorum, which come round.
+    """
+
+    def __init__(
+        self, last_zxid: Callable[[], int], max_frame_bytes: int, tls: ssl.SSLContext | None
+    ) -> None:
+        self._last_zxid = last_zxid
+        self._max_frame_bytes = max_frame_bytes
+        self._tls = tls
+
+    async def look(self, host: str, port: int) -> errors.HistoryBehind | None:
+        """Ask one server; None where all is well, or it does not tell."""
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                found = await probe(
+                    host, port, max_frame_bytes=self._max_frame_bytes, tls=self._tls
+                )
+        except (errors.StoreError, TimeoutError) as error:
+            log.debug("asking %s:%d where it stands: %s", host, port, error)
+            return None
+        if not 0 < found.zxid < self._last_zxid():
+            return None
+        return errors.HistoryBehind(
+            f"the history of ZooKeeper ends at 0x{found.zxid:x}, and 0x{self._last_zxid():x} was "
+            "seen: the servers were restored from a copy, or are others; see 'ZooKeeper restored "
+            "from a copy' in the README"
+        )
 
 
 async def _asked(connection: Connection, call: wire.Call[Any]) -> None:

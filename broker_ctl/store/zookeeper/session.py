@@ -32,7 +32,7 @@ from broker_ctl.store.zookeeper.keepalive import keep_alive
 from broker_ctl.store.zookeeper.line import RequestLine
 from broker_ctl.store.zookeeper.listeners import tell
 from broker_ctl.store.zookeeper.pending import OnReply
-from broker_ctl.store.zookeeper.probe import probe
+from broker_ctl.store.zookeeper.probe import HistoryCheck
 from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
 
@@ -95,6 +95,9 @@ class Session:
         self._timeout_s = 0.0  # as negotiated
         self._line = RequestLine(options.max_in_flight, options.on_sent)
         self.next_place = self._line.next_place
+        self._find_history = HistoryCheck(
+            lambda: self.last_zxid, options.max_frame_bytes, options.tls
+        ).look
         self._listeners: list[SessionListener] = []
         # Every connection sets what is in it before anything else; on the connection that stands
         # when a root comes in, whoever adds it does.
@@ -210,8 +213,9 @@ class Session:
                     why = f"no session after {outage_s:.0f} s and {retries} more attempts: {error}"
                     self._end(errors.RetriesUsedUp(why))
                     return None
-                if self._dialer.is_at_a_loss and self.last_zxid:
-                    await self._compare_history(*host)
+                if self._dialer.is_at_a_loss and (behind := await self._find_history(*host)):
+                    self._end(behind)
+                    return None
                 await asyncio.sleep(self._dialer.delay_s(timeout_s, outage_s))
             else:
                 self._dialer.succeeded()
@@ -258,29 +262,6 @@ class Session:
             raise
         self._adopt(connection, handshake)
         return connection
-
-    async def _compare_history(self, host: str, port: int) -> None:
-        """End where the servers have lost what was seen of them: none will ever take us again.
-
-        A server only closes the connection of a client that has seen more than it has: as do one
-        that lags and one without a quorum, which come round.
-        """
-        options, limit_s = self._options, self._dialer.limit_s(self._options.timeout_s)
-        try:
-            async with asyncio.timeout(limit_s):
-                found = await probe(
-                    host, port, max_frame_bytes=options.max_frame_bytes, tls=options.tls
-                )
-        except (errors.StoreError, TimeoutError) as error:
-            log.debug("asking %s:%d where it stands: %s", host, port, error)
-            return
-        if 0 < found.zxid < self.last_zxid:
-            what = (
-                f"the history of ZooKeeper ends at 0x{found.zxid:x}, and 0x{self.last_zxid:x} was "
-                "seen: the servers were restored from a copy, or are others; see 'ZooKeeper "
-                "restored from a copy' in the README"
-            )
-            self._end(errors.HistoryBehind(what))
 
     async def _prepare(self, connection: Connection) -> None:
         """Credentials and watches, before anything else goes over the connection."""
