@@ -87,7 +87,7 @@ class LoadReportSettings:
             "How often the traffic of the bundles is taken from the data plane.",
             at_least=1,
             is_dynamic=True,
-            used_with=(OWN_BROKER, BALANCED),
+            used_with=(BALANCED,),
         ),
     ] = 60
     is_exposing_bundles: Annotated[

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from broker_ctl.settings.conditions import BALANCING, DETECTING, where
+from broker_ctl.settings.conditions import BALANCING, DETECTING
 from broker_ctl.settings.model import Setting
 
 
@@ -88,7 +88,7 @@ class SlowBrokerSettings:
             "Slow cycles, less the others, after which a broker is emptied where that is enabled.",
             at_least=1,
             is_dynamic=True,
-            used_with=(*DETECTING, where("loadBalancerSlowBrokerRemovalEnabled", "true")),
+            used_with=DETECTING,
         ),
     ] = 50
     max_percent: Annotated[

@@ -17,8 +17,8 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.assembly import Assembly, assemble
-from broker_ctl.daemon.attached import Attached, attach
+from broker_ctl.daemon.assembly import assemble
+from broker_ctl.daemon.attached import attach
 from broker_ctl.daemon.surroundings import LiveSurroundings
 from broker_ctl.settings.dataplane import DataPlaneKind
 from broker_ctl.settings.root import SUBJECTS, Settings
@@ -51,7 +51,7 @@ def build(settings: Settings) -> Built:
     return asyncio.run(make())
 
 
-def seen(root: Assembly | Attached) -> Built:
+def seen(root: object) -> Built:
     """As it is now; what is derived from the settings is asked for."""
     found: dict[str, tuple[str, str]] = {}
     known: dict[int, object] = {}

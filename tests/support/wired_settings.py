@@ -144,7 +144,12 @@ WIRED: Final = (
     Wired("simulatedMaxBytesPerSecond", "7", {"Capacity.bytes_s": 1}),
     Wired("pulsarAdminUrl", "http://h:1", {"AdminLink._urls": 1}, ATTACHED),
     Wired("pulsarAct", "true", {"LeaderRules.is_dry_run": 1, "OwnBalancing.acts": 1}, ATTACHED),
-    Wired("pulsarActBesideOwnBalancing", "true", {"OwnBalancing._is_beside": 1}, ATTACHED),
+    Wired(
+        "pulsarActBesideOwnBalancing",
+        "true",
+        {"OwnBalancing._is_beside": 1},
+        (*ATTACHED, "pulsarAct=true"),
+    ),
     Wired(
         "pulsarRequestTimeoutMillis",
         "5001",
@@ -173,7 +178,12 @@ WIRED: Final = (
     Wired(
         "replicaAcknowledgeTimeoutMillis", "10001", {"ControllerRules.acknowledge_s": 1}, NUMBERED
     ),
-    Wired("stateQueueMaxInstructions", "101", {"ControllerRules.max_queued": 1}, NUMBERED),
+    Wired(
+        "stateQueueMaxInstructions",
+        "101",
+        {"ControllerRules.max_queued": 1},
+        (*NUMBERED, "stateChangeTransport=zkqueue"),
+    ),
     Wired("replicaPollMillis", "501", {"ReplicaParts.poll_s": 1}, NUMBERED),
     Wired("controlledShutdownEnabled", "false", {"Partitions.shutdown": 1}, NUMBERED),
     Wired("controlledShutdownMaxRetries", "4", {"ShutdownRules.max_retries": 1}, NUMBERED),

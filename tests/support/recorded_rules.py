@@ -1,0 +1,62 @@
+"""Which rules a leader reads while it goes through a scenario."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, TypeVar
+
+from broker_ctl.core.balance.quiet import QuietHours
+from broker_ctl.core.balance.rules import BalanceRules, Band, SlowRules, Smoothing
+from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
+from broker_ctl.core.shedding.rules import (
+    AvgRules,
+    DifferenceRules,
+    OverloadRules,
+    TransferRules,
+    UniformRules,
+)
+from broker_ctl.leader.rules import LeaderRules
+
+T = TypeVar("T")
+
+RULES: Final = (
+    LeaderRules,
+    SheddingRules,
+    OverloadRules,
+    DifferenceRules,
+    UniformRules,
+    AvgRules,
+    TransferRules,
+    BalanceRules,
+    Band,
+    Smoothing,
+    SlowRules,
+    PlacementRules,
+    SplitRules,
+    MergeRules,
+    Budgets,
+    QuietHours,
+)
+
+
+def recorded(rules: T, read: set[str]) -> T:
+    """The same rules; each field of theirs, and of the rules in them, is noted when it is read."""
+    kind = type(rules)
+    values = {field.name: _deep(getattr(rules, field.name), read) for field in _fields(rules)}
+
+    def look(self: object, name: str) -> object:
+        if name in values:
+            read.add(f"{kind.__qualname__}.{name}")
+            return values[name]
+        return object.__getattribute__(self, name)
+
+    copy: T = object.__new__(type(kind.__name__, (kind,), {"__getattribute__": look}))
+    return copy
+
+
+def _deep(value: object, read: set[str]) -> object:
+    return recorded(value, read) if isinstance(value, RULES) else value
+
+
+def _fields(rules: object) -> Iterator[Any]:
+    assert is_dataclass(rules)
+    yield from fields(rules)
