@@ -130,6 +130,9 @@ class SessionInstruments:
             "broker_ctl_lease_remaining_ms",
             "How long this broker may still start acts without another heartbeat.",
         )
+        self.timeout_ms = Gauge(
+            "broker_ctl_session_timeout_ms", "Timeout that the servers granted the session."
+        )
         self.deletions_queued = Gauge(
             "broker_ctl_deletions_queued", "Own nodes whose deletion failed and is tried again."
         )

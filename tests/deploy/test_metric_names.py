@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_ctl.core.lease import Heartbeat, Lease, LeaseRules
 from broker_ctl.instruments.declared import Instruments, exposed_names
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -120,6 +121,91 @@ def test_a_cluster_without_replicated_partitions_misses_no_controller() -> None:
     _, is_gated, gate = expression.partition(" and ")
     assert is_gated
     assert "broker_ctl_broker_epoch" in series_in(gate)
+
+
+def alert(name: str) -> tuple[str, str]:
+    """Expression, and what stands below it."""
+    (found,) = [(expression, rest) for each, expression, rest in alerts() if each == name]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "tick_s"), [(30.0, 2.0), (11.25, 2.0), (6.0, 0.5), (3.75, 0.5), (60.0, 2.0)]
+)
+def test_a_lease_that_is_renewed_on_time_is_never_low_however_short_the_session(
+    timeout_s: float, tick_s: float
+) -> None:
+    expression, rest = alert("LeaseLow")
+    (part,) = re.findall(r"broker_ctl_session_timeout_ms / (\d+)", expression)
+    assert re.search(r"^\s+for: \S+$", rest, re.MULTILINE)
+    rules = LeaseRules(timeout_s, tick_s)
+    rules.check()
+    lease, least_s = Lease(rules, 0.0), timeout_s
+    for number in range(1, 50):
+        now_s = number * rules.period_s
+        if number > 5:
+            # Just before the next answer it is shortest.
+            least_s = min(least_s, lease.remaining_s(now_s))
+        lease = lease.acknowledged(Heartbeat(now_s, now_s + 0.01))
+    assert least_s > timeout_s / int(part)
+
+
+def test_a_drain_that_was_forgotten_is_told_and_not_only_a_daemon_that_stops() -> None:
+    expression, rest = alert("DrainTakesLong")
+    assert set(series_in(expression)) == {"broker_ctl_drained_brokers"}
+    assert "for: 30m" in rest
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *("broker_ctl_drained_brokers", "broker_ctl_paused", "pulsar_lb_bandwidth_out_usage"),
+        *("pulsar_bundle_msg_rate_in", "broker_ctl_bundles_lost_total"),
+        *("broker_ctl_session_epoch", "broker_ctl_session_timeout_ms"),
+    ],
+)
+def test_the_dashboard_shows_what_an_operator_asks_for(metric: str) -> None:
+    assert any(metric in series_in(expression) for _, expression in panels())
+
+
+def test_the_dashboard_shows_moves_by_reason_and_imbalance_over_time() -> None:
+    shown = json.loads(DASHBOARD.read_text())["panels"]
+    (moves,) = [each for each in shown if each["title"] == "Moves by reason"]
+    assert "by (reason, result) (increase(broker_ctl_decisions_total" in moves["targets"][0]["expr"]
+    (imbalance,) = [each for each in shown if each["title"] == "Imbalance over time"]
+    assert imbalance["type"] == "timeseries"
+
+
+def test_a_slow_instance_is_not_lost_in_a_sum() -> None:
+    for title, expression in panels():
+        if title.startswith(("Latency by operation", "Round trip")):
+            assert "(le, instance, " in expression
+            assert 'instance=~"$instance"' in expression
+
+
+def test_panels_of_the_process_are_those_of_the_chosen_cluster() -> None:
+    for _, expression in panels():
+        if "process_" in expression:
+            assert 'on (instance) broker_ctl_ready{cluster="$cluster"}' in expression
+
+
+def test_no_two_panels_lie_on_each_other() -> None:
+    taken = set()
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        grid = panel["gridPos"]
+        assert grid["x"] + grid["w"] <= 24
+        for x in range(grid["x"], grid["x"] + grid["w"]):
+            for y in range(grid["y"], grid["y"] + grid["h"]):
+                assert (x, y) not in taken, panel["title"]
+                taken.add((x, y))
+
+
+def test_prometheus_asks_all_brokers_of_the_compose_file() -> None:
+    text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
+    compose = (DEPLOY / "docker" / "compose.yaml").read_text()
+    published = set(re.findall(r'ports: \["(127[^"]*):8080"\]', compose))
+    assert set(re.findall(r"^ +- (127\S+)$", text, re.MULTILINE)) == published
+    assert len(published) == 3
 
 
 def test_every_alert_says_how_urgent_it_is_and_what_to_do() -> None:

@@ -18,10 +18,14 @@ OWNERS = "/control/v1/owners?namespace=public/default"
 AT_ONCE_S = 10.0
 
 
-async def failures(http: HttpClient, daemon: DaemonProcess) -> float:
+async def metric(http: HttpClient, daemon: DaemonProcess, name: str) -> float:
     text = (await http.request("GET", f"{daemon.url}/metrics")).body.decode()
     lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
-    return sum(float(line[-1]) for line in lines if "lookup_failures_total" in line[0])
+    return sum(float(line[-1]) for line in lines if name in line[0])
+
+
+async def failures(http: HttpClient, daemon: DaemonProcess) -> float:
+    return await metric(http, daemon, "lookup_failures_total")
 
 
 async def test_lookups_are_refused_at_once_counted_and_nobody_is_said_to_lead(
@@ -31,6 +35,8 @@ async def test_lookups_are_refused_at_once_counted_and_nobody_is_said_to_lead(
     async with Daemons(tmp_path, 2, {"metadataStoreUrl": url, **SETTINGS}) as daemons:
         await daemons.wait_ready(http)
         one, other = daemons.all
+        timeout_ms = float(SETTINGS["metadataStoreSessionTimeoutMillis"])
+        assert await metric(http, one, "broker_ctl_session_timeout_ms") == timeout_ms
         await make_namespace(http, one)
         await eventually(lambda: look_up(http, one, TOPIC))
         for server in ensemble3.servers:

@@ -102,6 +102,7 @@ ADDED: Final = {
     "broker_ctl_session_state": Row("gauge", "state"),
     "broker_ctl_session_events_total": Row("counter", "event"),
     "broker_ctl_lease_remaining_ms": Row("gauge"),
+    "broker_ctl_session_timeout_ms": Row("gauge"),
     "broker_ctl_loop_lag_ms": Row("histogram", "", "1 2 5 10 20 50 100 200 500 1000 5000"),
     "broker_ctl_revalidation_seconds": Row(
         "histogram", "", "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30"
