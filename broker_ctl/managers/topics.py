@@ -72,6 +72,24 @@ class OwnTopics:
             raise _not_loaded(name) from met
         log.info("%s was closed by order of an operator", name)
 
+    async def names(self, namespace: Namespace) -> list[str]:
+        """Complete names of a namespace's topics that are loaded here.
+
+        Raises:
+            DataPlaneError: the broker process does not answer, or cannot tell.
+        """
+        found: list[str] = []
+        for bundle in sorted(self._owned()):
+            if bundle.namespace == namespace and self._is_served(bundle):
+                try:
+                    found += await self._dataplane.topics(bundle)
+                except DataPlaneRefused:
+                    # Given up between the look at what is held and the question.
+                    if self._is_served(bundle):
+                        raise
+                await asyncio.sleep(0)
+        return found
+
     async def statistics(self, limit: int, namespace: Namespace | None = None) -> TopicTraffic:
         """The first ``limit`` topics in the order of bundles and names, of a namespace or of all.
 

@@ -18,6 +18,8 @@ from broker_ctl.surface.redirects import redirect
 
 _TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic:[^/]+}"
 _V1_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{cluster}/{namespace}/{topic:.+}"
+# Where Pulsar's clients ask for a V1 name.
+_V1_DESTINATION: Final = "/lookup/v2/destination/{name:.+}"
 _LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 
 
@@ -34,6 +36,7 @@ class LookupRoutes:
             web.get(_TOPIC, self.find),
             web.get(f"{_TOPIC}/bundle", self.bundle),
             web.get(_V1_TOPIC, self.refuse_v1),
+            web.get(_V1_DESTINATION, self.refuse_v1),
         ]
 
     async def find(self, request: web.Request) -> web.Response:

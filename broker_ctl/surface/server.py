@@ -1,7 +1,7 @@
 """The servers of a broker, outside every session, so that they can always say why.
 
 HTTP has one port, or two: in the clear and over TLS the same is served. So has the binary protocol,
-which has lookups only, and shares the bound on them.
+which has what clients need before they connect to a broker, and shares the bound on lookups.
 """
 
 from importlib.metadata import version
@@ -38,6 +38,8 @@ from broker_ctl.surface.metrics import MetricsRoutes
 from broker_ctl.surface.partition_leaders import PartitionLeaderRoutes
 from broker_ctl.surface.partitions import PartitionRoutes
 from broker_ctl.surface.parts import Parts, SurfaceRules
+from broker_ctl.surface.topic_lists import TopicListRoutes
+from broker_ctl.surface.topic_names import TopicNames
 
 
 class Surface:
@@ -48,6 +50,7 @@ class Surface:
         self._rules = rules
         self._lanes = Lanes(rules.max_requests)
         self._lookups = Bound("lookups", rules.max_lookups)
+        self._topic_names = TopicNames(parts)
         self._bundles = BundleRoutes(parts, rules.split_algorithm, rules.split_algorithms)
         self._http = HttpServer(
             self.routes(), self._lanes, rules, parts.instruments.surface, parts.clock
@@ -73,6 +76,7 @@ class Surface:
         """Refuse what comes, wait so long for what is in progress, cancel the rest."""
         self._lanes.close()
         await self._binary.stop(deadline_s)
+        await self._topic_names.close()
         await self._http.stop(deadline_s)
 
     @property
@@ -111,6 +115,7 @@ class Surface:
                 bound=self._lookups,
                 lookup_urls_of=parts.cluster.lookup_urls_of,
                 partitions_of=parts.partitioned_topics.partitions_of,
+                topics_of=self._topic_names.of_namespace,
                 instruments=parts.instruments.binary,
             ),
             BinaryRules(version("broker-ctl"), rules.credentials),
@@ -132,6 +137,7 @@ class Surface:
             ReplicationRoutes(parts.policies.namespaces),
             self._bundles,
             TopicRoutes(parts),
+            TopicListRoutes(self._topic_names, parts.namespaces),
             PartitionedTopicRoutes(parts.partitioned_topics),
             PolicyRoutes(parts, rules.cluster),
             AntiAffinityRoutes(parts.policies.groups, rules.cluster),

@@ -6,6 +6,7 @@
     connected  PING                                PONG                       connected
     connected  PONG                                nothing                    connected
     connected  LOOKUP, PARTITIONED_METADATA        given to the workers       connected
+    connected  GET_TOPICS_OF_NAMESPACE             given to the workers       connected
     connected  any other request, a newer one too  ERROR for that request     connected
     both       anything else, or no command        ERROR, left                closed
     new        nothing for `connect_limit_s`       ERROR, left                closed

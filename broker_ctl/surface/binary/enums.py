@@ -94,6 +94,14 @@ class MetadataType(IntEnum):
     FAILED = 1
 
 
+class TopicMode(IntEnum):
+    """Which topics a GET_TOPICS_OF_NAMESPACE asks for."""
+
+    PERSISTENT = 0
+    NON_PERSISTENT = 1
+    ALL = 2
+
+
 class AuthMethod(IntEnum):
     """How clients named their authentication before they did it by a string."""
 

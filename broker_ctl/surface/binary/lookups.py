@@ -1,16 +1,16 @@
-"""The two requests that are served: where a topic is, and how many partitions it has."""
+"""The requests that are served: where a topic is, its partitions, and a namespace's topics."""
 
 import itertools
 import logging
 from typing import Any, Final
 
 from broker_ctl.core.broker import LookupUrls
-from broker_ctl.core.names import Topic
+from broker_ctl.core.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
 from broker_ctl.managers.lookup import Connect, Elsewhere, Redirect
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.binary import replies
-from broker_ctl.surface.binary.enums import CommandType, LookupType, ServerError
+from broker_ctl.surface.binary.enums import CommandType, LookupType, ServerError, TopicMode
 from broker_ctl.surface.binary.parts import BinaryParts
 from broker_ctl.surface.binary.refusals import server_error_of
 from broker_ctl.surface.binary.workers import Request
@@ -19,6 +19,11 @@ from broker_ctl.surface.listeners import listener_of
 log = logging.getLogger(__name__)
 
 _OK: Final = "ok"
+_DOMAINS: Final = {
+    TopicMode.PERSISTENT: DOMAINS[:1],
+    TopicMode.NON_PERSISTENT: DOMAINS[1:],
+    TopicMode.ALL: DOMAINS,
+}
 
 
 class Lookups:
@@ -42,10 +47,13 @@ class Lookups:
             )
         try:
             with self._parts.bound.held():
-                if request.kind is CommandType.LOOKUP:
-                    frame = await self._find(request)
-                else:
-                    frame = await self._count(request.asked)
+                match request.kind:
+                    case CommandType.LOOKUP:
+                        frame = await self._find(request)
+                    case CommandType.GET_TOPICS_OF_NAMESPACE:
+                        frame = await self._list(request.asked)
+                    case _:
+                        frame = await self._count(request.asked)
         except BrokerCtlError as met:
             return self._failure(request, server_error_of(met), str(met))
         except Exception:
@@ -92,6 +100,14 @@ class Lookups:
         # Whether it may be created is not asked: the broker process decides, when it is opened.
         count = await self._parts.partitions_of(_topic_in(asked))
         return replies.partitions(asked.request_id, count)
+
+    async def _list(self, asked: Any) -> bytes:
+        try:
+            domains = _DOMAINS[TopicMode(asked.mode)]
+        except ValueError:
+            raise Refusal(412, f"mode {asked.mode} is not known here") from None
+        namespace = Namespace.parse(str(asked.namespace))
+        return replies.topics(asked.request_id, await self._parts.topics_of(namespace, domains))
 
     def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:
         self._commands.add(request.kind.name, why.name)

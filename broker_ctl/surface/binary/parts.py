@@ -1,11 +1,11 @@
 """What the binary server is built from, and its bounds."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
 
 from broker_ctl.core.broker import LookupUrls
-from broker_ctl.core.names import Topic
+from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.surface.bounds import Bound
 from broker_ctl.surface.credentials import Credentials
@@ -21,12 +21,14 @@ class BinaryParts:
         lookup_urls_of: where the daemon of a broker, by its id, answers binary lookups; None: it
             does not, or nobody knows yet.
         partitions_of: how many a topic has; 0: it is not partitioned.
+        topics_of: the topics of a namespace that are of these domains.
     """
 
     lookup: Lookup
     bound: Bound
     lookup_urls_of: Callable[[str], LookupUrls | None]
     partitions_of: Callable[[Topic], Awaitable[int]]
+    topics_of: Callable[[Namespace, Collection[str]], Awaitable[Sequence[str]]]
     instruments: BinaryInstruments
 
 

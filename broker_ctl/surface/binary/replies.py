@@ -1,5 +1,6 @@
 """What is said to clients, as frames."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from broker_ctl.core.broker import LookupUrls
@@ -78,9 +79,20 @@ def partitions(request_id: int, count: int) -> bytes:
     return frame(command.SerializeToString())
 
 
+def topics(request_id: int, names: Sequence[str]) -> bytes:
+    """The topics of a namespace; a client that sent a pattern holds them against it itself."""
+    command = BaseCommand(type=CommandType.GET_TOPICS_OF_NAMESPACE_RESPONSE)
+    told = command.getTopicsOfNamespaceResponse
+    told.request_id, told.filtered, told.changed = request_id, False, True
+    told.topics.extend(names)
+    return frame(command.SerializeToString())
+
+
 def failure(kind: CommandType, request_id: int, why: ServerError, reason: str) -> bytes:
-    """A LOOKUP or PARTITIONED_METADATA that could not be answered."""
+    """A request that could not be answered, in the form that its sender waits for."""
     command: Any
+    if kind is CommandType.GET_TOPICS_OF_NAMESPACE:
+        return error(request_id, why, reason)
     if kind is CommandType.LOOKUP:
         command = BaseCommand(type=CommandType.LOOKUP_RESPONSE)
         told = command.lookupTopicResponse

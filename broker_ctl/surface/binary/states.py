@@ -45,6 +45,7 @@ _SAID: Final[Mapping[int, Said]] = {
     CommandType.PONG: Said.PONG,
     CommandType.LOOKUP: Said.REQUEST,
     CommandType.PARTITIONED_METADATA: Said.REQUEST,
+    CommandType.GET_TOPICS_OF_NAMESPACE: Said.REQUEST,
 }
 # A pair that is not here is out of order: LEAVE.
 _ACTS: Final[Mapping[tuple[State, Said], Act]] = {

@@ -95,6 +95,21 @@ MESSAGES: Final[Mapping[str, tuple[Field, ...]]] = {
         Field("message", 7, "string"),
         Field("proxy_through_service_url", 8, "bool", default="false"),
     ),
+    "CommandGetTopicsOfNamespace": (
+        Field("request_id", 1, "uint64", "required"),
+        Field("namespace", 2, "string", "required"),
+        Field("mode", 3, "enum", default="0"),
+        Field("topics_pattern", 4, "string"),
+        Field("topics_hash", 5, "string"),
+        Field("properties", 6, "KeyValue", "repeated"),
+    ),
+    "CommandGetTopicsOfNamespaceResponse": (
+        Field("request_id", 1, "uint64", "required"),
+        Field("topics", 2, "string", "repeated"),
+        Field("filtered", 3, "bool", default="false"),
+        Field("topics_hash", 4, "string"),
+        Field("changed", 5, "bool", default="true"),
+    ),
     "CommandGetSchemaResponse": (
         Field("request_id", 1, "uint64", "required"),
         Field("error_code", 2, "enum"),
@@ -116,6 +131,11 @@ COMMANDS: Final[Mapping[CommandType, tuple[str, str]]] = {
     ),
     CommandType.LOOKUP: ("lookupTopic", "CommandLookupTopic"),
     CommandType.LOOKUP_RESPONSE: ("lookupTopicResponse", "CommandLookupTopicResponse"),
+    CommandType.GET_TOPICS_OF_NAMESPACE: ("getTopicsOfNamespace", "CommandGetTopicsOfNamespace"),
+    CommandType.GET_TOPICS_OF_NAMESPACE_RESPONSE: (
+        "getTopicsOfNamespaceResponse",
+        "CommandGetTopicsOfNamespaceResponse",
+    ),
     CommandType.GET_SCHEMA_RESPONSE: ("getSchemaResponse", "CommandGetSchemaResponse"),
 }
 
@@ -130,7 +150,6 @@ REQUEST_IDS: Final[Mapping[CommandType, int]] = {
     CommandType.CONSUMER_STATS: 1,
     CommandType.SEEK: 2,
     CommandType.GET_LAST_MESSAGE_ID: 2,
-    CommandType.GET_TOPICS_OF_NAMESPACE: 1,
     CommandType.GET_SCHEMA: 1,
     CommandType.GET_OR_CREATE_SCHEMA: 1,
     CommandType.NEW_TXN: 1,

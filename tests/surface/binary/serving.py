@@ -1,12 +1,12 @@
 """A binary server over a cluster in memory."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from broker_ctl.core.broker import AdvertisedListener, BrokerUrls, LookupUrls
-from broker_ctl.core.names import Topic
+from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.surface.binary.parts import BinaryParts, BinaryRules, Listener
 from broker_ctl.surface.binary.server import BinaryServer
@@ -46,6 +46,18 @@ class Partitions:
         return self.counts.get(str(topic), 0)
 
 
+@dataclass
+class Topics:
+    """What is told of a namespace's topics."""
+
+    names: list[str] = field(default_factory=list)
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+    async def of(self, namespace: Namespace, domains: Collection[str]) -> list[str]:
+        self.asked.append((str(namespace), tuple(domains)))
+        return self.names
+
+
 class Served:
     """One broker of a world of two: it leads, and all of its parts may be changed by a test."""
 
@@ -55,6 +67,7 @@ class Served:
         ownership = MemoryOwnership(self.world, SELF)
         self.lookup = MemoryLookup(self.world, ownership, MemoryCluster(self.world))
         self.partitions = Partitions()
+        self.topics = Topics()
         self.daemons: dict[str, LookupUrls] = {OTHER.broker_id: DAEMON}
         self.instruments = BinaryInstruments()
         self.bound = Bound("lookups", max_lookups)
@@ -63,6 +76,7 @@ class Served:
             bound=self.bound,
             lookup_urls_of=self.daemons.get,
             partitions_of=self.partitions.of,
+            topics_of=self.topics.of,
             instruments=self.instruments,
         )
         self.server = BinaryServer(

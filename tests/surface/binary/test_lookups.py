@@ -26,8 +26,8 @@ from broker_ctl.errors import (
     TopicMissing,
 )
 from broker_ctl.managers.lookup import Answer, Elsewhere
-from broker_ctl.surface.binary.enums import LookupType, MetadataType, ServerError
-from tests.support.binary_client import BinaryClient, lookup, partitions
+from broker_ctl.surface.binary.enums import CommandType, LookupType, MetadataType, ServerError
+from tests.support.binary_client import BinaryClient, command, lookup, partitions
 from tests.support.certificates import trusting_context
 from tests.surface.binary.serving import DAEMON, OTHER, SELF, Served, serving
 
@@ -288,3 +288,35 @@ async def test_a_lookup_that_hangs_is_ended() -> None:
             served.lookup.gate, served.lookup.refuse = None, TimeoutError()
             assert failure(await client.find(TOPIC))[0] == ServerError.UnknownError
             assert served.bound.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "domains"),
+    [
+        (0, ("persistent",)),
+        (1, ("non-persistent",)),
+        (2, ("persistent", "non-persistent")),
+    ],
+)
+async def test_topics_of_a_namespace(
+    client: BinaryClient, served: Served, mode: int, domains: tuple[str, ...]
+) -> None:
+    served.topics.names = ["persistent://t/ns/a", "persistent://t/ns/b"]
+    asked = command(CommandType.GET_TOPICS_OF_NAMESPACE, request_id=7, namespace="t/ns", mode=mode)
+    answer = await client.ask(asked)
+    assert answer.type == CommandType.GET_TOPICS_OF_NAMESPACE_RESPONSE
+    told = answer.getTopicsOfNamespaceResponse
+    assert (told.request_id, list(told.topics)) == (7, served.topics.names)
+    assert (told.filtered, told.changed) == (False, True)
+    assert served.topics.asked == [("t/ns", domains)]
+
+
+async def test_topics_that_cannot_be_listed(client: BinaryClient, served: Served) -> None:
+    for fields, why in (
+        ({"namespace": "t/c/ns"}, ServerError.InvalidTopicName),
+        ({"namespace": "t/ns", "mode": 9}, ServerError.NotAllowedError),
+    ):
+        asked = command(CommandType.GET_TOPICS_OF_NAMESPACE, request_id=8, **fields)
+        answer = await client.ask(asked)
+        assert answer.type == CommandType.ERROR
+        assert (answer.error.request_id, answer.error.error) == (8, why)

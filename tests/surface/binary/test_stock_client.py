@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -100,3 +101,18 @@ async def test_its_token_is_known_or_it_gets_nowhere() -> None:
         counted = served.counted()
         assert counted["CONNECT", "ok"] == counted["PARTITIONED_METADATA", "ok"] == 1
         assert counted["CONNECT", "AuthenticationError"] >= 1
+
+
+async def test_it_subscribes_to_a_pattern(served: Served) -> None:
+    at_home(served)
+    pattern = re.compile("persistent://t/ns/wanted-.*")
+    # None that fits: the subscription stands, and waits for one to come.
+    served.topics.names = [TOPIC]
+    await using(served, lambda client: client.subscribe(pattern, "s"))
+    assert ("t/ns", ("persistent",)) in served.topics.asked
+    assert served.counted()["GET_TOPICS_OF_NAMESPACE", "ok"] >= 1
+    # One that fits is looked up.
+    served.topics.names = [TOPIC, "persistent://t/ns/wanted-1"]
+    with pytest.raises(pulsar.PulsarException):
+        await using(served, lambda client: client.subscribe(pattern, "s"))
+    assert served.counted()["LOOKUP", "ok"] >= 1
