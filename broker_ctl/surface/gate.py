@@ -75,10 +75,10 @@ class Gate:
                     response = await self._found(request, match, limit_s)
         except Exception as met:  # noqa: BLE001  # all of them become answers, none is swallowed
             response = self._explainer.answer(request, met)
-        if dry_runs.is_act(request):
+        is_route = match.http_exception is None
+        if is_route and dry_runs.is_act(request):
             audit.note(request, response.status)
         # A method that some route has; others are one label value.
-        is_route = match.http_exception is None
         route, method = (route_of(request), request.method) if is_route else (_UNKNOWN, _UNKNOWN)
         self._requests.add(route, method, str(response.status))
         return response
