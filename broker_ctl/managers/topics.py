@@ -127,7 +127,4 @@ class OwnTopics:
 
 
 def _not_loaded(name: str) -> TopicMissing:
-    return TopicMissing(
-        f"{name} is not loaded; a partitioned topic is unloaded partition by partition, "
-        f"the first one is {name}-partition-0"
-    )
+    return TopicMissing(f"{name} is not loaded")

@@ -8,6 +8,7 @@ from broker_ctl.core.names import DOMAINS
 from broker_ctl.errors import NotOwner, TopicMissing
 from broker_ctl.surface import answers
 from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.surface.partition_unloads import PartitionUnloads
 from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import topic_in
 from broker_ctl.surface.redirects import redirect
@@ -20,6 +21,7 @@ class TopicRoutes:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._partitions = PartitionUnloads(parts)
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
@@ -29,17 +31,21 @@ class TopicRoutes:
     async def unload(self, request: web.Request) -> web.Response:
         """204 once it is closed; 307 to the owner of its bundle; 404 where it is not loaded.
 
+        Of a partitioned topic all partitions are closed, at whichever brokers they are served.
+
         Nothing is assigned for it, unlike in Pulsar: of a bundle that nobody owns no topic is
         loaded, and whose it is shall not change by this.
         """
-        topic = topic_in(request)
+        topic, is_dry = topic_in(request), is_dry_run(request)
+        if partitions := await self._parts.partitioned_topics.partitions_of(topic):
+            await self._partitions.run(topic, partitions, is_dry_run=is_dry)
+            return judged() if is_dry else answers.no_content()
         bundle = await self._parts.lookup.bundle_of(topic)
         owner = await self._parts.ownership.owner_of(bundle)
         if owner is None:
             raise TopicMissing(f"{topic} is not loaded: nobody owns {bundle}")
         if not owner.is_self:
             return redirect(request, owner.urls)
-        is_dry = is_dry_run(request)
         try:
             await self._parts.topics.unload(bundle, topic, is_dry_run=is_dry)
         except NotOwner as met:

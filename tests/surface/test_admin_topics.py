@@ -52,7 +52,7 @@ async def test_a_topic_that_is_not_loaded_is_missing(http: HttpClient, leader: B
     assert (await http.request("PUT", url_of(leader))).status == 204
     reply = await http.request("PUT", url_of(leader))
     assert (reply.status, reply.json()["error"]) == (404, "TopicMissing")
-    assert f"{TOPIC}-partition-0" in reply.json()["reason"]
+    assert str(TOPIC) in reply.json()["reason"]
 
 
 async def test_a_bundle_that_goes_in_between_takes_its_topics_along(
@@ -115,3 +115,44 @@ async def test_a_name_reaches_the_owner_as_it_was_written(
     leader.world.assign(RING.bundle_of(topic), follower.broker_id)
     reply = await http.request("PUT", url_of(leader, topic))
     assert (reply.status, reply.headers["Location"]) == (307, url_of(follower, topic))
+
+
+async def test_of_a_partitioned_topic_all_partitions_are_closed_wherever_they_are(
+    http: HttpClient, leader: Broker, follower: Broker
+) -> None:
+    whole = Topic("persistent", NAMESPACE, "w/ö")
+    await leader.parts.partitioned_topics.create(whole, 6)
+    closed: list[tuple[str, str]] = []
+    loaded = {f"{whole}-partition-{number}" for number in range(5)}
+    for broker in (leader, follower):
+
+        async def close(name: str, at: str = broker.broker_id) -> None:
+            if name not in loaded:
+                raise DataPlaneRefused("not loaded")
+            closed.append((name, at))
+
+        broker.dataplane.unload_topic = close  # type: ignore[assignment,method-assign]
+    reply = await http.request("PUT", url_of(leader, whole))
+    assert (reply.status, reply.json()["error"]) == (404, "TopicMissing")
+    first, *others = RING.bundles
+    await leader.serve(first)
+    for bundle in others:
+        await follower.serve(bundle)
+    assert (await http.request("PUT", url_of(follower, whole))).status == 204
+    places = {
+        (str(topic), leader.world.owners[RING.bundle_of(topic)])
+        for number in range(5)
+        for topic in [Topic("persistent", NAMESPACE, f"{whole.local}-partition-{number}")]
+    }
+    assert set(closed) == places
+    assert len(closed) == 5
+    assert len({broker for _, broker in places}) == 2
+
+
+async def test_partitions_that_cannot_be_closed_are_told(http: HttpClient, leader: Broker) -> None:
+    whole = Topic("persistent", NAMESPACE, "whole")
+    await leader.parts.partitioned_topics.create(whole, 4)
+    leader.ownership.moving.update(RING.bundles)
+    reply = await http.request("PUT", url_of(leader, whole))
+    assert (reply.status, reply.json()["error"]) == (503, "UnloadFailed")
+    assert "4 of 4 partitions" in reply.json()["reason"]
