@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from broker_ctl.core.balance.quiet import NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Decision, Reason
+from broker_ctl.core.decisions import Decision, Reason, Skip
 from broker_ctl.core.hits import Hits
 from broker_ctl.core.merging import candidates as merges
 from broker_ctl.core.placement.policy import PlacementPolicy
@@ -31,12 +32,15 @@ class DecidingRules:
         shedding: None: nothing is shed (loadBalancerSheddingEnabled).
         splitting: None: nothing is split (loadBalancerAutoBundleSplitEnabled).
         merging: None: nothing is merged (loadBalancerAutoBundleMergeEnabled).
+        whole_hours: when bundles stay as they are: what is hot or cold is remembered, and split or
+            merged after them (loadBalancerQuietHours with loadBalancerQuietHoursHoldSplits).
     """
 
     placement: PlacementPolicy
     shedding: SheddingPolicy[Any] | None = None
     splitting: SplitRules | None = None
     merging: MergeRules | None = None
+    whole_hours: QuietHours = NO_QUIET_HOURS
     shedding_rules: SheddingRules = field(default_factory=SheddingRules)
     placement_rules: PlacementRules = field(default_factory=PlacementRules)
     budgets: Budgets = field(default_factory=Budgets)
@@ -145,7 +149,17 @@ def _reshaped(
     if rules.merging is not None:
         cold = yield from merges.observe_in_steps(remembered.cold, view, rules.merging)
         proposals += yield from merges.candidates_in_steps(view, rules.merging, cold)
+    if rules.whole_hours.is_quiet(view.taken_at_ms):
+        detail = rules.whole_hours.detail(view.taken_at_ms)
+        proposals = [_held(each, detail) for each in proposals]
     return replace(remembered, hot=hot, cold=cold), proposals
+
+
+def _held(proposal: Decision, detail: str) -> Decision:
+    """What waits for the end of the quiet hours."""
+    if isinstance(proposal, Skip):
+        return proposal
+    return Skip(str(proposal.bundles[0]), Reason.QUIET_HOURS, f"{detail}; {proposal.detail}")
 
 
 def _shed(

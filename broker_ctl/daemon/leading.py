@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.core.placement.policy import PlacementPolicy
 from broker_ctl.core.shedding.policy import SheddingPolicy
 from broker_ctl.core.simple.placement import SimplePlacement
@@ -16,10 +15,11 @@ from broker_ctl.daemon.rules import (
     shedding_rules,
     simple_rules,
     split_rules,
+    whole_hours,
 )
 from broker_ctl.leader.rules import LeaderRules
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.strategies import shedding_policy
+from broker_ctl.settings.strategies import PLACEMENT_STRATEGIES, shedding_policy
 
 # Reports of a whole round, so that the first cycle does not decide on half of the brokers.
 _SETTLE_REPORTS = 2
@@ -37,6 +37,7 @@ def leader_rules(settings: Settings) -> LeaderRules:
         shedding=_shedding(settings) if is_shedding else None,
         splitting=split_rules(settings) if is_splitting else None,
         merging=merge_rules(settings) if is_merging else None,
+        whole_hours=whole_hours(settings),
         shedding_rules=shedding_rules(settings),
         placement_rules=placement_rules(settings),
         budgets=budgets(settings),
@@ -55,7 +56,7 @@ def leader_rules(settings: Settings) -> LeaderRules:
 def _placement(settings: Settings) -> PlacementPolicy:
     if is_simple_manager(settings):
         return SimplePlacement(simple_rules(settings))
-    return PLACEMENT.find(settings.placement.strategy)
+    return PLACEMENT_STRATEGIES.find(settings.placement.strategy)
 
 
 def _shedding(settings: Settings) -> SheddingPolicy[Any]:

@@ -1,5 +1,6 @@
 """From settings to the values that policies take."""
 
+from broker_ctl.core.balance.quiet import NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.balance.rules import BalanceRules, Band, SlowRules, Smoothing
 from broker_ctl.core.lease import LeaseRules
 from broker_ctl.core.load_managers import LOAD_MANAGERS, SIMPLE
@@ -130,6 +131,12 @@ def split_rules(settings: Settings) -> SplitRules:
         is_unloading=splitting.unload_enabled and not is_balance,
         max_share_ratio=settings.planner.max_share_percent / 100 if is_balance else 0.0,
     )
+
+
+def whole_hours(settings: Settings) -> QuietHours:
+    """When bundles are neither split nor merged."""
+    is_held = settings.splitting.is_held_in_quiet_hours
+    return settings.planner.quiet_hours if is_held else NO_QUIET_HOURS
 
 
 def merge_rules(settings: Settings) -> MergeRules:

@@ -17,7 +17,8 @@ class BalancingSettings:
         bool,
         Setting(
             "loadBalancerEnabled",
-            "Report load, and shed and split bundles when leading.",
+            "Shed, split and merge bundles when leading. Load is reported and bundles are placed "
+            "all the same.",
             used_with=(BALANCED,),
         ),
     ] = True

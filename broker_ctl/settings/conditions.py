@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.core.shedding.catalog import BALANCE, SHEDDING
 from broker_ctl.settings.addresses import is_loopback
 
@@ -89,7 +90,14 @@ def shedding_by(*names: str) -> Condition:
 
 def placing_by(name: str) -> tuple[Condition, ...]:
     """What a setting of this placement strategy needs."""
-    return (BALANCED, MODULAR, where("loadBalancerLoadPlacementStrategy", name))
+    key = "loadBalancerLoadPlacementStrategy"
+
+    def holds(values: Values) -> bool:
+        # One of another package may read anything.
+        chosen = values.text(key)
+        return chosen == name or chosen not in PLACEMENT.entries
+
+    return (BALANCED, MODULAR, Condition(f"{key}={name}", (key,), holds))
 
 
 # Nothing reads it, whatever else is set: what the sentence of the setting says of it must do.
@@ -133,6 +141,9 @@ RESHAPING_ENABLED: Final = (
         where("loadBalancerAutoBundleSplitEnabled", "true"),
         where("loadBalancerAutoBundleMergeEnabled", "true"),
     ),
+)
+HOLDING_SPLITS: Final = all_of(
+    *RESHAPING_ENABLED, where("loadBalancerQuietHoursHoldSplits", "true")
 )
 # A split that is ordered by hand looks at them too, where it goes by the flow.
 LIMITING: Final = (either(OWN_BROKER, all_of(*RESHAPING_ENABLED)),)

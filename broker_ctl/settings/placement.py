@@ -1,9 +1,8 @@
 """Choosing the receiver (reference: pulsar-load-management 6)."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
-from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.settings.conditions import (
     BALANCED,
     MODULAR,
@@ -13,6 +12,12 @@ from broker_ctl.settings.conditions import (
     placing_by,
 )
 from broker_ctl.settings.model import Setting
+from broker_ctl.settings.strategies import PLACEMENT_STRATEGIES
+from broker_ctl.settings.values import one_of
+
+_STRATEGIES: Final = one_of(
+    [*PLACEMENT_STRATEGIES.entries, "an entry point of broker_ctl.placement"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,8 @@ class PlacementSettings:
         Setting(
             "loadBalancerLoadPlacementStrategy",
             "Policy that places; Pulsar's class name may stand with its package.",
-            catalog=PLACEMENT,
+            allowed=_STRATEGIES,
+            catalog=PLACEMENT_STRATEGIES,
             is_dynamic=True,
             used_with=(BALANCED, MODULAR),
         ),

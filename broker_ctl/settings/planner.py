@@ -5,7 +5,15 @@ from typing import Annotated
 
 from broker_ctl.core.balance.quiet import ALLOWED, NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.shedding.catalog import BALANCE
-from broker_ctl.settings.conditions import BALANCING, MODULAR, RESHAPING_ENABLED, where
+from broker_ctl.settings.conditions import (
+    BALANCING,
+    HOLDING_SPLITS,
+    MODULAR,
+    RESHAPING_ENABLED,
+    all_of,
+    either,
+    where,
+)
 from broker_ctl.settings.model import Setting
 
 
@@ -109,10 +117,11 @@ class PlannerSettings:
         QuietHours,
         Setting(
             "loadBalancerQuietHours",
-            "When only a broker that is far above the mean gives.",
+            "When only a broker that is far above the mean gives; loadBalancerQuietHoursHoldSplits "
+            "holds splits too.",
             allowed=ALLOWED,
             is_dynamic=True,
-            used_with=BALANCING,
+            used_with=(either(all_of(*BALANCING), HOLDING_SPLITS),),
         ),
     ] = NO_QUIET_HOURS
     headroom_percent: Annotated[

@@ -17,6 +17,7 @@ from broker_ctl.settings.conditions import (
     SIMPLE,
     SPLITTING_ENABLED,
     either,
+    given,
 )
 from broker_ctl.settings.model import Setting
 from broker_ctl.settings.values import one_of
@@ -124,6 +125,16 @@ class SplittingSettings:
             used_with=LIMITING,
         ),
     ] = 100
+    is_held_in_quiet_hours: Annotated[
+        bool,
+        Setting(
+            "loadBalancerQuietHoursHoldSplits",
+            "Split and merge nothing by itself in loadBalancerQuietHours either; what is due then "
+            "is done after them.",
+            is_dynamic=True,
+            used_with=(*RESHAPING_ENABLED, given("loadBalancerQuietHours")),
+        ),
+    ] = False
     default_algorithm: Annotated[
         str,
         Setting(

@@ -6,7 +6,8 @@ A package registers one under the group ``broker_ctl.shedding``, in its ``pyproj
     NightShedder = "acme.balancing:NightShedder"
 
 What stands there is called without arguments, and must have the functions of
-`core.shedding.policy.SheddingPolicy`. Nothing of a package is imported before a setting names it.
+`core.shedding.policy.SheddingPolicy`; under the group ``broker_ctl.placement``, those of
+`core.placement.policy.PlacementPolicy`. Nothing of a package is imported before a setting names it.
 Our own names cannot be taken over.
 """
 
@@ -18,6 +19,8 @@ from inspect import isgeneratorfunction
 from typing import Any, Final, TypeVar
 
 from broker_ctl.core.catalog import Catalog
+from broker_ctl.core.placement.catalog import PLACEMENT
+from broker_ctl.core.placement.policy import PlacementPolicy
 from broker_ctl.core.shedding.catalog import SHEDDING
 from broker_ctl.core.shedding.policy import SheddingPolicy
 from broker_ctl.core.shedding.sequence import SheddingSequence
@@ -89,6 +92,10 @@ SHEDDING_STRATEGIES: Final[OpenCatalog[SheddingPolicy[Any]]] = OpenCatalog(
     "broker_ctl.shedding",
     ("recall", "observe", "shed"),
     ("observe", "shed"),
+)
+
+PLACEMENT_STRATEGIES: Final[OpenCatalog[PlacementPolicy]] = OpenCatalog(
+    PLACEMENT.kind, PLACEMENT.entries, "broker_ctl.placement", ("select",), ()
 )
 
 

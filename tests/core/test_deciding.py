@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from broker_ctl.core.balance.quiet import QuietHours
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.deciding import DecidingRules, Remembered, decided, is_cut_short
-from broker_ctl.core.decisions import Reason, Split, Transfer
+from broker_ctl.core.decisions import Merge, Reason, Split, Transfer
 from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
 from broker_ctl.core.rules import MIB, Budgets, MergeRules, SplitRules
 from broker_ctl.core.shedding.threshold import ThresholdShedder
@@ -47,6 +48,35 @@ def test_a_bundle_is_split_when_it_was_hot_for_long_enough() -> None:
     _, second = decided(remembered, view, RULES)
     assert first.decisions == ()
     assert [(type(each), each.bundles) for each in second.decisions] == [(Split, (hot,))]
+
+
+def test_in_quiet_hours_that_hold_splits_what_is_hot_waits_for_their_end() -> None:
+    hot, view = with_one_hot()
+    remembered, _ = decided(Remembered(), view, RULES)
+    now = view.taken_at_ms // 60_000 % 1440
+    begins, ends = ((now + by) % 1440 for by in (-10, 10))
+    held = replace(RULES, whole_hours=QuietHours(((begins, ends),)))
+    after, plan = decided(remembered, view, held)
+    assert plan.decisions == ()
+    (told,) = [skip for skip in plan.skipped if skip.reason is Reason.QUIET_HOURS]
+    assert told.subject == str(hot)
+    assert "UTC is quiet" in told.detail
+    # It was remembered meanwhile, and is due at once.
+    later = replace(RULES, whole_hours=QuietHours(((ends, (ends + 1) % 1440),)))
+    _, then = decided(after, view, later)
+    assert [each.bundles for each in then.decisions] == [(hot,)]
+
+
+def test_in_quiet_hours_that_hold_splits_nothing_is_merged() -> None:
+    lines = {bundle: stats(0.001) for bundle in BUNDLES[:2]}
+    view = cluster([broker("a", 0.3, lines), broker("b", 0.3)])
+    merging = replace(RULES, splitting=None, merging=MergeRules(min_bundles=1, hit_count=0))
+    now = view.taken_at_ms // 60_000 % 1440
+    hours = QuietHours((((now - 10) % 1440, (now + 10) % 1440),))
+    _, free = decided(Remembered(), view, merging)
+    assert [type(each) for each in free.decisions] == [Merge]
+    _, plan = decided(Remembered(), view, replace(merging, whole_hours=hours))
+    assert plan.decisions == ()
 
 
 def test_what_is_not_due_keeps_what_it_remembers() -> None:

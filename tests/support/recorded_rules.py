@@ -41,7 +41,10 @@ RULES: Final = (
 def recorded(rules: T, read: set[str]) -> T:
     """The same rules; each field of theirs, and of the rules in them, is noted when it is read."""
     kind = type(rules)
-    values = {field.name: _deep(getattr(rules, field.name), read) for field in _fields(rules)}
+    values = {field.name: getattr(rules, field.name) for field in _fields(rules)}
+    # Of the two quiet hours those of the balance are meant.
+    deep = {name: _deep(value, read) for name, value in values.items() if name != "whole_hours"}
+    values |= deep
 
     def look(self: object, name: str) -> object:
         if name in values:

@@ -492,6 +492,12 @@ WIRED: Final = (
     Wired("pulsarTlsTrustCertsFilePath", CERTIFICATE, {"HttpClient._ssl": 1}, ATTACHED),
     Wired("loadBalancerQuietHours", "22:00-06:00", {"QuietHours.ranges": 1}),
     Wired(
+        "loadBalancerQuietHoursHoldSplits",
+        "true",
+        {"QuietHours.ranges": 1},
+        ("loadBalancerQuietHours=22:00-06:00",),
+    ),
+    Wired(
         "supportedNamespaceBundleSplitAlgorithms",
         "range_equally_divide",
         {"BundleRoutes.split_algorithms": 1, "SurfaceRules.split_algorithms": 1},
