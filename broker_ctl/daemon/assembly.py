@@ -272,8 +272,7 @@ def _cached(
         clock=base.clock,
         cache_rules=rules,
     )
-    grace_s = reclaim_grace_s(settings)
-    return namespaces, Owners(base.metadata, registry, base.clock, grace_s, rules)
+    return namespaces, Owners(base.metadata, registry, base.clock, reclaim_grace_s(settings), rules)
 
 
 def _constraints(base: Foundation) -> FollowedConstraints:
@@ -303,8 +302,8 @@ def _partitioned_topics(
 
 
 def _manage(base: Foundation, coordination: Coordination) -> Managers:
-    settings, clock = base.settings, base.clock
-    dataplane, history = base.surroundings.dataplane(settings), history_of(base)
+    settings, clock, history = base.settings, base.clock, history_of(base)
+    dataplane, watched = base.surroundings.dataplane(settings), settings.dataplane
     configuration = DynamicConfiguration(base.lasting, settings, clock=clock, draws=base.draws)
     namespaces, owners = _cached(base, coordination.registry, configuration)
     reporter = _reporter(base, coordination.registry, dataplane, configuration)
@@ -322,6 +321,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
             is_preloading=settings.session.reclaim_preload,
             split_rules=configuration.derive(split_rules),
             on_owner_change=owner_changes(history, base.watcher),
+            instruments=base.instruments.ownership,
         ),
         base.urls,
         lambda: configuration.current().session.bundle_unloading_timeout_s,
@@ -335,7 +335,6 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         watcher=base.watcher,
         seat=paths.LOADBALANCE_SEAT,
     )
-    failure_timeout_s = settings.dataplane.failure_timeout_s
     return Managers(
         dataplane=dataplane,
         configuration=configuration,
@@ -347,7 +346,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         owners=owners,
         ownership=ownership,
         orders=orders,
-        dataplane_watch=DataPlaneWatch(dataplane, ownership, clock, failure_timeout_s),
+        dataplane_watch=DataPlaneWatch(dataplane, ownership, clock, watched.failure_timeout_s),
         reporter=reporter,
         history=history,
         journal=DecisionJournal(history),

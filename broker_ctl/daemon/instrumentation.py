@@ -30,6 +30,7 @@ def connect(assembly: Assembly) -> None:
         {
             "owners": assembly.managers.owners.cache,
             "local-policies": assembly.managers.namespaces.cache,
+            "ring-generations": assembly.managers.namespaces.generations.cache,
             "partitioned-topics": assembly.managers.partitioned_topics.cache,
             **assembly.managers.home.caches,
             **({} if partitions is None else partitions.leaders.caches),
@@ -38,8 +39,6 @@ def connect(assembly: Assembly) -> None:
     follow_directives(instruments, coordination.directives)
     follow_leader(instruments, assembly.controller, coordination.moves)
     follow_partitions(instruments, partitions)
-    ownership = assembly.managers.ownership
-    instruments.bundles.lost.follow(lambda: ownership.lost)
     reporter = assembly.managers.reporter
     follow_history(instruments.history, assembly.managers.history)
     instruments.bundles.unlisted.follow(lambda: reporter.statistics().unlisted)

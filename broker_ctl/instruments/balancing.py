@@ -7,13 +7,14 @@ pulsar-load-management 10, the misspelt name included); what only we can tell is
 
 from typing import Final
 
-from broker_ctl.instruments.kinds import Gauge, Summary, Total
+from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Summary, Total
 
 _LOAD: Final = {"metric": "loadBalancing"}
 _UNLOADING: Final = {"metric": "bundleUnloading"}
 _SPLITTING: Final = {"metric": "bundlesSplit"}
 _ASSIGNING: Final = {"metric": "assign"}
 _OF_BUNDLE: Final = {"metric": "bundle"}
+_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class BundleInstruments:
@@ -26,10 +27,6 @@ class BundleInstruments:
         self.loads_pending = Gauge(
             "pulsar_broker_topic_load_pending_requests",
             "Bundles that are being taken and loaded, each with all of its topics.",
-        )
-        self.lost = Total(
-            "broker_ctl_bundles_lost_total",
-            "Bundles whose owner node went away under this broker.",
         )
         self.unlisted = Gauge(
             "broker_ctl_report_bundles_left_out",
@@ -53,6 +50,40 @@ class BundleInstruments:
     def _usage(resource: str, words: str) -> Gauge:
         says = f"{words} of this broker, percent of its limit."
         return Gauge(f"pulsar_lb_{resource}_usage", says, ("broker",), _LOAD)
+
+
+class OwnershipInstruments:
+    """What became of the bundles of this broker, and how long it took."""
+
+    def __init__(self) -> None:
+        self.lost = Counter(
+            "broker_ctl_bundles_lost_total",
+            "Bundles that this broker had, and has no more without having given them up. "
+            "taken_away: somebody deleted the owner node while the session lived; "
+            "not_reclaimed: not taken again after the session had ended or the daemon had been "
+            "started anew, since they are another broker's, no bundles any more, or not loaded.",
+            ("cause",),
+        )
+        for cause in ("taken_away", "not_reclaimed"):
+            self.lost.add(cause, amount=0)
+        self.reclaimed = Counter(
+            "broker_ctl_bundles_reclaimed_total",
+            "Bundles after an expiry or a restart. kept: taken again, with their topics open; "
+            "late: closed, and taken again once an earlier session of this broker has ended.",
+            ("outcome",),
+        )
+        for outcome in ("kept", "late"):
+            self.reclaimed.add(outcome, amount=0)
+        self.reclaim_s = Histogram(
+            "broker_ctl_reclaim_seconds",
+            "From the begin of a session until every bundle of before was served again or let go.",
+            bounds=_SECONDS,
+        )
+        self.unload_s = Histogram(
+            "broker_ctl_unload_seconds",
+            "From the order to release a bundle until its topics were closed and its node gone.",
+            bounds=_SECONDS,
+        )
 
 
 class TrafficInstruments:

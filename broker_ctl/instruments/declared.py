@@ -15,6 +15,7 @@ from broker_ctl.instruments.balancing import (
     BundleInstruments,
     LeaderInstruments,
     LeaderTotals,
+    OwnershipInstruments,
     SimpleInstruments,
     TrafficInstruments,
 )
@@ -214,6 +215,7 @@ class Instruments:
         self.caches = CacheInstruments()
         self.session = SessionInstruments()
         self.bundles = BundleInstruments()
+        self.ownership = OwnershipInstruments()
         self.traffic = TrafficInstruments()
         self.leader = LeaderInstruments()
         self.totals = LeaderTotals()

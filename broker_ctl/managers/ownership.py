@@ -63,7 +63,6 @@ class Ownership:
         self._granted = self._grant
         self.urls = urls
         self.is_draining = False
-        self.lost = 0
 
     # State.
 
@@ -270,7 +269,7 @@ class Ownership:
         # Late news of an earlier generation must not touch the bundle as it is now (#26197).
         if held is None or held.lock is not lock:
             return
-        self.lost += 1
+        self._parts.instruments.lost.add("taken_away")
         held.lock = None
         self._parts.owners.forget(held.bundle)
         log.warning("%s was taken away", held.bundle)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from broker_ctl.coordination.deletions import Deletions
@@ -13,6 +13,7 @@ from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.rules import SplitRules
 from broker_ctl.dataplane.interface import DataPlane
+from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.managers.acquire import Acquirer
 from broker_ctl.managers.holdings import Holdings, OwnershipChange
 from broker_ctl.managers.merge import Merger
@@ -46,6 +47,7 @@ class OwnershipParts:
     is_preloading: bool = True
     split_rules: Callable[[], SplitRules] = SplitRules
     on_owner_change: Callable[[OwnershipChange], None] | None = None
+    instruments: OwnershipInstruments = field(default_factory=OwnershipInstruments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Acts:
             owners=parts.owners,
             deletions=parts.deletions,
             dataplane=parts.dataplane,
+            instruments=parts.instruments,
         )
         acquirer = Acquirer(
             holdings=holdings,
@@ -126,4 +129,5 @@ def _reclaim(
         namespaces=parts.namespaces,
         retaker=retaker,
         dataplane=parts.dataplane,
+        instruments=parts.instruments,
     )

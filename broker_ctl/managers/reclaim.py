@@ -20,6 +20,7 @@ from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane
 from broker_ctl.errors import DataPlaneError, StoreError
+from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.retake import Retaker
@@ -40,7 +41,7 @@ class Reclaimed:
 
     Attributes:
         kept, lost: how many bundles.
-        late: those among the lost that come back once an earlier session of this broker has ended.
+        late: those that come back once an earlier session of this broker has ended.
         took_s: from the begin of the session until the last was served again, or let go of.
     """
 
@@ -61,13 +62,14 @@ class Reclaim:
         namespaces: Namespaces,
         retaker: Retaker,
         dataplane: DataPlane,
+        instruments: OwnershipInstruments,
     ) -> None:
         self._store = store
         self._holdings = holdings
         self._namespaces = namespaces
         self._retaker = retaker
         self._dataplane = dataplane
-        self.last = Reclaimed(0, 0)
+        self._instruments = instruments
 
     async def run(self, epoch: int) -> Reclaimed:
         """Take all again that is RECLAIMING.
@@ -87,14 +89,21 @@ class Reclaim:
             self._holdings.drop(held)
         await self._fence_strangers()
         took_s = asyncio.get_running_loop().time() - began_s
-        bundles = tuple(held.bundle for held in late)
-        self.last = Reclaimed(kept, len(wanted) - kept, took_s, bundles)
+        lost = len(wanted) - kept - len(late)
         if wanted:
+            self._count(kept, lost, len(late), took_s)
             log.info(
                 "session %d: kept %d of %d bundles in %.3f s, at most %d acquisitions at once",
                 *(epoch, kept, len(wanted), took_s, self._retaker.peak_in_flight),
             )
-        return self.last
+        return Reclaimed(kept, lost, took_s, tuple(held.bundle for held in late))
+
+    def _count(self, kept: int, lost: int, late: int, took_s: float) -> None:
+        counted = self._instruments
+        counted.reclaimed.add("kept", amount=kept)
+        counted.reclaimed.add("late", amount=late)
+        counted.lost.add("not_reclaimed", amount=lost)
+        counted.reclaim_s.observe(took_s)
 
     # What there was.
 

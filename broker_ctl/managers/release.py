@@ -21,6 +21,7 @@ from broker_ctl.errors import (
     StoreError,
     UnloadFailed,
 )
+from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.owners import Owners
 from broker_ctl.store.interface import Operation
@@ -41,7 +42,9 @@ class Releaser:
         owners: Owners,
         deletions: Deletions,
         dataplane: DataPlane,
+        instruments: OwnershipInstruments,
     ) -> None:
+        self._instruments = instruments
         self._holdings = holdings
         self._locks = locks
         self._owners = owners
@@ -73,7 +76,7 @@ class Releaser:
         unload_s: float,
         guards: Sequence[Operation],
     ) -> Unloaded:
-        bundle = held.bundle
+        bundle, began_s = held.bundle, asyncio.get_running_loop().time()
         unloaded = await self._close(held, lock, unload_s)
         try:
             await self._locks.release(lock, guards)
@@ -89,7 +92,10 @@ class Releaser:
         finally:
             self._owners.forget(bundle)
         self._holdings.drop(held)
-        log.info("released %s after closing %d topics", bundle, unloaded.topics_closed)
+        took_s = asyncio.get_running_loop().time() - began_s
+        self._instruments.unload_s.observe(took_s)
+        closed = unloaded.topics_closed
+        log.info("released %s: closed %d topics in %.0f ms", bundle, closed, took_s * 1000)
         return unloaded
 
     async def _close(self, held: OwnedBundle, lock: Lock, unload_s: float) -> Unloaded:

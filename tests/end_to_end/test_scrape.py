@@ -90,6 +90,7 @@ BALANCING: Final = {
     "pulsar_broker_lookup_pending_requests": Row("gauge"),
     "pulsar_broker_topic_load_pending_requests": Row("gauge"),
 }
+SECONDS: Final = "0.05 0.1 0.25 0.5 1 2.5 5 10 30 60"
 ADDED: Final = {
     "broker_ctl_store_round_trip_ms": Row("histogram", "name request", OPERATION),
     "broker_ctl_store_requests_in_flight": Row("gauge", "name lane"),
@@ -117,6 +118,10 @@ ADDED: Final = {
     "broker_ctl_corrupt_nodes_total": Row("counter", "kind"),
     "broker_ctl_cache_refreshes_total": Row("counter", "cache"),
     "broker_ctl_decisions_total": Row("counter", "kind reason result"),
+    "broker_ctl_bundles_lost_total": Row("counter", "cause"),
+    "broker_ctl_bundles_reclaimed_total": Row("counter", "outcome"),
+    "broker_ctl_reclaim_seconds": Row("histogram", "", SECONDS),
+    "broker_ctl_unload_seconds": Row("histogram", "", SECONDS),
     "broker_ctl_imbalance_ratio": Row("gauge", "of"),
     "broker_ctl_load_report_age_seconds": Row("gauge", "broker"),
 }

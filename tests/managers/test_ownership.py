@@ -17,6 +17,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode
 from broker_ctl.store.records.ours import Move
 from tests.support.brokers import cluster
+from tests.support.instruments import value_of
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -112,7 +113,7 @@ async def test_what_is_taken_away_is_fenced_at_once_and_may_be_taken_again() -> 
         await one.ownership.acquire(bundle)
         one.steering.fail("fence", times=3)
         built.ensemble.delete_as_admin(paths.ownership(bundle))
-        await eventually(lambda: one.ownership.lost == 1)
+        await eventually(lambda: value_of(one.instruments.lost, cause="taken_away") == 1)
         # Until the fence has arrived, nothing may be loaded that it could hit.
         assert one.ownership.owned()[bundle].state is BundleState.RELEASING
         with pytest.raises(BundleMoving):
@@ -131,7 +132,7 @@ async def test_the_end_of_the_process_fences_nothing() -> None:
         await broker.store.close(end_session=False)
         await eventually(lambda: broker.serving is not None and broker.serving.done())
         assert set(await broker.loaded()) == {built.bundles[0]}
-        assert broker.ownership.lost == 0
+        assert value_of(broker.instruments.lost, cause="taken_away") == 0
 
 
 @in_virtual_time

@@ -21,6 +21,7 @@ from tests.support.brokers import (
     MemoryBroker,
     cluster,
 )
+from tests.support.instruments import value_of
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -112,6 +113,13 @@ async def test_what_somebody_else_got_is_fenced_and_the_rest_kept() -> None:
         assert set(one.owned()) == set(before) - {lost}
         assert two.owned() == {lost: token}
         assert (one.reclaimed[-1].kept, one.reclaimed[-1].lost) == (3, 1)
+        assert value_of(one.instruments.reclaimed, outcome="kept") == 3
+        assert value_of(one.instruments.lost, cause="not_reclaimed") == 1
+        assert value_of(one.instruments.lost, cause="taken_away") == 0
+        assert value_of(one.instruments.reclaim_s, "_count") == 1
+        took_s = one.reclaimed[-1].took_s
+        assert value_of(one.instruments.reclaim_s, "_sum") == pytest.approx(took_s)
+        assert took_s > 0
         await asyncio.sleep(1.0)
         verdict = built.verdict()
         assert verdict.double_served == 0
@@ -384,6 +392,9 @@ async def test_one_node_of_another_session_keeps_authority_from_no_other_bundle(
         assert one.owned().keys() == set(others)
         assert (await one.loaded()).keys() == set(others)
         assert one.reclaimed[-1].late == (stale,)
+        assert value_of(one.instruments.reclaimed, outcome="late") == 1
+        assert value_of(one.instruments.reclaimed, outcome="kept") == 3
+        assert value_of(one.instruments.lost, cause="not_reclaimed") == 0
         # It lasts longer than all attempts that an acquisition makes.
         await asyncio.sleep(60.0)
         assert one.owned().keys() == set(others)

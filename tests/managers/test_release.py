@@ -1,6 +1,8 @@
 """Giving up: close, confirm, and only then the node goes."""
 
 import asyncio
+import logging
+import re
 
 import pytest
 
@@ -17,19 +19,28 @@ from broker_ctl.errors import (
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
 from tests.support.brokers import ACT_TICK_S, cluster
+from tests.support.instruments import value_of
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
 
 @in_virtual_time
-async def test_topics_are_closed_before_the_node_goes_and_others_may_take_it_at_once() -> None:
+async def test_topics_are_closed_before_the_node_goes_and_others_may_take_it_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     async with cluster(2) as built:
         one, two = built.brokers
         bundle = built.bundles[0]
         await one.ownership.acquire(bundle)
         await asyncio.sleep(5 * ACT_TICK_S)
+        assert value_of(one.instruments.unload_s, "_count") == 0
+        answer = one.steering.hold("unload")
+        asyncio.get_running_loop().call_later(1.5, answer.set)
         unloaded = await one.ownership.unload(bundle)
         assert unloaded.is_confirmed
+        assert value_of(one.instruments.unload_s, "_sum") == pytest.approx(1.5, abs=0.05)
+        assert re.search(r"released .*: closed \d+ topics in 15\d\d ms", caplog.text)
         assert unloaded.topics_closed == len(built.topics_in(bundle))
         assert await two.ownership.acquire(bundle)
         await asyncio.sleep(1.0)

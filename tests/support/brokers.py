@@ -30,6 +30,7 @@ from broker_ctl.dataplane.act_log import Act, ActLog, MemoryActLog, merged
 from broker_ctl.dataplane.interface import Unloaded
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
+from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.managers.holdings import OwnershipChange
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.owners import Owners
@@ -331,6 +332,7 @@ class Broker:
         self._found_dataplane = dataplane is not None
         self.split_rules = SplitRules()
         self.changes: list[OwnershipChange] = []
+        self.instruments = OwnershipInstruments()
         self.dataplane = dataplane or SteeredDataPlane(
             Workload.named("steady", 0),
             clock,
@@ -353,6 +355,7 @@ class Broker:
             is_preloading=is_preloading,
             split_rules=lambda: self.split_rules,
             on_owner_change=self.changes.append,
+            instruments=self.instruments,
         )
         self.ownership = Ownership(parts, self.urls, lambda: UNLOAD_S)
         self.watcher.listen(self.locks.session_changed)
