@@ -211,6 +211,14 @@ class PartitionDesk(Protocol):
             TopicMissing: there is none.
         """
 
+    def transitions(
+        self, topic: str | None, partition: int | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """What this daemon has changed while it controlled, newest first; None: of all.
+
+        ``{at_ms, controller_epoch, topic, partition, before, leader, leader_epoch, isr, reason}``
+        """
+
     async def create_topic(
         self,
         topic: str,
@@ -251,17 +259,13 @@ class PartitionDesk(Protocol):
         """
 
     async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
-        """Change what a topic asks for; whatever is not named stays.
+        """Change what a topic asks for; so many are under min ISR then. What is not named stays.
 
-        ``{topic, before: {min_isr, unclean}, after: {min_isr, unclean}, under_min_isr}``, with the
-        settings where the topic does not say; so many partitions have fewer in sync than it then
-        asks for.
+        ``{topic, before: {min_isr, unclean}, after: {min_isr, unclean}, under_min_isr}``
 
         Raises:
-            TopicMissing, InvalidReplicas (it could never commit), OrderConflict (what is
-                configured besides cannot be read): nothing was changed.
+            TopicMissing, InvalidReplicas, OrderConflict (its configuration cannot be read).
         """
-        ...
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
         """Ask for a topic's end, which comes when every replica that lives is gone.
@@ -302,19 +306,15 @@ class PartitionDesk(Protocol):
         """
 
     def reassignments(self) -> list[dict[str, Any]]:
-        """What is under way; ``replicas`` is the target, of which ``missing`` are not in sync.
-
-        ``{topic, partition, replicas, adding, removing, isr, missing}``
-        """
+        """Under way: ``{topic, partition, replicas, adding, removing, isr, missing}``."""
 
     async def elect(
         self, kind: str, partitions: list[TopicPartition], *, is_dry_run: bool
     ) -> Reply:
         """Elect leaders, ``preferred`` or ``unclean``; no partitions: all that would change.
 
-        Unclean elections need their partitions named.
-        ``{kind, partitions: [{topic, partition, before, leader, reason}]}``: who led, who leads,
-        and why nobody else was elected, empty where somebody was.
+        Unclean elections need their partitions named. The reason is why nobody else was elected.
+        ``{kind, partitions: [{topic, partition, before, leader, reason}]}``
 
         Raises:
             TopicMissing: a partition that does not exist. InvalidReplicas: unclean, and none named.
@@ -323,9 +323,8 @@ class PartitionDesk(Protocol):
     async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
         """Take a broker's leaderships and ISR memberships away, as it is about to stop.
 
-        Answers with what it still leads; not forced, nothing is done where a partition would be
-        left with fewer in sync than it asks for.
-        ``{broker, is_done, led: [[TOPIC, PARTITION]], reason}``
+        Not forced, nothing is done where a partition would have fewer in sync than it asks for.
+        ``{broker, is_done, led: [[TOPIC, PARTITION]], reason}``: what it still leads.
 
         Raises:
             Fenced: the epoch is of an earlier life of that broker.

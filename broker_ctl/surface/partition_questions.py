@@ -31,6 +31,22 @@ def topic_in_path(request: web.Request) -> str:
     return checked_topic(request.match_info["topic"])
 
 
+def partition_in_query(request: web.Request) -> tuple[str | None, int | None]:
+    """``topic`` and ``partition``, each None where it is absent; no partition without a topic.
+
+    Raises:
+        Refusal: 400, something else.
+        InvalidName: no replicated topic may have this name.
+    """
+    topic, number = request.query.get("topic"), request.query.get("partition")
+    if number is not None and topic is None:
+        raise Refusal(400, "partition is a number of a topic: name that, too")
+    return (
+        None if topic is None else checked_topic(topic),
+        None if number is None else _partition(number, "partition"),
+    )
+
+
 def number_in(body: Mapping[str, Any], name: str, least: int, most: int) -> int:
     """A whole number of a body, ``least`` where it is absent.
 
@@ -173,11 +189,11 @@ def _topic(name: object) -> str:
     return checked_topic(name)
 
 
-def _partition(text: str) -> int:
+def _partition(text: str, name: str = "replicas") -> int:
     # "07" would be a second name of partition 7.
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST_NUMBER))
     if not is_number or str(int(text)) != text:
-        raise Refusal(400, f"replicas: {text[:20]!r} is no number of a partition")
+        raise Refusal(400, f"{name}: {text[:20]!r} is no number of a partition")
     return _number(int(text), "partition", 0, _MOST_NUMBER)
 
 

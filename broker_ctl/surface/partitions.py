@@ -23,6 +23,7 @@ from broker_ctl.surface.partition_questions import (
     flag_in,
     names_in,
     number_in,
+    partition_in_query,
     partitions_in,
     replicas_in,
     rules_in,
@@ -30,7 +31,7 @@ from broker_ctl.surface.partition_questions import (
     topic_in_path,
 )
 from broker_ctl.surface.parts import PartitionParts, Parts
-from broker_ctl.surface.questions import object_in
+from broker_ctl.surface.questions import object_in, whole_number_in
 from broker_ctl.surface.redirects import redirect_to_controller
 
 _ROOT: Final = "/control/v1/partitions"
@@ -39,6 +40,8 @@ _TOPIC: Final = f"{_TOPICS}/{{topic}}"
 _REASSIGNMENTS: Final = f"{_ROOT}/reassignments"
 _SHUTDOWN: Final = "/control/v1/controlled-shutdown"
 _MOST_REPLICAS: Final = 100
+_LISTED: Final = 50
+_MOST_LISTED: Final = 1000
 _MOST_ZXID: Final = 2**63 - 1
 _MOST_ID: Final = 2**31 - 1
 
@@ -72,6 +75,7 @@ class PartitionRoutes:
         at = self._at_desk
         return [
             web.get(f"{_ROOT}/controller", at(self.controller)),
+            web.get(f"{_ROOT}/transitions", at(self.transitions)),
             web.get(_TOPICS, at(self.topics)),
             web.get(_TOPIC, at(self.describe)),
             web.put(_TOPIC, at(self.create)),
@@ -103,6 +107,12 @@ class PartitionRoutes:
     async def controller(self, desk: PartitionDesk, _: web.Request) -> web.Response:
         """Who controls, at which epoch, and what it has to do."""
         return answers.json(dict(desk.overview()))
+
+    async def transitions(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """The newest changes of leaders and ISRs; of ``topic``, and of its ``partition``."""
+        topic, partition = partition_in_query(request)
+        limit = whole_number_in(request, "limit", _LISTED, _MOST_LISTED)
+        return answers.json(desk.transitions(topic, partition, limit))
 
     # Topics.
 

@@ -24,7 +24,7 @@ GIVEN = [*CREATE, "--replicas", "0:1,2", "--replicas", "1:2,3"]
 REASSIGN = ["partitions", "reassign"]
 VERBS = [
     *("partitions", "partitions create", "partitions list", "partitions describe"),
-    *("partitions alter", "partitions grow", "partitions delete"),
+    *("partitions alter", "partitions grow", "partitions delete", "partitions history"),
     *("partitions reassign", "partitions reassign plan", "partitions reassign start"),
     *("partitions reassign status", "partitions reassign cancel"),
     *("elect", "elect preferred", "elect unclean", "controller", "controller show"),
@@ -207,6 +207,21 @@ def test_what_a_topic_asks_for_is_shown_before_it_is_changed(
 def test_a_change_that_makes_no_sense_is_refused(options: list[str]) -> None:
     asked = ["partitions", "alter", "orders", *options, "--url", "http://127.0.0.1:1"]
     assert CliRunner().invoke(main, asked).exit_code == 2
+
+
+def test_changes_of_leaders_are_shown_newest_first(
+    cluster: Cluster, desk: MemoryPartitionDesk
+) -> None:
+    shown = words(cluster.run("partitions", "history").stdout)
+    when, zero = ["1970-01-01", "00:01:00Z"], ["1970-01-01", "00:00:00Z"]
+    assert [*when, "orders-1", "1", "->", "2", "4", "2,3", "why"] in shown
+    assert [*zero, "orders-0", "1", "->", "none", "4", "2,3", "why"] in shown
+    assert desk.asked == (None, None, 50)
+    rows = cluster.json("partitions", "history", "orders", "--partition", "1", "--limit", "9")
+    assert rows[0]["before"] == 1
+    assert list(desk.asked) == ["orders", 1, 9]
+    alone = cluster.run("partitions", "history", "--partition", "1")
+    assert (alone.exit_code, "--partition is of a TOPIC" in alone.stderr) == (2, True)
 
 
 def test_a_topic_grows_as_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:

@@ -39,6 +39,7 @@ class MemoryPartitionDesk:
         self.refuse: BrokerCtlError | None = None
         self.recovering = False
         self.few_in_sync = False
+        self.asked: tuple[Any, ...] = ()
 
     def overview(self) -> Mapping[str, Any]:
         brokers = [
@@ -98,6 +99,16 @@ class MemoryPartitionDesk:
                 for number, of in sorted(found.partitions.items())
             ],
         }
+
+    def transitions(
+        self, topic: str | None, partition: int | None, limit: int
+    ) -> list[dict[str, Any]]:
+        self.asked = (topic, partition, limit)
+        row = {"controller_epoch": 5, "topic": "orders", "isr": [2, 3], "leader_epoch": 4}
+        return [
+            {**row, "at_ms": 60_000, "partition": 1, "before": 1, "leader": 2, "reason": "why"},
+            {**row, "at_ms": 0, "partition": 0, "before": 1, "leader": -1, "reason": "why"},
+        ]
 
     async def create_topic(
         self,

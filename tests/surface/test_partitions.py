@@ -30,6 +30,7 @@ LISTS = {"replicas": {"0": [1, 2], "1": [2, 3]}}
 ALL: list[tuple[str, str, Any]] = [
     ("GET", f"{ROOT}/controller", None),
     ("GET", f"{ROOT}/topics", None),
+    ("GET", f"{ROOT}/transitions", None),
     ("GET", TOPIC, None),
     ("PUT", TOPIC, LISTS),
     ("POST", f"{TOPIC}?dry_run=true", {"partitions": 3}),
@@ -124,7 +125,7 @@ async def test_a_dry_run_answers_alike_and_writes_nothing(
     if (method, path) != ("PUT", TOPIC):
         await create(http, leader)
     if (method, path) == ("DELETE", MOVES):
-        await ask(http, leader, "PUT", MOVES, ALL[9][2])
+        await ask(http, leader, "PUT", MOVES, ALL[10][2])
     before = list(desk.written)
     dry = await ask(http, leader, method, f"{path}?dry_run=true", body)
     assert (dry.status, desk.written) == (200, before)
@@ -217,6 +218,22 @@ async def test_the_controller_shows_its_brokers(http: HttpClient, leader: Broker
     assert (shown["broker"], shown["epoch"], len(shown["brokers"])) == (1, 5, 4)
 
 
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("", (None, None, 50)),
+        ("?topic=orders", ("orders", None, 50)),
+        ("?topic=orders&partition=3&limit=7", ("orders", 3, 7)),
+    ],
+)
+async def test_changes_of_leaders_are_told_by_topic_and_partition(
+    http: HttpClient, leader: Broker, query: str, asked: tuple[Any, ...]
+) -> None:
+    rows = (await ask(http, leader, "GET", f"{ROOT}/transitions{query}")).json()
+    assert [row["leader"] for row in rows] == [2, -1]
+    assert leader.partition_desk.asked == asked
+
+
 # What makes no sense.
 
 
@@ -246,6 +263,9 @@ async def test_the_controller_shows_its_brokers(http: HttpClient, leader: Broker
         (("POST", f"{ROOT}/plan", {"brokers": [1]}), "topics is a list"),
         (("POST", f"{ROOT}/plan", {"topics": [5], "brokers": [1]}), "name of a replicated topic"),
         (("POST", f"{ROOT}/plan", {"topics": ["orders"]}), "broker ids"),
+        (("GET", f"{ROOT}/transitions?partition=1", None), "name that, too"),
+        (("GET", f"{ROOT}/transitions?topic=a&partition=x", None), "'x' is no number"),
+        (("GET", f"{ROOT}/transitions?limit=0", None), "limit"),
         (("PUT", MOVES, {}), "names what is to be moved"),
         (("PUT", MOVES, {"partitions": [5]}), "partitions is a list"),
         (

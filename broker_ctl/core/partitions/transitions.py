@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 from broker_ctl.core.partitions.machines import PartitionStage
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import NO_LEADER
 
 
 class Transition(NamedTuple):
     """One change that the controller made.
 
     Attributes:
-        leader: broker id, or `NO_LEADER`.
+        leader, former: broker id, or `NO_LEADER`; who leads since, and who did before.
         reason: what it was made for: the name of the event.
     """
 
@@ -21,3 +22,4 @@ class Transition(NamedTuple):
     leader_epoch: int
     isr: tuple[int, ...]
     reason: str
+    former: int = NO_LEADER

@@ -28,6 +28,7 @@ from broker_ctl.leader.partitions.mail import Postbox, Transport, Writer
 from broker_ctl.leader.partitions.membership import Membership
 from broker_ctl.leader.partitions.procedures import Controlled, MakeOffice
 from broker_ctl.leader.partitions.queue_transport import QueueParts, QueueTransport
+from broker_ctl.leader.partitions.recent import RecentTransitions
 from broker_ctl.leader.partitions.records import Record
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.leader.partitions.states import StateReader
@@ -76,6 +77,7 @@ class PartitionController:
         self._parts = parts
         self._leading: Leading | None = None
         self._has_taken_over = False
+        self._recent = RecentTransitions()
         self._follow(parts.instruments)
 
     @property
@@ -146,7 +148,9 @@ class PartitionController:
         engine = self._engine(context, writes, transport)
         loader = Loader(store, context, rules, instruments)
         membership = Membership(context, loader, engine, transport)
-        controlled = Controlled(store, context, engine, queue, clock, rules, tasks, watches)
+        controlled = Controlled(
+            store, context, engine, queue, clock, rules, tasks, watches, self._recent
+        )
         leading = Leading(
             context=context,
             queue=queue,
@@ -164,7 +168,8 @@ class PartitionController:
     def _engine(self, context: Context, writes: FencedWrites, transport: Transport) -> Engine:
         parts, store = self._parts, self._parts.store
         reader = StateReader(store, context, parts.instruments)
-        record = Record(parts.journal, context, parts.clock, parts.instruments)
+        journals = (parts.journal, self._recent)
+        record = Record(journals, context, parts.clock, parts.instruments)
         batches = Batches(
             store, context, writes=writes, reader=reader, transport=transport, record=record
         )

@@ -101,6 +101,13 @@ class Desk:
         moving = sorted(self._context.reassigning)
         return [shown.reassignment_row(self._context, each) for each in moving]
 
+    def transitions(
+        self, topic: str | None, partition: int | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """See `PartitionDesk`."""
+        newest = self._parts.recent.newest(topic, partition, limit)
+        return [shown.transition_row(*each) for each in newest]
+
     # Topics.
 
     def spread(self, partitions: int, replication_factor: int) -> Mapping[int, tuple[int, ...]]:

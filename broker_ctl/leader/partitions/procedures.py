@@ -15,6 +15,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import BrokersChanged
 from broker_ctl.leader.partitions.engine import Engine
 from broker_ctl.leader.partitions.mail import StopAnswer
+from broker_ctl.leader.partitions.recent import RecentTransitions
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store.interface import MetadataStore
@@ -52,6 +53,7 @@ class Controlled:
         rules: asked at each turn, as settings may change.
         tasks: for timers, which end with the leading; what is due is noticed as an event.
         watches: those that the controller has set.
+        recent: transitions of this leading, and of those before on this broker.
     """
 
     store: MetadataStore
@@ -62,6 +64,7 @@ class Controlled:
     rules: Callable[[], ControllerRules]
     tasks: TaskScope
     watches: Sized
+    recent: RecentTransitions
 
 
 class Procedure(Protocol):

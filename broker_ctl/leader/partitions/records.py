@@ -1,7 +1,8 @@
-"""The controller's transitions on their way to the journal."""
+"""The controller's transitions on their way to the journals and the log."""
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from broker_ctl.clock import Clock
@@ -17,6 +18,8 @@ from broker_ctl.ports import TransitionJournal
 log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
+# Of many that change at once a few tell it; the journals have all.
+_SHOWN: Final = 10
 
 
 class Record:
@@ -24,12 +27,12 @@ class Record:
 
     def __init__(
         self,
-        journal: TransitionJournal,
+        journals: Sequence[TransitionJournal],
         context: Context,
         clock: Clock,
         instruments: ControllerInstruments,
     ) -> None:
-        self._journal = journal
+        self._journals = journals
         self._instruments = instruments
         self._context = context
         self._clock = clock
@@ -45,23 +48,49 @@ class Record:
         self._noted.append((partition, before, after))
 
     async def write(self, reason: str) -> None:
-        """Hand on all that was noted."""
+        """Hand on all that was noted, and log which leaders changed."""
         noted, self._noted = self._noted, []
-        online, offline, new = PartitionStage.ONLINE, PartitionStage.OFFLINE, PartitionStage.NEW
+        told = 0
         for chunk in batched(noted, _BATCH):
-            # As seen with the brokers that live now.
-            live = self._context.brokers
-            rows = [
-                Transition(
-                    partition,
-                    new if before is None else online if before.leader in live else offline,
-                    online if after.leader in live else offline,
-                    after.leader,
-                    after.leader_epoch,
-                    after.isr,
-                    reason,
-                )
-                for partition, before, after in chunk
-            ]
-            self._journal.record_transitions(self._context.epoch, self._clock.wall_ms(), rows)
+            rows = [self._row(*each, reason) for each in chunk]
+            for journal in self._journals:
+                journal.record_transitions(self._context.epoch, self._clock.wall_ms(), rows)
+            for row in rows:
+                if row.leader != row.former:
+                    told += 1
+                    if told <= _SHOWN:
+                        _tell(row)
             await asyncio.sleep(0)
+        if told > _SHOWN:
+            log.info("%s: %d partitions more have another leader", reason, told - _SHOWN)
+
+    def _row(
+        self,
+        partition: TopicPartition,
+        before: LeaderAndIsr | None,
+        after: LeaderAndIsr,
+        reason: str,
+    ) -> Transition:
+        # As seen with the brokers that live now.
+        live = self._context.brokers
+        online, offline = PartitionStage.ONLINE, PartitionStage.OFFLINE
+        was, former = PartitionStage.NEW, NO_LEADER
+        if before is not None:
+            was, former = online if before.leader in live else offline, before.leader
+        stage = online if after.leader in live else offline
+        return Transition(
+            partition, was, stage, after.leader, after.leader_epoch, after.isr, reason, former
+        )
+
+
+def _tell(row: Transition) -> None:
+    log.log(
+        logging.WARNING if row.leader == NO_LEADER else logging.INFO,
+        "%s: leader %s -> %s at leader epoch %d, in sync %s (%s)",
+        row.partition,
+        "none" if row.former == NO_LEADER else row.former,
+        "none" if row.leader == NO_LEADER else row.leader,
+        row.leader_epoch,
+        ",".join(map(str, row.isr)),
+        row.reason,
+    )

@@ -7,6 +7,7 @@ from broker_ctl.core.partitions import reassigning
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, Refused
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr, LiveBroker
 from broker_ctl.errors import StoreError
 
@@ -139,6 +140,20 @@ def reassignment_row(context: Context, partition: TopicPartition) -> dict[str, A
         "removing": list(assignment.removing),
         "isr": list(isr),
         "missing": list(missing),
+    }
+
+
+def transition_row(epoch: int, at_ms: int, transition: Transition) -> dict[str, Any]:
+    """What became of a partition, when and why."""
+    return {
+        "at_ms": at_ms,
+        "controller_epoch": epoch,
+        **key_row(transition.partition),
+        "before": transition.former,
+        "leader": transition.leader,
+        "leader_epoch": transition.leader_epoch,
+        "isr": list(transition.isr),
+        "reason": transition.reason,
     }
 
 
