@@ -5,7 +5,8 @@ It stands for the storage behind the brokers. Each of the two guards is tested a
 - ``lease``: an act is dated with the moment in which the broker process saw that its authority
   held, and is always accepted, whatever its token.
 - ``tokens``: broker processes do not look at their authority; an act is dated when it arrives and
-  refused where a higher token was seen for its hash, as BookKeeper would.
+  refused where a higher token was seen for its hash, as BookKeeper would: by `RingTokens`, which is
+  what broker processes refuse old tokens with. What was refused is kept, too, and judged.
 
 With ``none`` of them two owners do act: so the checks can be seen to fail.
 """
@@ -18,7 +19,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from broker_ctl import codec
+from broker_ctl.core.bundle import BundleRange
 from broker_ctl.dataplane.act_log import Act
+from broker_ctl.dataplane.tokens import RingTokens
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
 
@@ -39,10 +42,9 @@ class Guard(StrEnum):
 class _Served:
     """When a hash was served: first, last, and where its gaps ended."""
 
-    __slots__ = ("gap_ends", "last_ns", "token")
+    __slots__ = ("gap_ends", "last_ns")
 
     def __init__(self) -> None:
-        self.token = 0
         self.last_ns = 0
         self.gap_ends: list[int] = []
 
@@ -55,8 +57,9 @@ class SharedLog:
         self._served: dict[int, _Served] = {}
         self._tasks = TaskScope("shared log")
         self._listener: asyncio.Server | None = None
+        self._tokens = RingTokens()
         self.acts: list[Act] = []
-        self.refused = 0
+        self.refused: list[Act] = []
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_server(self._accept, LOOPBACK, 0, limit=_LINE_BYTES)
@@ -117,15 +120,19 @@ class SharedLog:
             t_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         for token, hashes in said["acts"]:
             accepted = [position for position in hashes if self._admit(position, token, t_ns)]
-            self.refused += len(hashes) - len(accepted)
+            refused = tuple(position for position in hashes if position not in accepted)
+            if refused:
+                self.refused.append(Act(t_ns, broker, token, refused))
             if accepted:
                 self.acts.append(Act(t_ns, broker, token, tuple(accepted)))
 
     def _admit(self, position: int, token: int, t_ns: int) -> bool:
-        served = self._served.setdefault(position, _Served())
-        if self._guard is Guard.TOKENS and token < served.token:
+        # Of the topics of a run none lies at the very end of the ring.
+        at = BundleRange(position, position + 1)
+        if self._guard is Guard.TOKENS and token < self._tokens.highest(at):
             return False
-        served.token = max(served.token, token)
+        self._tokens.raise_to(at, token)
+        served = self._served.setdefault(position, _Served())
         if t_ns - served.last_ns > GAP_S * _NS:
             served.gap_ends.append(t_ns)
         served.last_ns = max(served.last_ns, t_ns)

@@ -34,7 +34,10 @@ class Node:
 
 @dataclass(slots=True)
 class Reign:
-    """One owner node: whose, and from when to when."""
+    """One owner node: whose, and from when to when.
+
+    ``had_grace``: it went with a session that its owner was registered in.
+    """
 
     bundle: Bundle
     broker_id: str
@@ -42,7 +45,7 @@ class Reign:
     token: int
     begin_ms: int
     end_ms: int | None = None
-    is_expired: bool = False
+    had_grace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,14 @@ class Replay:
         self._epoch = 0
         self.reigns: list[Reign] = []
         self.ends: list[End] = []
+        # When each session wrote for the first time.
+        self.begins: dict[int, int] = {}
         self.partitions = PartitionHistory()
         self.violations: list[str] = []
 
     def run(self, history: Iterable[Transaction]) -> None:
         for one in history:
+            self.begins.setdefault(one.session, one.time_ms)
             writes = list(self._writes(one))
             self._apply(one)
             for said in (*self._judge(one), *self.partitions.see(one.session, writes)):
@@ -108,18 +114,18 @@ class Replay:
                 case Changed(path, data):
                     self._change(self._inside(path), data)
                 case Deleted(path):
-                    self._delete(self._inside(path), one.time_ms, is_expired=False)
+                    self._delete(self._inside(path), one.time_ms, had_grace=False)
 
     def _inside(self, path: str) -> str:
         """Without the chroot; empty for what lies elsewhere."""
         return path.removeprefix(self._chroot) if path.startswith(f"{self._chroot}/") else ""
 
     def _close(self, one: Transaction) -> None:
-        for path in self._ephemerals_of(one.session):
-            broker_id = paths.name_below(paths.REGISTRATIONS, path)
-            if broker_id is not None:
-                self.ends.append(End(broker_id, one.session, one.time_ms))
-            self._delete(path, one.time_ms, is_expired=True)
+        left = self._ephemerals_of(one.session)
+        registered = [paths.name_below(paths.REGISTRATIONS, path) for path in left]
+        self.ends += [End(each, one.session, one.time_ms) for each in registered if each]
+        for path in left:
+            self._delete(path, one.time_ms, had_grace=any(registered))
 
     def _create(self, path: str, node: Node, time_ms: int) -> None:
         if not path:
@@ -139,12 +145,12 @@ class Replay:
             self._nodes[path] = Node(old.czxid, old.session, data, old.is_ephemeral)
             self._note_ring(path, data)
 
-    def _delete(self, path: str, time_ms: int, *, is_expired: bool) -> None:
+    def _delete(self, path: str, time_ms: int, *, had_grace: bool) -> None:
         self._nodes.pop(path, None)
         bundle = paths.owned_bundle(path)
         if bundle is not None and bundle in self._owners:
             reign = self._owners.pop(bundle)
-            reign.end_ms, reign.is_expired = time_ms, is_expired
+            reign.end_ms, reign.had_grace = time_ms, had_grace
 
     def _note_ring(self, path: str, data: bytes) -> None:
         namespace = paths.local_policies_namespace(path)

@@ -1,6 +1,6 @@
 """Replicas of a broker process: real logs on a disk, fetched over TCP, told over HTTP."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ from aiohttp import web
 
 from broker_ctl import codec
 from broker_ctl.core.partitions.instructions import ReplicaError
+from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane import replica_wire
 from broker_ctl.dataplane.replication.directory import DirectoryStorage
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
@@ -53,8 +54,10 @@ class ReplicaRoutes:
         self, act: Callable[[_Fields], Awaitable[_Fields]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            body = await request.read()
-            found = await act(codec.decode_object(body) if body else {})
+            data = await request.read()
+            body = codec.decode_object(data) if data else {}
+            self._broker.calls.check_instance(body)
+            found = await act(body)
             row = {"instance_id": self._broker.instance_id, **found}
             return web.Response(body=codec.encode(row), content_type="application/json")
 
@@ -67,14 +70,23 @@ class ReplicaRoutes:
         return replica_wire.wishes_json(await self._plane.isr_wishes())
 
     async def _lead(self, body: _Fields) -> _Fields:
-        return _errors(await self._plane.become_leader(replica_wire.told(body)))
+        told = replica_wire.told(body)
+        await self._admit(body, [one.partition for one in told])
+        return _errors(await self._plane.become_leader(told))
 
     async def _follow(self, body: _Fields) -> _Fields:
         told, brokers = replica_wire.told(body), replica_wire.brokers(body)
+        await self._admit(body, [one.partition for one in told])
         return _errors(await self._plane.become_follower(told, brokers))
 
     async def _stop(self, body: _Fields) -> _Fields:
-        return _errors(await self._plane.stop_replicas(replica_wire.stops(body)))
+        stops = replica_wire.stops(body)
+        await self._admit(body, [stop.partition for stop in stops])
+        return _errors(await self._plane.stop_replicas(stops))
+
+    async def _admit(self, body: _Fields, named: Collection[TopicPartition]) -> None:
+        held = {one.partition for one in await self._plane.replicas()}
+        self._broker.calls.admit_replicas(body, named, held)
 
     async def _answer(self, body: _Fields) -> _Fields:
         await self._plane.answer_wishes(replica_wire.answers(body))

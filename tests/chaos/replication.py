@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -14,18 +14,13 @@ from broker_ctl.errors import DataPlaneError, HttpError, StoreError
 from broker_ctl.store import partition_paths
 from broker_ctl.store.records.partitions import decode_state
 from tests.chaos.cluster import DAEMONS, Broker, Cluster, now_s
-from tests.chaos.replay import Replay
 from tests.chaos.verdict import some
 from tests.support.replica_logs import (
     Acknowledged,
     Consumed,
     ReplicaLog,
-    contradictions,
-    disorder,
     divergent,
     lost,
-    shared_epochs,
-    unappointed,
     unlike,
 )
 from tests.support.waiting import eventually
@@ -59,11 +54,6 @@ class Replication:
         self._taken_s: dict[TopicPartition, float] = {}
         self._partitions = [TopicPartition(TOPIC, number) for number in range(_PARTITIONS)]
         self.violations: list[str] = []
-
-    @property
-    def committed(self) -> int:
-        """Records that were acknowledged."""
-        return len(self._acknowledged)
 
     async def make_topic(self) -> None:
         brokers = range(1, DAEMONS + 1)
@@ -215,9 +205,12 @@ class Replication:
             for held in await link.held()
         ]
 
-    def judge(self, replay: Replay) -> Iterator[str]:
-        """By what was told, against all that was ever written."""
-        yield from some(shared_epochs(self._acknowledged))
-        yield from some(unappointed(self._acknowledged, replay.partitions.appointed))
-        yield from some(contradictions([*self._acknowledged, *self._consumed]))
-        yield from some(disorder(self._acknowledged))
+    @property
+    def acknowledged(self) -> Sequence[Acknowledged]:
+        """What producers were told."""
+        return tuple(self._acknowledged)
+
+    @property
+    def consumed(self) -> Sequence[Consumed]:
+        """What consumers were given."""
+        return tuple(self._consumed)

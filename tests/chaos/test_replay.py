@@ -93,7 +93,7 @@ def test_a_life_without_fault() -> None:
     assert replay.violations == []
     assert replay.ephemerals == []
     assert len(replay.reigns) == 5
-    assert {reign.bundle for reign in replay.reigns if reign.is_expired} == {RIGHT, *children}
+    assert {reign.bundle for reign in replay.reigns if reign.had_grace} == {RIGHT, *children}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from tests.chaos.verdict import (
     acts_past_the_lease,
     double_served,
     early_takeovers,
+    late_recoveries,
     some,
     unowned_tokens,
+    wrongly_refused,
 )
 
 LEFT, RIGHT = Ring.even(Namespace("public", "default"), 2).bundles
@@ -25,6 +27,13 @@ def reign(broker: str, token: int, begin_ms: int, end_ms: int | None = None) -> 
 def of(*reigns: Reign) -> Replay:
     replay = Replay("")
     replay.reigns.extend(reigns)
+    return replay
+
+
+def since(begin_ms: int, *reigns: Reign) -> Replay:
+    """Of sessions that all began then."""
+    replay = of(*reigns)
+    replay.begins.update({one.session: begin_ms for one in reigns})
     return replay
 
 
@@ -60,12 +69,37 @@ def test_an_act_after_the_end_of_the_node_is_told_unless_the_session_was_closed_
     assert list(acts_past_the_lease(late, replay, -500 * MS, ())) == []
 
 
-def test_a_takeover_within_the_grace_is_counted_and_a_return_is_not() -> None:
+def test_a_takeover_within_the_grace_is_told_and_a_return_is_not() -> None:
     first = reign("a", 1, 0, 1000)
-    first.is_expired = True
-    assert early_takeovers(of(first, reign("b", 2, 1500)), grace_ms=2000) == 1
-    assert early_takeovers(of(first, reign("a", 2, 1500)), grace_ms=2000) == 0
-    assert early_takeovers(of(first, reign("b", 2, 3500)), grace_ms=2000) == 0
+    first.had_grace = True
+    assert len(list(early_takeovers(since(-1000, first, reign("b", 2, 1500)), 2000))) == 1
+    assert list(early_takeovers(since(-1000, first, reign("a", 2, 1500)), 2000)) == []
+    assert list(early_takeovers(since(-1000, first, reign("b", 2, 3500)), 2000)) == []
+
+
+def test_whoever_began_after_an_owner_had_gone_cannot_know_of_its_grace() -> None:
+    first = reign("a", 1, 0, 1000)
+    first.had_grace = True
+    assert list(early_takeovers(since(1200, first, reign("b", 2, 1500)), 2000)) == []
+
+
+def test_an_owner_that_was_not_registered_has_no_grace() -> None:
+    replay = since(-1000, reign("a", 1, 0, 1000), reign("b", 2, 1500))
+    assert list(early_takeovers(replay, 2000)) == []
+
+
+def test_whoever_is_refused_before_another_has_owned_the_hash_is_told() -> None:
+    replay = of(reign("a", 1, 1000, 2000), reign("b", 2, 2000))
+    assert list(wrongly_refused([act("a", 1, 2500)], replay, 0)) == []
+    assert len(list(wrongly_refused([act("a", 1, 1500)], replay, 0))) == 1
+    assert len(list(wrongly_refused([act("b", 2, 2500)], replay, 0))) == 1
+    assert len(list(wrongly_refused([act("a", 1, 2500, position=0x90000000)], replay, 0))) == 1
+
+
+def test_a_recovery_beyond_the_bound_is_told() -> None:
+    assert list(late_recoveries([("cut", 9.0), ("kill", 11.0)], 10.0)) == [
+        "I6: after kill it took 11.0 s until all was served"
+    ]
 
 
 def test_only_the_first_of_many_are_told() -> None:

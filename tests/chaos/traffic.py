@@ -12,6 +12,7 @@ from broker_ctl.store import paths
 from tests.chaos.cluster import Cluster
 from tests.chaos.lookups import Lookups
 from tests.chaos.topics import BUNDLES, NAMESPACE, topics
+from tests.support.tenants import make_tenant
 
 _AGAIN_S: Final = 1.0
 _RETRY_S: Final = 0.2
@@ -41,7 +42,9 @@ class Traffic:
         self._splits = 0
 
     async def make_namespace(self) -> None:
-        url = f"{self._cluster.brokers[0].daemon.url}{_ADMIN}"
+        base = self._cluster.brokers[0].daemon.url
+        await make_tenant(self._cluster.http, base, NAMESPACE.tenant)
+        url = f"{base}{_ADMIN}"
         body = {"bundles": {"numBundles": BUNDLES}}
         reply = await self._cluster.http.request("PUT", url, json=body, timeout_s=10.0)
         assert reply.status == 204, reply.body

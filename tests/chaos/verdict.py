@@ -16,9 +16,24 @@ _MAX_OF_A_KIND: Final = 8
 
 
 def double_served(acts: Sequence[Act]) -> Iterator[str]:
-    """I1: no hash acted under a lower token after a higher one, nor under one on two brokers."""
+    """I1b: no hash acted under a lower token after a higher one, nor under one on two brokers."""
     for fault in judge(acts, tick_s=1.0, expected=()).faults:
-        yield f"I1: {fault}"
+        yield f"I1b: {fault}"
+
+
+def wrongly_refused(refused: Sequence[Act], replay: Replay, boot_to_wall_ns: int) -> Iterator[str]:
+    """I1b: tokens grow with owners, so nobody is refused before another one has owned the hash."""
+    for act in refused:
+        t_ms = (act.t_ns + boot_to_wall_ns) // _NS_PER_MS + _CLOCK_MS
+        for position in act.hashes:
+            if not any(
+                reign.token > act.token
+                and reign.begin_ms <= t_ms
+                and position in reign.bundle.range
+                for reign in replay.reigns
+            ):
+                who = f"{act.broker} was refused for 0x{position:08x} under {act.token}"
+                yield f"I1b: {who}, and nobody has owned it under a higher token"
 
 
 def unowned_tokens(acts: Sequence[Act], replay: Replay) -> Iterator[str]:
@@ -56,17 +71,32 @@ def acts_past_the_lease(
                 yield f"I1a: {act.broker} acted for 0x{position:08x} at {t_ms} without owning it"
 
 
-def early_takeovers(replay: Replay, grace_ms: int) -> int:
-    """I7: bundles that another broker got within the grace after an expiry had ended them."""
+def early_takeovers(replay: Replay, grace_ms: int) -> Iterator[str]:
+    """I7: bundles that another broker got within the grace after an expiry had ended them.
+
+    An owner whose session ended before it was registered in it has none, nor does one at a broker
+    whose own session is younger than that end.
+    """
     ended: dict[object, Reign] = {}
-    count = 0
     for reign in replay.reigns:
         before = ended.get(reign.bundle)
-        if before is not None and before.is_expired and before.end_ms is not None:
-            is_early = reign.begin_ms - before.end_ms < grace_ms - _CLOCK_MS
-            count += is_early and reign.broker_id != before.broker_id
         ended[reign.bundle] = reign
-    return count
+        if before is None or not before.had_grace or before.end_ms is None:
+            continue
+        is_early = reign.begin_ms - before.end_ms < grace_ms - _CLOCK_MS
+        is_older = replay.begins.get(reign.session, reign.begin_ms) < before.end_ms
+        if is_early and is_older and reign.broker_id != before.broker_id:
+            yield (
+                f"I7: {reign.broker_id} took {reign.bundle} {reign.begin_ms - before.end_ms} ms"
+                f" after the session of {before.broker_id} had ended"
+            )
+
+
+def late_recoveries(recoveries: Iterable[tuple[str, float]], bound_s: float) -> Iterator[str]:
+    """I6: after a fault all is served again within the bound."""
+    for kind, recovered_s in recoveries:
+        if recovered_s > bound_s:
+            yield f"I6: after {kind} it took {recovered_s:.1f} s until all was served"
 
 
 def some(complaints: Iterable[str]) -> list[str]:

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.dataplane.act_log import Act
+from broker_ctl.dataplane.tokens import RingTokens
 from broker_ctl.errors import CorruptRecord, InvalidName
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete, Operation, Result, SetData, Versioned
@@ -61,6 +62,7 @@ class Observer:
         self.refused = 0
         self.ownership_changes = 0
         self._highest: dict[int, tuple[int, str]] = {}
+        self._tokens = RingTokens()
         self._rings: dict[Namespace, Ring] = {}
         self._expired: list[Reign] = []
         self._epoch = 0
@@ -95,10 +97,17 @@ class Observer:
             self._accept(act, position, now_s)
 
     def _accept(self, act: Act, position: int, now_s: float) -> None:
+        """By the rule that broker processes refuse with; the judge keeps an account of its own."""
+        at = BundleRange(position, position + 1)
+        is_refused = act.token < self._tokens.highest(at)
         token, broker_id = self._highest.get(position, (0, act.broker))
-        if act.token < token:
+        if is_refused != (act.token < token):
+            said = "refused" if is_refused else "accepted"
+            self.complain(f"I1b: token {act.token} was {said} after {token}", now_s)
+        if is_refused:
             self.refused += 1
             return
+        self._tokens.raise_to(at, act.token)
         if act.token == token and act.broker != broker_id:
             self.complain(f"I1b: {act.broker} and {broker_id} share token {token}", now_s)
         self._highest[position] = (act.token, act.broker)
