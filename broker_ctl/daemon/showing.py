@@ -31,6 +31,7 @@ def surface_rules(settings: Settings, credentials: Credentials | None) -> Surfac
         lookup_port_tls=settings.broker.lookup_service_port_tls,
         tls=server_context(settings),
         max_body_bytes=settings.surface.max_body_bytes,
+        status_file=settings.surface.status_file,
         max_requests=settings.surface.max_requests_in_flight,
         max_lookups=settings.surface.max_concurrent_lookups,
         split_algorithm=settings.splitting.default_algorithm,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from broker_ctl.core.names import Namespace
 from broker_ctl.managers.namespaces import LocalPoliciesRecord, Namespaces
 from broker_ctl.managers.policy_nodes import UPDATE_RULES, PolicyStore
-from broker_ctl.managers.policy_rules import require_name
+from broker_ctl.managers.policy_rules import require_group
 from broker_ctl.store import paths
 from broker_ctl.store.caches.updates import Updates
 from broker_ctl.store.interface import MetadataStore
@@ -52,7 +52,7 @@ class AntiAffinity:
             PoliciesReadOnly: nothing may be changed.
         """
         if group is not None:
-            require_name("anti-affinity group", group)
+            require_group(group)
         await self._flag.require_writable()
         # Makes them of the policies where they are absent: a group alone would stand for a ring
         # of one bundle (Pulsar #20194).
@@ -68,7 +68,7 @@ class AntiAffinity:
 
     async def members(self, tenant: str, group: str) -> list[Namespace]:
         """Namespaces of a tenant that are in a group, whatever its case."""
-        require_name("anti-affinity group", group)
+        require_group(group)
         found: list[Namespace] = []
         for namespace in await self._namespaces.of_tenant(tenant):
             theirs = await self.group_of(namespace)

@@ -122,8 +122,17 @@ class PartitionedTopics:
         found = (paths.partitioned_topic_of(f"{root}/{name}") for name in names)
         return sorted(topic for topic in found if topic is not None)
 
-    async def create(self, topic: Topic, partitions: int, *, is_dry_run: bool = False) -> None:
+    async def create(
+        self,
+        topic: Topic,
+        partitions: int,
+        properties: Mapping[str, str] | None = None,
+        *,
+        is_dry_run: bool = False,
+    ) -> None:
         """Give a topic partitions, or only look whether that can be done.
+
+        ``properties`` are a client's own, and kept for it.
 
         Raises:
             InvalidName: it is the name of a partition, or cannot be kept.
@@ -141,9 +150,10 @@ class PartitionedTopics:
             if await self._store.exists(path) is not None:
                 raise PolicyConflict(f"partitioned topic {topic} exists already")
             return
+        others = {"properties": dict(properties)} if properties else {}
         with self.cache.writing(path):
             try:
-                data = PartitionedTopic(partitions).encode()
+                data = PartitionedTopic(partitions, others).encode()
                 await self._store.create(path, data, make_parents=True)
             except NodeExists as error:
                 raise PolicyConflict(f"partitioned topic {topic} exists already") from error

@@ -15,6 +15,7 @@ MAX_POLICIES: Final = 1024
 MAX_PATTERNS: Final = 256
 MAX_BROKERS: Final = 4096
 _NAME: Final = re.compile(r"[-=:.\w]{1,128}", re.ASCII)
+_GROUP: Final = re.compile(r"[-=:.\w]{1,128}")
 # A host with a port; the host may be an IPv6 address in brackets.
 _BROKER: Final = re.compile(
     r"[-.\w]{1,253}:[0-9]{1,5}|\[[0-9a-fA-F:.%\w]{2,64}\]:[0-9]{1,5}", re.ASCII
@@ -30,6 +31,17 @@ def require_name(kind: str, name: str) -> None:
     if not _NAME.fullmatch(name) or name in {".", ".."}:
         allowed = "1 to 128 letters, digits and -=:._"
         raise InvalidName(f"{kind} {name[:128]!r}: a name has {allowed}")
+
+
+def require_group(name: str) -> None:
+    """Refuse what cannot be the name of an anti-affinity group: it is kept as text, in any script.
+
+    Raises:
+        InvalidName: it is none.
+    """
+    if not _GROUP.fullmatch(name) or name in {".", ".."}:
+        allowed = "1 to 128 letters and digits of any script, and -=:._"
+        raise InvalidName(f"anti-affinity group {name[:128]!r}: a name has {allowed}")
 
 
 def require_patterns(policy: IsolationPolicy) -> None:

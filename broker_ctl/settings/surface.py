@@ -31,6 +31,15 @@ class SurfaceSettings:
             used_with=(OWN_BROKER,),
         ),
     ] = 0
+    status_file: Annotated[
+        str,
+        Setting(
+            "statusFilePath",
+            "File that an operator takes away to have a load balancer send no more clients: "
+            "while it is there and the broker is ready, /status.html is 200, else 404. Empty: 404.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = ""
     max_requests_in_flight: Annotated[
         int,
         Setting(

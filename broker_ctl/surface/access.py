@@ -1,9 +1,9 @@
 """Who may ask for what.
 
-Reads of lookup, admin, metrics and health are open, but for those of tenants and clusters, which
-name roles and may hold a client's credentials. They, as in Pulsar, whatever changes something, and
-all of ``/control``, are for super users where authentication is on. A broker process asks for its
-authority with the secret that it shares with this daemon.
+Reads of lookup, admin, metrics and health are open, but for those of tenants, clusters and
+stores, which name roles and may hold a client's credentials. They, as in Pulsar, whatever changes
+something, and all of ``/control``, are for super users where authentication is on. A broker process
+asks for its authority with the secret that it shares with this daemon.
 """
 
 import hmac
@@ -25,6 +25,7 @@ _GUARDED_READS: Final = frozenset(
         "/admin/v2/tenants/{tenant}",
         "/admin/v2/clusters/{cluster}",
         "/admin/v2/clusters/{cluster}/peers",
+        "/admin/v2/brokers/internal-configuration",
     }
 )
 _SCHEME: Final = "bearer"

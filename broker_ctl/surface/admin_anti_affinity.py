@@ -34,6 +34,8 @@ class AntiAffinityRoutes:
             web.post(_GROUP, self.set_group),
             web.delete(_GROUP, self.clear),
             web.get("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", self.members),
+            # Where Java's client asks before release 4.2.
+            web.get("/admin/namespaces/{cluster}/antiAffinity/{group}", self.members),
         ]
 
     async def group(self, request: web.Request) -> web.Response:
@@ -62,7 +64,7 @@ class AntiAffinityRoutes:
         """Namespaces of the group in ``tenant``; 404 for another cluster."""
         if request.match_info["cluster"] != self._cluster_name:
             raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
-        tenant = request.query.get("tenant")
+        tenant = request.query.get("tenant") or request.query.get("property")
         if not tenant:
             raise InvalidName("tenant: whose namespaces? ?tenant=NAME says so")
         found = await self._groups.members(tenant, request.match_info["group"])

@@ -1,6 +1,7 @@
 """``/admin/v2/brokers`` and ``/admin/v2/broker-stats``: who is there (reference: 8.4)."""
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from broker_ctl.managers.topics import TopicTraffic
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.bounds import Bound
+from broker_ctl.surface.broker_process import not_here
 from broker_ctl.surface.parts import Parts
 from broker_ctl.surface.questions import whole_number_in
 from broker_ctl.surface.redirects import redirect
@@ -35,6 +37,7 @@ class BrokerRoutes:
         self._ownership = parts.ownership
         self._topics = parts.topics
         self._reporter = parts.reporter
+        self._configuration = parts.configuration
         self._cluster_name = cluster_name
         self._questions = Bound("questions for topic statistics", _TOPIC_QUESTIONS)
 
@@ -43,6 +46,9 @@ class BrokerRoutes:
         return [
             web.get(_BROKERS, self.live),
             web.get(f"{_BROKERS}/leaderBroker", self.leader),
+            web.get(f"{_BROKERS}/version", self.version),
+            web.get(f"{_BROKERS}/internal-configuration", self.stores),
+            web.get(f"{_BROKERS}/backlog-quota-check", self.check_backlogs),
             web.get(f"{_BROKERS}/{{cluster}}", self.live_of_cluster),
             web.get(f"{_BROKERS}/{{cluster}}/{{broker}}/ownedNamespaces", self.owned),
             web.get(f"{_STATISTICS}/load-report", self.load_report),
@@ -65,6 +71,29 @@ class BrokerRoutes:
             raise Refusal(404, "nobody leads at the moment", kind="NoLeader")
         broker_id, address = leader
         return answers.json({"serviceUrl": address, "brokerId": broker_id})
+
+    async def version(self, _: web.Request) -> web.Response:
+        """The release of this daemon; that of the broker process is in its load report."""
+        return web.Response(text=version("broker-ctl"))
+
+    async def stores(self, _: web.Request) -> web.Response:
+        """Where the metadata lies, for whoever works on it too; of ledgers nothing is known."""
+        metadata = self._configuration.current().metadata
+        store, other = metadata.store_url, metadata.configuration_store_url
+        url = "" if store is None else str(store)
+        configuration_url = url if other is None else str(other)
+        return answers.json(
+            {
+                "zookeeperServers": url,
+                "configurationStoreServers": configuration_url,
+                "metadataStoreUrl": url,
+                "configurationMetadataStoreUrl": configuration_url,
+            }
+        )
+
+    async def check_backlogs(self, request: web.Request) -> web.Response:
+        """501: backlogs are the broker process's."""
+        raise not_here(request.path) or Refusal(501, "backlogs are the broker process's")
 
     async def owned(self, request: web.Request) -> web.Response:
         """The bundles of a broker, told by itself; others are sent there."""

@@ -12,7 +12,7 @@ from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.surface.parts import Parts
-from broker_ctl.surface.questions import fields_in, namespace_in, whole_number
+from broker_ctl.surface.questions import fields_in, flag, namespace_in, whole_number
 
 _TENANT: Final = "/admin/v2/namespaces/{tenant}"
 NAMESPACE: Final = f"{_TENANT}/{{namespace}}"
@@ -84,8 +84,11 @@ class NamespaceRoutes:
 
     @knows_dry_runs
     async def delete(self, request: web.Request) -> web.Response:
-        """204; 409 while somebody owns a bundle of it."""
+        """204; 409 while somebody owns a bundle of it. With all topics at once: 405."""
         namespace = namespace_in(request)
+        if flag(request, "force"):
+            reason = "Broker doesn't allow forced deletion of namespaces: unload it first"
+            raise Refusal(405, reason, kind="NotAllowed")
         await self._policies.flag.require_writable()
         is_dry = is_dry_run(request)
         await self._namespaces.delete(namespace, is_dry_run=is_dry)

@@ -14,9 +14,10 @@ from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.surface import answers
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.dry_runs import is_dry_run, judged, knows_dry_runs
-from broker_ctl.surface.questions import json_in, namespace_in, topic_in
+from broker_ctl.surface.questions import json_in, namespace_in, topic_in, whole_number
 
 _NAMESPACE: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}"
+_METADATA: Final = "application/vnd.partitioned-topic-metadata+json"
 _PARTITIONS: Final = f"{_NAMESPACE}/{{topic:[^/]+}}/partitions"
 
 
@@ -42,10 +43,11 @@ class PartitionedTopicRoutes:
 
         Partitions are opened by the clients that come for them.
         """
-        topic, partitions = topic_in(request), await _number_in(request)
+        topic = topic_in(request)
+        partitions, properties = await _metadata_in(request)
         is_dry = is_dry_run(request)
         try:
-            await self._topics.create(topic, partitions, is_dry_run=is_dry)
+            await self._topics.create(topic, partitions, properties, is_dry_run=is_dry)
         except InvalidPolicy as met:
             raise _refusal(406, met) from met
         return judged() if is_dry else answers.no_content()
@@ -85,18 +87,45 @@ class PartitionedTopicRoutes:
         return answers.json([str(topic) for topic in topics])
 
 
-async def _number_in(request: web.Request) -> int:
-    """The body, a number by itself; 0 where there is no body, as in Pulsar.
+async def _metadata_in(request: web.Request) -> tuple[int, dict[str, str]]:
+    """Partitions, and properties that a client keeps with a topic.
+
+    Go's client sends both always, Java's and pulsar-admin where there are properties: with a type
+    of their own.
 
     Raises:
         Refusal: 400, something else.
     """
-    body: Any = await json_in(request)
-    if body is None:
+    body = await json_in(request, _METADATA)
+    if request.content_type != _METADATA:
+        return _number_of(body), {}
+    if not isinstance(body, dict):
+        raise Refusal(400, "the body must be an object with partitions and properties")
+    properties = body.get("properties") or {}
+    if not isinstance(properties, dict) or not all(
+        isinstance(value, str) for value in properties.values()
+    ):
+        raise Refusal(400, "properties must be an object of texts")
+    return _number_of(body.get("partitions")), properties
+
+
+async def _number_in(request: web.Request) -> int:
+    """The body, a number by itself.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    return _number_of(await json_in(request))
+
+
+def _number_of(value: Any) -> int:
+    """A number of partitions; 0 where there is none, as in Pulsar."""
+    if value is None:
         return 0
-    if not isinstance(body, int) or isinstance(body, bool):
+    number = whole_number(value)
+    if number is None:
         raise Refusal(400, "the body must be the number of partitions")
-    return body
+    return number
 
 
 def _refusal(status: int, met: InvalidPolicy | TopicMissing) -> Refusal:

@@ -84,6 +84,7 @@ _NO_CONTENT: Final = 204
 # known: whoever asks again, and reads before it writes, is served.
 _UNAVAILABLE: Final = (SessionError, StoreClosed, Ambiguous)
 _RETRY_AFTER_S: Final = "1"
+_PHRASE_LETTERS: Final = 256
 
 
 class Refusal(BrokerCtlError):
@@ -149,7 +150,15 @@ def error(status: int, kind: str, reason: str) -> Answer:
     answer = json({"error": kind, "reason": reason}, status)
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         answer.headers[hdrs.RETRY_AFTER] = _RETRY_AFTER_S
+    # Clients of lookups over HTTP show nothing but the status line.
+    answer.set_status(status, _phrase(reason))
     return answer
+
+
+def _phrase(reason: str) -> str:
+    """What of a reason goes into the status line: letters that any client reads, not too many."""
+    line = "".join(letter if " " <= letter <= "~" else " " for letter in reason[:_PHRASE_LETTERS])
+    return line.strip() or "refused"
 
 
 def of_error(met: BrokerCtlError) -> Answer:

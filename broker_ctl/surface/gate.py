@@ -12,18 +12,21 @@ from functools import partial
 from typing import Any, Final
 
 from aiohttp import hdrs, web
+from yarl import URL
 
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.surface import audit, dry_runs
 from broker_ctl.surface.access import Doorkeeper
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.bounds import Lanes, within
+from broker_ctl.surface.broker_process import not_here
 from broker_ctl.surface.errors import Explainer, route_of
 from broker_ctl.surface.server_log import ServerLog
 
 _UNKNOWN: Final = "unknown"
 _BAD_REQUEST: Final = "400"
 _CONTINUE: Final = "100-continue"
+_NOT_FOUND: Final = 404
 
 
 class Gate:
@@ -96,7 +99,10 @@ class Gate:
     def _lost(self, request: "_Received", why: web.HTTPException) -> web.StreamResponse:
         """The answer to what no route serves; it is made, not raised: that would keep frames."""
         refused = self._doorkeeper.refusal(request, _UNKNOWN)
-        return refused or self._explainer.answer(request, why)
+        if refused is not None:
+            return refused
+        elsewhere = not_here(request.path) if why.status == _NOT_FOUND else None
+        return self._explainer.answer(request, elsewhere or why)
 
 
 async def _meet_expectation(request: web.Request, match: web.UrlMappingMatchInfo) -> None:
@@ -114,13 +120,30 @@ async def _meet_expectation(request: web.Request, match: web.UrlMappingMatchInfo
     await request.writer.drain()
 
 
+async def _nobody(request: web.Request) -> web.StreamResponse:
+    """In the place of a handler where no route serves a path."""
+    raise Refusal(404, f"nobody serves {request.path}")
+
+
 class _Received(web.Request):
     """A request that is told its route, as an application tells its own."""
 
     async def matched(self, router: web.UrlDispatcher) -> web.UrlMappingMatchInfo:
+        found = await self._resolved(router)
+        whole = self.rel_url.raw_path
+        if found.http_exception is not None and whole.endswith("/") and whole != "/":
+            # Jetty serves it all the same, and scripts and scrapers rely on it.
+            query = self.rel_url.raw_query_string
+            path = whole.rstrip("/") or "/"
+            self._rel_url = URL.build(path=path, query_string=query, encoded=True)
+            self._cache.pop("rel_url", None)
+            found = await self._resolved(router)
+        self._match_info = found
+        return found
+
+    async def _resolved(self, router: web.UrlDispatcher) -> web.UrlMappingMatchInfo:
         found = await router.resolve(self)
         if found.http_exception is not None:
             # Such a route holds itself: only the garbage collection would take it.
-            vars(found.route).clear()
-        self._match_info = found
+            vars(found.route)["_handler"] = _nobody
         return found

@@ -1,18 +1,26 @@
-"""``/livez`` and ``/readyz``, and Pulsar's health check."""
+"""``/livez`` and ``/readyz``, and Pulsar's two health checks."""
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 from aiohttp import web
 
 from broker_ctl.surface import answers
+from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.parts import Readiness
 
 
 class HealthRoutes:
-    """Alive is who answers at all; ready says why not."""
+    """Alive is who answers at all; ready says why not.
 
-    def __init__(self, readiness: Callable[[], Readiness]) -> None:
+    Args:
+        status_file: ``statusFilePath``; empty: none.
+    """
+
+    def __init__(self, readiness: Callable[[], Readiness], status_file: str = "") -> None:
         self._readiness = readiness
+        self._status_file = status_file
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
@@ -21,6 +29,7 @@ class HealthRoutes:
             web.get("/readyz", self.ready),
             web.get("/admin/v2/brokers/health", self.ready),
             web.get("/admin/v2/brokers/ready", self.ready),
+            web.get("/status.html", self.status),
         ]
 
     async def live(self, _: web.Request) -> web.Response:
@@ -33,3 +42,14 @@ class HealthRoutes:
         if readiness.is_ready:
             return web.Response(text="ok")
         return answers.json({"ready": False, "reason": readiness.reason}, 503)
+
+    async def status(self, _: web.Request) -> web.Response:
+        """200 while the broker is ready and the operator's file is there, else 404."""
+        file, readiness = self._status_file, self._readiness()
+        if not file:
+            raise Refusal(404, "statusFilePath is not set")
+        if not readiness.is_ready:
+            raise Refusal(404, f"not ready: {readiness.reason}")
+        if not await asyncio.to_thread(Path(file).exists):
+            raise Refusal(404, "the file of statusFilePath was taken away")
+        return web.Response(text="OK")

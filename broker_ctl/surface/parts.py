@@ -365,6 +365,7 @@ class SurfaceRules:
         split_algorithm: where a request names none.
         split_algorithms: which a request may name.
         credentials: who may change things; None: everybody may.
+        status_file: see `health.HealthRoutes`.
         dataplane_secret: what the broker process shows for its authority; None: nothing.
     """
 
@@ -381,4 +382,5 @@ class SurfaceRules:
     split_algorithm: str = "range_equally_divide"
     split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries)
     credentials: Credentials | None = field(default=None, repr=False)
+    status_file: str = ""
     dataplane_secret: str | None = field(default=None, repr=False)

@@ -144,7 +144,7 @@ class Surface:
             QuotaRoutes(parts.policies.quotas, parts.namespaces),
             # Before the brokers of a cluster, which could be called configuration.
             ConfigurationRoutes(parts.configuration),
-            HealthRoutes(parts.readiness),
+            HealthRoutes(parts.readiness, rules.status_file),
             BrokerRoutes(parts, rules.cluster),
             BalancingRoutes(parts, rules.cluster),
             PartitionLeaderRoutes(parts, self._lookups),

@@ -97,8 +97,8 @@ async def test_a_broker_process_that_does_not_close_it_is_told(
         ("persistent/t/unknown/x", 404),
         ("non-persistent/t/unknown/x", 404),
         ("persistent/t/%24/x", 412),
-        ("transient/t/ns/x", 404),
-        ("persistent/t/c/ns/x", 404),
+        ("transient/t/ns/x", 501),
+        ("persistent/t/c/ns/x", 501),
     ],
 )
 async def test_what_is_no_topic_is_refused(

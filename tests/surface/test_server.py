@@ -143,7 +143,7 @@ async def test_a_tls_port_in_use_is_named_and_the_other_port_let_go(leader: Brok
     ("method", "path", "status"),
     [
         ("GET", "/", 404),
-        ("GET", "/admin/v2", 404),
+        ("GET", "/admin/v2", 501),
         ("PATCH", "/admin/v2/namespaces/t/ns", 405),
         ("DELETE", "/metrics", 405),
         ("GET", "/control/v1/take", 405),
