@@ -64,7 +64,8 @@ def seen(root: object) -> Built:
         if isinstance(value, _SEVERAL):
             # There is one empty tuple, which many places share.
             found[f"{path}#"] = label, str(len(value))
-        if not isinstance(value, _LEFT_OUT) and id(value) not in known:
+        # Two places that share a value may differ tomorrow; what lives is gone through once.
+        if not isinstance(value, _LEFT_OUT) and (id(value) not in known or _is_value(value)):
             # Kept, or another object could have its id.
             known[id(value)] = value
             todo.extend(_parts(value, path, label, found))
@@ -79,6 +80,15 @@ def changed(one: Built, other: Built) -> Counter[str]:
         if _is_changed(path, one, other) and label not in _NOISE:
             places[label] += 1
     return places
+
+
+def _is_value(value: object) -> bool:
+    """Rules and options: frozen, and of plain values or of others like them."""
+    params = getattr(type(value), "__dataclass_params__", None)
+    if params is None or not params.frozen:
+        return False
+    held = (getattr(value, field) for field in _fields(value))
+    return all(isinstance(each, (*_PLAIN, tuple, frozenset)) or _is_value(each) for each in held)
 
 
 def _is_changed(path: str, one: Built, other: Built) -> bool:

@@ -71,19 +71,19 @@ WIRED: Final = (
             "HomeCluster._cluster": 1,
             "IsolationPolicies._path": 1,
             "Namespaces._cluster": 1,
-            "SurfaceRules.cluster": 1,
+            "SurfaceRules.cluster": 2,
             "ValueCache._roots": 2,
         },
     ),
-    Wired("bindAddress", "127.0.0.2", {"SurfaceRules.address": 1}),
-    Wired("lookupServicePort", "7", {"LookupUrls.url": 1, "SurfaceRules.lookup_port": 1}),
-    Wired("brokerServicePort", "6651", {"BrokerUrls.native_url": 1}),
-    Wired("brokerServicePortTls", "7", {"BrokerUrls.native_url_tls": 1}),
+    Wired("bindAddress", "127.0.0.2", {"SurfaceRules.address": 2}),
+    Wired("lookupServicePort", "7", {"LookupUrls.url": 1, "SurfaceRules.lookup_port": 2}),
+    Wired("brokerServicePort", "6651", {"BrokerUrls.native_url": 4}),
+    Wired("brokerServicePortTls", "7", {"BrokerUrls.native_url_tls": 4}),
     Wired("brokerId", "7", {"Assembly.partitions": 1, "Parts.partitions": 1}),
-    Wired("maxConcurrentLookupRequest", "50001", {"Bound.limit": 1, "SurfaceRules.max_lookups": 1}),
+    Wired("maxConcurrentLookupRequest", "50001", {"Bound.limit": 1, "SurfaceRules.max_lookups": 2}),
     Wired("maxNumPartitionsPerPartitionedTopic", "1", {"PartitionedTopics._most_partitions": 1}),
-    Wired("maxConcurrentHttpRequests", "1025", {"Bound.limit": 2, "SurfaceRules.max_requests": 1}),
-    Wired("httpMaxRequestBodyBytes", "1048577", {"SurfaceRules.max_body_bytes": 1}),
+    Wired("maxConcurrentHttpRequests", "1025", {"Bound.limit": 2, "SurfaceRules.max_requests": 2}),
+    Wired("httpMaxRequestBodyBytes", "1048577", {"SurfaceRules.max_body_bytes": 2}),
     Wired("metadataStoreUrl", "other:2181", {"StoreOptions.hosts": 1}),
     Wired(
         "metadataStoreSessionTimeoutMillis",
@@ -93,18 +93,18 @@ WIRED: Final = (
     Wired(
         "metadataStoreOperationTimeoutSeconds",
         "31",
-        {"BatchRules.operation_timeout_s": 1, "StoreOptions.operation_timeout_s": 1},
+        {"BatchRules.operation_timeout_s": 3, "StoreOptions.operation_timeout_s": 1},
     ),
     Wired(
         "metadataStoreCacheExpirySeconds",
         "301",
-        {"CacheRules.expiry_s": 3, "CacheRules.refresh_s": 3},
+        {"CacheRules.expiry_s": 6, "CacheRules.refresh_s": 6},
     ),
     Wired("metadataStoreBatchingEnabled", "false", {"Foundation.configuration": 1}),
-    Wired("metadataStoreBatchingFlush", "fixedDelay", {"BatchRules.is_adaptive": 1}),
-    Wired("metadataStoreBatchingMaxDelayMillis", "6", {"BatchRules.max_delay_s": 1}),
-    Wired("metadataStoreBatchingMaxOperations", "1001", {"BatchRules.max_operations": 1}),
-    Wired("metadataStoreBatchingMaxSizeKb", "129", {"BatchRules.max_bytes": 1}),
+    Wired("metadataStoreBatchingFlush", "fixedDelay", {"BatchRules.is_adaptive": 3}),
+    Wired("metadataStoreBatchingMaxDelayMillis", "6", {"BatchRules.max_delay_s": 3}),
+    Wired("metadataStoreBatchingMaxOperations", "1001", {"BatchRules.max_operations": 3}),
+    Wired("metadataStoreBatchingMaxSizeKb", "129", {"BatchRules.max_bytes": 3}),
     Wired(
         "zookeeperMaxInFlightRequests",
         "1001",
@@ -114,7 +114,7 @@ WIRED: Final = (
         "zookeeperJuteMaxBufferBytes",
         "1048576",
         {
-            "BatchRules.max_frame_bytes": 1,
+            "BatchRules.max_frame_bytes": 3,
             "ReportRules.max_bytes": 1,
             "SessionOptions.max_frame_bytes": 1,
             "StoreOptions.max_frame_bytes": 1,
@@ -385,7 +385,7 @@ WIRED: Final = (
         {
             "BundleRoutes.split_algorithm": 1,
             "SplitRules.algorithm": 3,
-            "SurfaceRules.split_algorithm": 1,
+            "SurfaceRules.split_algorithm": 2,
         },
     ),
     Wired(
@@ -410,24 +410,24 @@ WIRED: Final = (
         {"MergeRules.max_per_cycle": 1},
         MERGING,
     ),
-    Wired("loadHistorySegmentMaxBytes", "16777217", {"SegmentRules.max_bytes": 1}, HISTORY),
-    Wired("loadHistorySegmentMaxSeconds", "301", {"SegmentRules.max_s": 1}, HISTORY),
-    Wired("loadHistoryMaxMebibytes", "1025", {"SegmentRules.keep_bytes": 1}, HISTORY),
-    Wired("loadHistoryMaxSegments", "10001", {"SegmentRules.keep_segments": 1}, HISTORY),
+    Wired("loadHistorySegmentMaxBytes", "16777217", {"SegmentRules.max_bytes": 2}, HISTORY),
+    Wired("loadHistorySegmentMaxSeconds", "301", {"SegmentRules.max_s": 2}, HISTORY),
+    Wired("loadHistoryMaxMebibytes", "1025", {"SegmentRules.keep_bytes": 2}, HISTORY),
+    Wired("loadHistoryMaxSegments", "10001", {"SegmentRules.keep_segments": 2}, HISTORY),
     Wired(
         "advertisedAddress",
         "b9",
-        {"BrokerUrls.broker_id": 1, "BrokerUrls.native_url": 1, "BrokerUrls.web_url": 1},
+        {"BrokerUrls.broker_id": 4, "BrokerUrls.native_url": 4, "BrokerUrls.web_url": 4},
     ),
     Wired(
         "webServicePort",
         "8081",
-        {"BrokerUrls.broker_id": 1, "BrokerUrls.web_url": 1, "SurfaceRules.port": 1},
+        {"BrokerUrls.broker_id": 4, "BrokerUrls.web_url": 4, "SurfaceRules.port": 2},
     ),
     Wired(
         "webServicePortTls",
         "8443",
-        {"BrokerUrls.web_url_tls": 1, "SurfaceRules.port_tls": 1},
+        {"BrokerUrls.web_url_tls": 4, "SurfaceRules.port_tls": 1},
         CERTIFIED,
     ),
     Wired(
@@ -436,7 +436,7 @@ WIRED: Final = (
         {"LookupUrls.url_tls": 1, "SurfaceRules.lookup_port_tls": 1},
         CERTIFIED,
     ),
-    Wired("advertisedListeners", "a:pulsar://h:1", {"BrokerUrls.listeners": 1}),
+    Wired("advertisedListeners", "a:pulsar://h:1", {"BrokerUrls.listeners": 4}),
     Wired(
         "authenticationEnabled",
         "true",
@@ -450,7 +450,7 @@ WIRED: Final = (
         (*ASKED, "superUserRoles=user"),
     ),
     Wired(
-        "superUserRoles", "user,b", {"Credentials.super_users": 2}, (*ASKED, "superUserRoles=user")
+        "superUserRoles", "user,b", {"Credentials.super_users": 7}, (*ASKED, "superUserRoles=user")
     ),
     Wired(
         "tlsTrustCertsFilePath",
@@ -481,7 +481,7 @@ WIRED: Final = (
     Wired(
         "dataPlaneSecretFile",
         OTHER_SECRET,
-        {"SurfaceRules.dataplane_secret": 1, "HttpClient._token": 1},
+        {"SurfaceRules.dataplane_secret": 2, "HttpClient._token": 1},
         WEBHOOK,
     ),
     Wired("simulatedWorkload", "steady", {"Workload.name": 1}),
@@ -500,7 +500,7 @@ WIRED: Final = (
     Wired(
         "supportedNamespaceBundleSplitAlgorithms",
         "range_equally_divide",
-        {"BundleRoutes.split_algorithms": 1, "SurfaceRules.split_algorithms": 1},
+        {"BundleRoutes.split_algorithms": 1, "SurfaceRules.split_algorithms": 2},
     ),
     Wired("loadHistoryDirectory", "history", {"LeaderParts.history": 1, "Managers.history": 1}),
 )
