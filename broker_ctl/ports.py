@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from broker_ctl.core.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Decision
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.names import PERSISTENT, Namespace
 from broker_ctl.core.orders import Order
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
@@ -33,8 +33,10 @@ class Orders(Protocol):
 class Placement(Protocol):
     """Who receives a bundle that nobody owns; only the leader can say."""
 
-    async def place(self, bundle: Bundle) -> str:
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
         """The broker id.
+
+        ``domain`` is that of the topic which is asked for.
 
         Raises:
             NoBroker: nobody may receive it.

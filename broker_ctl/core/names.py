@@ -3,12 +3,14 @@
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import Final, Self
 
 from broker_ctl.core.hashing import ring_hash
 from broker_ctl.errors import InvalidName
 
-DOMAINS = ("persistent", "non-persistent")
+PERSISTENT: Final = "persistent"
+NON_PERSISTENT: Final = "non-persistent"
+DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
 # Pulsar's NamedEntity: what may stand in a tenant, cluster or namespace name.
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _MAX_TOPIC_BYTES = 4096

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker_ctl.core.balance.rules import BalanceRules
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.names import PERSISTENT, Namespace
 from broker_ctl.core.shedding.rules import (
     AvgRules,
     DifferenceRules,
@@ -162,6 +162,7 @@ class PlacementRules:
         excluded_namespaces: placed in turn, whatever the load, since nothing is shed of them
             (loadBalancerSheddingExcludedNamespaces).
         report_ttl_s: as in `SheddingRules`.
+        domain: of the topic that somebody asked for; what nobody asked for is persistent.
     """
 
     overloaded_ratio: float = 0.85
@@ -172,6 +173,7 @@ class PlacementRules:
     prefers_later_versions: bool = False
     excluded_namespaces: frozenset[Namespace] = frozenset()
     report_ttl_s: float = 30 * 60.0
+    domain: str = PERSISTENT
 
 
 @dataclass(frozen=True, slots=True)

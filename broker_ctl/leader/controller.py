@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import BundleLoad
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.names import PERSISTENT, Namespace
 from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
 from broker_ctl.leader.cycle import Cycle
 from broker_ctl.leader.leading import Leading
@@ -158,11 +158,11 @@ class Controller:
             raise NoLeader(f"{self._parts.own_id} does not lead")
         return self._desk
 
-    async def place(self, bundle: Bundle) -> str:
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
         """See `ports.Placement.place`."""
         leading = self._open_desk().leading
         try:
-            choice = await leading.placements.place(bundle)
+            choice = await leading.placements.place(bundle, domain)
         except (AuthorityLost, LeadingSuspended) as error:
             raise NoLeader(str(error)) from error
         assert choice.broker_id is not None

@@ -15,6 +15,7 @@ from typing import Final
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.footprint import Footprint
+from broker_ctl.core.names import PERSISTENT
 from broker_ctl.core.placement.pipeline import place
 from broker_ctl.core.placement.policy import Choice
 from broker_ctl.core.view import ClusterView
@@ -73,8 +74,10 @@ class Placements:
         """Promises that stand."""
         return dict(self._reserved)
 
-    async def place(self, bundle: Bundle) -> Choice:
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> Choice:
         """Who receives a bundle; asked again, the answer is the same until it can no longer be.
+
+        ``domain`` is that of the topic which is asked for.
 
         Raises:
             NoBroker: nobody may receive it.
@@ -82,7 +85,7 @@ class Placements:
         """
         began_s, held = self._parts.clock.now_s(), self._reserved.get(bundle)
         try:
-            choice = await self._place(bundle)
+            choice = await self._place(bundle, domain)
         except NoBroker:
             self.log.note(PlacementResult.EMPTY, self._parts.clock.now_s() - began_s)
             raise
@@ -91,7 +94,7 @@ class Placements:
         self.log.note(result, self._parts.clock.now_s() - began_s)
         return choice
 
-    async def _place(self, bundle: Bundle) -> Choice:
+    async def _place(self, bundle: Bundle, domain: str) -> Choice:
         self._leadership.check()
         async with self._turn:
             self._heed()
@@ -106,7 +109,8 @@ class Placements:
             view = self._living(view)
             candidates = self._candidates(view, frozenset())
             rules = self._parts.rules()
-            choice = place(view, bundle, candidates, rules.placement, rules.placement_rules)
+            asked = replace(rules.placement_rules, domain=domain)
+            choice = place(view, bundle, candidates, rules.placement, asked)
             return self._reserve(bundle, choice, now_s)
 
     async def choose(self, bundle: Bundle, in_vain: frozenset[str]) -> str:

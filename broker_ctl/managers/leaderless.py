@@ -20,6 +20,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.constraints import Constraints
 from broker_ctl.core.footprint import Footprint
 from broker_ctl.core.load import BundleLoad, UsageWeights, max_usage
+from broker_ctl.core.names import PERSISTENT
 from broker_ctl.core.placement.pipeline import place
 from broker_ctl.core.placement.policy import PlacementPolicy
 from broker_ctl.core.rules import PlacementRules
@@ -93,8 +94,10 @@ class Leaderless:
         self._view: ClusterView | None = None
         self._turn = asyncio.Lock()
 
-    async def place(self, bundle: Bundle) -> str:
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
         """Who receives a bundle.
+
+        ``domain`` is that of the topic which is asked for.
 
         Raises:
             NoBroker: nobody may receive it.
@@ -111,7 +114,8 @@ class Leaderless:
                 for broker_id in view.receivers(rules.placement_rules.report_ttl_s)
                 if self._registry.peer(broker_id) is not None and broker_id not in drained
             ]
-            choice = place(view, bundle, able, rules.placement, rules.placement_rules)
+            asked = replace(rules.placement_rules, domain=domain)
+            choice = place(view, bundle, able, rules.placement, asked)
             if choice.broker_id is None:
                 self._view = view
                 raise NoBroker(f"{bundle}: {choice.detail}")

@@ -18,7 +18,7 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Topic
+from broker_ctl.core.names import PERSISTENT, Topic
 from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
 from broker_ctl.managers.authorised import Authorised
 from broker_ctl.managers.home_cluster import HomeCluster
@@ -92,7 +92,7 @@ class Lookup:
         self._leaderless = leaderless
         self._authorised = authorised
         self._clock = clock
-        self._joined: Joined[tuple[Bundle, bool], Answer] = Joined("lookups")
+        self._joined: Joined[tuple[Bundle, str, bool], Answer] = Joined("lookups")
         self._vacancy = Vacancy()
         self._answers = 0
         self._redirects = 0
@@ -155,13 +155,21 @@ class Lookup:
             return Elsewhere(elsewhere)
         bundle = await self.bundle_of(topic)
         return await self.find_bundle(
-            bundle, authoritative=authoritative, is_preloading=is_preloading
+            bundle, topic.domain, authoritative=authoritative, is_preloading=is_preloading
         )
 
     async def find_bundle(
-        self, bundle: Bundle, *, authoritative: bool = False, is_preloading: bool = False
+        self,
+        bundle: Bundle,
+        domain: str = PERSISTENT,
+        *,
+        authoritative: bool = False,
+        is_preloading: bool = False,
     ) -> Answer:
-        """As `find`, for a bundle; admin verbs that need its owner use it too."""
+        """As `find`, for a bundle; admin verbs that need its owner use it too.
+
+        ``domain`` is that of the topic which is asked for: a broker may take one kind only.
+        """
         owner = await self._ownership.owner_of(bundle)
         if owner is not None:
             return Connect(owner.urls)
@@ -169,11 +177,11 @@ class Lookup:
             return sent
 
         async def settle() -> Answer:
-            return await self._settle(
-                bundle, authoritative=authoritative, is_preloading=is_preloading
-            )
+            if authoritative or self._pinned_broker(bundle) == self._ownership.broker_id:
+                return await self._take(bundle, is_preloading=is_preloading)
+            return await self._settle(bundle, domain, is_preloading=is_preloading)
 
-        return await self._joined.ask((bundle, authoritative), settle, f"settle {bundle}")
+        return await self._joined.ask((bundle, domain, authoritative), settle, f"settle {bundle}")
 
     async def close(self) -> None:
         """Give up what is on its way."""
@@ -191,14 +199,11 @@ class Lookup:
         self._vacancy.over()
         return self._send_to(leader, is_authoritative=False)
 
-    async def _settle(self, bundle: Bundle, *, authoritative: bool, is_preloading: bool) -> Answer:
+    async def _settle(self, bundle: Bundle, domain: str, *, is_preloading: bool) -> Answer:
         """Of a bundle that nobody owned a moment ago, and that is for this broker to decide on."""
-        own = self._ownership.broker_id
-        if authoritative or self._pinned_broker(bundle) == own:
-            return await self._take(bundle, is_preloading=is_preloading)
         placement = self._placement() or self._without_leader(bundle)
-        chosen = await placement.place(bundle)
-        if chosen == own:
+        chosen = await placement.place(bundle, domain)
+        if chosen == self._ownership.broker_id:
             return await self._take(bundle, is_preloading=is_preloading)
         return self._send_to(chosen, is_authoritative=True)
 

@@ -1,6 +1,7 @@
 """Placement without a leader: whoever is asked takes the bundle (loadManagerClassName: Noop)."""
 
 from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.names import PERSISTENT
 
 
 class Standalone:
@@ -12,7 +13,7 @@ class Standalone:
     def __init__(self, broker_id: str) -> None:
         self._broker_id = broker_id
 
-    async def place(self, bundle: Bundle) -> str:
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
         """This broker."""
-        del bundle
+        del bundle, domain
         return self._broker_id

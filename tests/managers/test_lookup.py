@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
@@ -15,7 +15,7 @@ from broker_ctl.core.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.constraints import NO_CONSTRAINTS
 from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage, UsageWeights
-from broker_ctl.core.names import Topic
+from broker_ctl.core.names import NON_PERSISTENT, PERSISTENT, Namespace, Topic
 from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.session import State
@@ -28,6 +28,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.records.load import LocalBrokerData
 from tests.support.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
+from tests.support.tenants import make_tenants
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 
@@ -64,10 +65,12 @@ class Chooser:
 
     chosen: MemoryBroker
     asked: list[Bundle] = field(default_factory=list)
+    domains: list[str] = field(default_factory=list)
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def place(self, bundle: Bundle) -> str:
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
         self.asked.append(bundle)
+        self.domains.append(domain)
         await self.may_answer.wait()
         return self.chosen.broker_id
 
@@ -143,6 +146,41 @@ async def test_a_cold_bundle_goes_by_the_leader_to_whom_it_chose() -> None:
         assert await one.lookup.find(topic) == Connect(three.broker.urls)
         assert one.lookup.statistics().redirects == 1
         assert one.lookup.statistics().answers == 1
+
+
+@in_virtual_time
+async def test_the_leader_hears_for_which_kind_of_topic_it_chooses() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        chooser = one.chooser = Chooser(two.broker)
+        chooser.may_answer.set()
+        topic = topic_in(built.bundles[0])
+        await one.lookup.find(topic)
+        await one.lookup.find(replace(topic, domain=NON_PERSISTENT))
+        assert chooser.domains == [PERSISTENT, NON_PERSISTENT]
+
+
+@in_virtual_time
+@pytest.mark.parametrize("tenant", ["pulsar", "sla-monitor"])
+async def test_heartbeat_and_sla_namespaces_are_found_at_the_broker_that_they_name(
+    tenant: str,
+) -> None:
+    async with cluster(3) as built, doors(built) as (one, two, three):
+        named = Namespace(tenant, two.broker.broker_id)
+        assert named.is_pinned
+        await make_tenants(one.broker.store, "c", tenant)
+        await one.broker.namespaces.create(named, bundles=1)
+        # Also where a leader would choose another one.
+        one.chooser = Chooser(three.broker)
+        topic = Topic(PERSISTENT, named, "healthcheck")
+        sent = Redirect(two.broker.urls, is_authoritative=True)
+        assert await one.lookup.find(topic) == sent
+        assert await two.lookup.find(topic) == Connect(two.broker.urls)
+        assert one.chooser.asked == []
+        # Of a broker that is away the leader decides.
+        one.chooser.may_answer.set()
+        gone = Topic(PERSISTENT, Namespace(tenant, "nobody:1"), "x")
+        await one.broker.namespaces.create(gone.namespace, bundles=1)
+        assert await one.lookup.find(gone) == Redirect(three.broker.urls, is_authoritative=True)
 
 
 @in_virtual_time

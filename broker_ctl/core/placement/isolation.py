@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.constraints import IsolationPolicy
 from broker_ctl.core.decisions import Reason
+from broker_ctl.core.names import PERSISTENT
 from broker_ctl.core.placement.pinned import home_of
 from broker_ctl.core.placement.sifted import Refusal, Sifted
 from broker_ctl.core.rules import PlacementRules
@@ -16,9 +17,9 @@ def isolation(
 ) -> Sifted:
     """The brokers of its policy; without one, those that are nobody's primary.
 
-    The kind of a bundle's topics is not known beforehand: it is taken to be persistent, as Pulsar
-    does until somebody asks for another. Where every shared broker is there for non-persistent
-    topics only, one of them will do. A policy does not look at the kind.
+    The kind of a bundle's topics is that of the topic which somebody asked for (``rules.domain``).
+    Where every shared broker is there for the other kind only, one of them will do: the bundle may
+    have topics of that kind, too. A policy does not look at the kind.
     """
     if home_of(bundle.namespace) in candidates:
         return Sifted(tuple(candidates))
@@ -26,7 +27,7 @@ def isolation(
     if policy is not None:
         return _of_policy(view, policy, candidates, rules)
     shared = Sifted.by(candidates, lambda broker_id: _reserved(view, broker_id))
-    fit = Sifted.by(shared.staying, lambda broker_id: _unfit(view.brokers[broker_id]))
+    fit = Sifted.by(shared.staying, lambda each: _unfit(view.brokers[each], rules.domain))
     if not fit.staying:
         fit = Sifted.by(shared.staying, lambda broker_id: _idle(view.brokers[broker_id]))
     return shared.then(fit)
@@ -61,10 +62,9 @@ def _reserved(view: ClusterView, broker_id: str) -> Refusal | None:
     return Refusal(Reason.ISOLATION, f"is a primary of policy {policy.name}, for others only")
 
 
-def _unfit(broker: BrokerView) -> Refusal | None:
-    if broker.takes_persistent:
-        return None
-    return Refusal(Reason.TOPIC_KIND, "takes no persistent topics")
+def _unfit(broker: BrokerView, domain: str) -> Refusal | None:
+    takes = broker.takes_persistent if domain == PERSISTENT else broker.takes_non_persistent
+    return None if takes else Refusal(Reason.TOPIC_KIND, f"takes no {domain} topics")
 
 
 def _idle(broker: BrokerView) -> Refusal | None:

@@ -4,6 +4,7 @@ import pytest
 
 from broker_ctl.core.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.decisions import Reason
+from broker_ctl.core.names import NON_PERSISTENT
 from broker_ctl.core.placement.isolation import isolation
 from broker_ctl.core.placement.sifted import Sifted
 from broker_ctl.core.rules import PlacementRules
@@ -82,6 +83,17 @@ def test_brokers_for_non_persistent_topics_will_do_where_there_are_no_others() -
     left = sifted(brokers=(one_kind, neither))
     assert left.staying == (P1,)
     assert left.gone[X1].words == "takes neither kind of topics"
+
+
+def test_who_asks_for_a_non_persistent_topic_gets_a_broker_that_takes_it() -> None:
+    picky = (
+        replace(broker(P1, 0.1), takes_non_persistent=False),
+        replace(broker(X1, 0.1), takes_persistent=False),
+    )
+    asked = replace(RULES, domain=NON_PERSISTENT)
+    left = isolation(cluster(picky, owners={NEW: None}), NEW, (P1, X1), asked)
+    assert left.staying == (X1,)
+    assert left.gone[P1] == (Reason.TOPIC_KIND, "takes no non-persistent topics")
 
 
 def test_without_constraints_everybody_stays() -> None:
