@@ -121,7 +121,8 @@ class LeaderInstruments:
         )
         self.offline_bundles = Gauge(
             "broker_ctl_offline_bundles",
-            "Bundles that had traffic and that nobody owned at the leader's last look.",
+            "Bundles that had traffic and that nobody owned at the leader's last look, since their "
+            "broker is gone: those that it places by itself.",
         )
         self.imbalance = Gauge(
             "broker_ctl_imbalance_ratio",

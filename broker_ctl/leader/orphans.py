@@ -6,14 +6,16 @@ back within the grace and has its bundles for itself until then (I7).
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Assign
-from broker_ctl.core.view import BundleView
+from broker_ctl.core.view import BundleView, ClusterView
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, NoBroker
+from broker_ctl.leader.bundle_memory import BundleMemory
 from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.parts import LeaderParts
 from broker_ctl.leader.steadiness import Steadiness
 
 log = logging.getLogger(__name__)
@@ -112,21 +114,8 @@ class Orphans:
 
     async def _orphans(self) -> list[BundleView]:
         """The heaviest first: they have the most clients."""
-        view = await self._survey.take()
-        found = [
-            seen
-            for seen in view.bundles.values()
-            if seen.owner is None
-            and not view.is_busy(seen.bundle)
-            and _had_traffic(seen)
-            and self._is_forsaken(seen.bundle)
-        ]
+        found = orphans_of(await self._survey.take(), self._memory, self._parts)
         return sorted(found, key=lambda seen: (-seen.load.short.throughput, seen.bundle))
-
-    def _is_forsaken(self, bundle: Bundle) -> bool:
-        """Its broker is gone or going. What was unloaded from one that stays is for lookups."""
-        owner = self._memory.of(bundle).owner
-        return owner is None or not self._parts.can_receive(owner)
 
     async def _place(self, orphans: list[BundleView]) -> float | None:
         """Place what may be; answers with how long the next one is in its grace."""
@@ -162,6 +151,19 @@ class Orphans:
         return ripe, min(waiting_s, default=None)
 
 
+def orphans_of(view: ClusterView, memory: BundleMemory, parts: LeaderParts) -> Iterator[BundleView]:
+    """Bundles with traffic that nobody owns, and that no lookup need bring back.
+
+    The children of a split have a part of what their parent had, until somebody reports them.
+    """
+    for seen in view.bundles.values():
+        if seen.owner is None and not view.is_busy(seen.bundle) and _had_traffic(seen):
+            # What was unloaded from a broker that stays is for lookups.
+            owner = memory.of(seen.bundle).owner
+            if owner is None or not parts.can_receive(owner):
+                yield seen
+
+
 def _had_traffic(seen: BundleView) -> bool:
     average = seen.load.short
-    return average.samples > 0 and (average.msg_rate > 0 or average.throughput > 0)
+    return average.msg_rate > 0 or average.throughput > 0

@@ -7,6 +7,7 @@ from broker_ctl.core.imbalance import imbalance
 from broker_ctl.core.simple.placement import SimplePlacement
 from broker_ctl.core.simple.standing import Standing, standing
 from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.orphans import orphans_of
 from broker_ctl.leader.tally import Tally
 
 
@@ -22,10 +23,11 @@ def tally(leading: Leading) -> Tally:
 
 
 def offline_bundles(leading: Leading) -> int:
-    """Bundles with traffic that nobody owned at the last look."""
+    """Bundles with traffic that nobody owned at the last look, and that the leader is to place."""
     view = leading.survey.latest
-    bundles = () if view is None else view.bundles.values()
-    return sum(seen.owner is None and seen.load.short.msg_rate > 0 for seen in bundles)
+    if view is None:
+        return 0
+    return sum(1 for _ in orphans_of(view, leading.memory, leading.parts))
 
 
 def unevenness(leading: Leading) -> Mapping[str, float]:

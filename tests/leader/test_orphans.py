@@ -8,6 +8,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import PeerRefused
 from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.orphans import Orphans
+from broker_ctl.leader.readings import offline_bundles
 from broker_ctl.leader.steadiness import Steadiness
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
@@ -67,6 +68,50 @@ async def test_bundles_of_a_broker_that_died_are_served_again_without_a_lookup(
     assert cluster.witness.faults == []
     # Those that never had an owner are for lookups.
     assert await cluster.owner(ring.bundles[7]) is None
+
+
+async def test_children_of_a_split_whose_owner_died_before_it_reported_them_are_placed_too(
+    cluster: LeaderCluster,
+    leading: Leading,
+    ring: Ring,
+    orphans: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parent = ring.bundles[0]
+    owner = cluster.brokers[B]
+
+    async def silent() -> None:
+        """It dies before its next report is due."""
+
+    monkeypatch.setattr(owner, "publish", silent)
+    children = await owner.split(parent)
+    await cluster.kill(B)
+
+    async def is_served() -> bool:
+        owners = [await cluster.owner(bundle) for bundle in (*children, *ring.bundles[1:3])]
+        return all(one in {A, C} for one in owners)
+
+    await eventually(is_served)
+    await eventually(lambda: offline_bundles(leading) == 0)
+    assert cluster.witness.faults == []
+
+
+async def test_what_is_counted_as_offline_is_what_is_placed(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    given_up = ring.bundles[3]
+    await cluster.brokers[A].store.delete(paths.ownership(given_up))
+    cluster.witness.ends(A, given_up)
+    await cluster.publish()
+    await cluster.kill(B)
+    await eventually(lambda: not leading.parts.can_receive(B))
+    await leading.survey.take()
+    assert offline_bundles(leading) == 3
+    steadiness = Steadiness(leading.parts.store, leading.parts.clock)
+    async with TaskScope("test") as tasks:
+        tasks.start(Orphans(leading, steadiness).run(), "orphans")
+        await eventually(lambda: offline_bundles(leading) == 0)
+    assert await cluster.owner(given_up) is None
 
 
 async def test_a_receiver_that_must_wait_is_asked_again(
