@@ -170,6 +170,7 @@ async def open_cluster(attached: Attached) -> None:
         await base.configuration_store.start()
     await base.store.wait_connected()
     await base.configuration_store.wait_connected()
+    await base.ticks.compare(base.store)
     await _insist(lambda: _require_cluster(attached))
     await attached.followed.nodes.start()
     await attached.followed.constraints.start()

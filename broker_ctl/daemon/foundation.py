@@ -9,6 +9,7 @@ from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
 from broker_ctl.core.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.daemon.stores import OwnStore, gathering, read_secret
 from broker_ctl.daemon.surroundings import Surroundings
+from broker_ctl.daemon.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.interface import MetadataStore
@@ -51,6 +52,7 @@ class Foundation:
     lasting_configuration: MetadataStore
     instruments: Instruments
     watcher: SessionWatcher
+    ticks: TickCheck
     deletions: Deletions
     faults: TaskFaults
 
@@ -97,6 +99,7 @@ def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
         lasting_configuration=lasting_configuration,
         instruments=instruments,
         watcher=watcher,
+        ticks=TickCheck(settings),
         deletions=Deletions(control),
         faults=TaskFaults(),
     )

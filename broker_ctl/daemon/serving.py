@@ -59,6 +59,7 @@ class Serving:
             await base.configuration_store.start()
         await base.store.wait_connected()
         await base.configuration_store.wait_connected()
+        await base.ticks.compare(base.store)
         # Watches before reads: whatever changes from here on is heard.
         await managers.namespaces.start()
         await managers.partitioned_topics.start()

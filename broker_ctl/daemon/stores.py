@@ -4,6 +4,7 @@ import logging
 import random
 import ssl
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -37,6 +38,10 @@ class OwnStore(BulkStore, Protocol):
 
     async def start(self) -> None:
         """Connect in the background."""
+        ...
+
+    async def least_timeouts_s(self) -> Sequence[float]:
+        """What each server that answers grants a session at least, in seconds."""
         ...
 
 

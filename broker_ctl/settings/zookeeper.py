@@ -66,10 +66,18 @@ class ZooKeeperSettings:
         int,
         Setting(
             "zookeeperTickTimeMillis",
-            "The servers' tickTime, which a client cannot read; the lease is computed with it.",
+            "The servers' tickTime; the lease is computed with it. A start compares it with the "
+            "shortest session that they grant.",
             at_least=1,
         ),
     ] = 2000
+    min_session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "zookeeperMinSessionTimeoutMillis",
+            "The servers' minSessionTimeout where it is set, to compare with; 0: two ticks.",
+        ),
+    ] = 0
 
     @property
     def tick_time_s(self) -> float:

@@ -18,6 +18,7 @@ from broker_ctl.errors import StartError
 from broker_ctl.http import HttpClient
 from broker_ctl.settings.load import load
 from broker_ctl.store import paths
+from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 from tests.support.attached import AttachedRun, attached_run, attached_settings, attached_to
 from tests.support.foreign_cluster import DYNAMIC, NAMESPACE, ForeignCluster, foreign_cluster
@@ -256,6 +257,19 @@ async def test_the_settings_say_which_daemon_is_run(cluster: ForeignCluster) -> 
     assert isinstance(beside, AttachedDaemon)
     own = daemon_of(attached_settings(cluster, store, "dataPlane=simulated"), StopSignals())
     assert isinstance(own, Daemon)
+
+
+async def test_servers_whose_ticks_are_longer_than_it_is_told_are_refused(
+    cluster: ForeignCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def granting(_: MemoryStore) -> list[float]:
+        return [4.0]
+
+    monkeypatch.setattr(MemoryStore, "least_timeouts_s", granting)
+    refused = pytest.RaisesExc(StartError, match="4000 ms, and it should be 1000 ms")
+    with pytest.RaisesGroup(refused, flatten_subgroups=True):
+        async with attached_run(cluster) as run:
+            await eventually(run.daemon.done, deadline_s=20.0)
 
 
 async def test_another_clusters_name_is_refused(cluster: ForeignCluster) -> None:

@@ -1,5 +1,6 @@
 """How a real daemon ends when ZooKeeper is of no use to it any more."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp
 from broker_ctl.http import HttpClient
 from tests.support.clusters import make_namespace
+from tests.support.ensemble import SharedEnsemble
 from tests.support.restorable import Servers, restorable
 
+DEADLINE_S = 60.0
 TICK = {"zookeeperTickTimeMillis": str(TICK_MS), "metadataStoreSessionTimeoutMillis": "4000"}
 
 
@@ -42,7 +45,7 @@ async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_and_says_s
             await servers.stop()
             servers.restore()
             await servers.start()
-            assert await daemon.wait() == exit_codes.HISTORY_BEHIND
+            assert await ended(daemon) == exit_codes.HISTORY_BEHIND
             assert "restored from a copy" in daemon.files.log.read_text(encoding="utf-8")
         finally:
             await put_away(daemon)
@@ -66,9 +69,38 @@ async def test_attempts_that_are_used_up_end_it_with_a_code_of_their_own(tmp_pat
         daemon = DaemonProcess(tmp_path, 1, {**url, **limit, **TICK})
         await daemon.start()
         try:
-            assert await daemon.wait() == exit_codes.RETRIES_USED_UP
+            assert await ended(daemon) == exit_codes.RETRIES_USED_UP
         finally:
             await put_away(daemon)
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["by default", "told of"])
+async def test_a_tick_that_is_shorter_than_the_servers_is_refused_unless_they_have_another_minimum(
+    is_told: bool, zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+) -> None:
+    settings = {
+        "metadataStoreUrl": f"zk:{zookeeper.connect_string}{chroot}",
+        "zookeeperTickTimeMillis": str(TICK_MS - 100),
+        **({"zookeeperMinSessionTimeoutMillis": str(2 * TICK_MS)} if is_told else {}),
+    }
+    daemon = DaemonProcess(tmp_path, 1, settings)
+    await daemon.start()
+    try:
+        if is_told:
+            async with HttpClient(timeout_s=5.0, max_body_bytes=65_536) as http:
+                await daemon.wait_ready(http)
+        else:
+            assert await ended(daemon) == exit_codes.FAILED
+            told = daemon.files.log.read_text(encoding="utf-8")
+            assert "grants no session less than 1000 ms, and it should be 800 ms" in told
+            assert "zookeeperMinSessionTimeoutMillis" in told
+    finally:
+        await put_away(daemon)
+
+
+async def ended(daemon: DaemonProcess) -> int:
+    async with asyncio.timeout(DEADLINE_S):
+        return await daemon.wait()
 
 
 async def put_away(daemon: DaemonProcess) -> None:

@@ -120,7 +120,8 @@ WIRED: Final = (
             "StoreOptions.max_frame_bytes": 1,
         },
     ),
-    Wired("zookeeperTickTimeMillis", "2001", {"SessionWatcher.tick_s": 1}),
+    Wired("zookeeperTickTimeMillis", "2001", {"SessionWatcher.tick_s": 1, "TickCheck._tick_ms": 1}),
+    Wired("zookeeperMinSessionTimeoutMillis", "6000", {"TickCheck._expected_ms": 1}),
     Wired("ownershipAuthority", "storage", {"SessionWatcher._mode": 1}),
     Wired(
         "zookeeperSessionReconnectMaxRetries",

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,6 +64,30 @@ async def probe(
     finally:
         connection.abort("asked")
     return Probe(handshake.timeout_ms / 1000, max(seen))
+
+
+async def least_timeouts_s(
+    hosts: Sequence[tuple[str, int]],
+    *,
+    max_frame_bytes: int,
+    tls: ssl.SSLContext | None = None,
+) -> list[float]:
+    """What each server that answers in time grants a session at least."""
+    found: list[float] = []
+
+    async def ask(host: str, port: int) -> None:
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                one = await probe(host, port, max_frame_bytes=max_frame_bytes, tls=tls)
+        except (errors.StoreError, TimeoutError) as error:
+            log.info("asking %s:%d for its shortest session: %s", host, port, error)
+        else:
+            found.append(one.least_timeout_s)
+
+    async with asyncio.TaskGroup() as group:
+        for host, port in hosts:
+            group.create_task(ask(host, port), name=f"shortest session of {host}:{port}")
+    return found
 
 
 class HistoryCheck:

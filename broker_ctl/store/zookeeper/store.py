@@ -29,6 +29,7 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.pending import OnReply
+from broker_ctl.store.zookeeper.probe import least_timeouts_s
 from broker_ctl.store.zookeeper.requests import OnResolved, Requests
 from broker_ctl.store.zookeeper.session import Session, SessionOptions
 
@@ -165,6 +166,13 @@ class ZooKeeperStore:
     async def close(self, *, end_session: bool = True) -> None:
         """See `MetadataStore.close`."""
         await self._session.close(end_session=end_session)
+
+    async def least_timeouts_s(self) -> Sequence[float]:
+        """What each server that answers in time grants a session at least: minSessionTimeout."""
+        options = self._options
+        return await least_timeouts_s(
+            parse_hosts(options.hosts), max_frame_bytes=options.max_frame_bytes, tls=options.tls
+        )
 
     def abort_connection(self) -> None:
         """Drop the TCP connection, as a network would."""

@@ -1,0 +1,43 @@
+"""What servers tell in a session that is made for the question."""
+
+import asyncio
+
+from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.zookeeper.probe import least_timeouts_s, probe
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore, parse_hosts
+from tests.store.zookeeper.conftest import OpenStore
+from tests.support.ensemble import SharedEnsemble
+from tests.support.fake_zookeeper import FakeZooKeeper, Peer
+
+FRAME = 0xFFFFF
+
+
+async def test_a_real_server_grants_two_ticks_and_tells_how_far_it_is(
+    zookeeper: SharedEnsemble, observer: ZooKeeperStore
+) -> None:
+    node = await observer.create("/a", b"", CreateMode.EPHEMERAL)
+    (host,) = parse_hosts(zookeeper.connect_string)
+    found = await probe(*host, max_frame_bytes=FRAME)
+    assert found.least_timeout_s == 2 * TICK_MS / 1000
+    # To open the session is a transaction of its own, later than all that was answered before.
+    assert found.zxid > node.stat.czxid
+
+
+async def test_every_server_is_asked_and_one_that_is_not_there_is_left_out(
+    open_store: OpenStore, rooted: StoreOptions, zookeeper: SharedEnsemble
+) -> None:
+    with reserve_port() as nobody:
+        hosts = f"{zookeeper.connect_string},127.0.0.1:{port_of(nobody)}"
+        store = await open_store(hosts, rooted)
+        assert await store.least_timeouts_s() == [2 * TICK_MS / 1000]
+
+
+async def test_a_server_that_says_nothing_is_not_waited_for_for_long() -> None:
+    async def silent(peer: Peer) -> None:
+        await peer.wait_end()
+
+    async with FakeZooKeeper.playing(silent) as fake, asyncio.timeout(30.0):
+        hosts = parse_hosts(fake.address)
+        assert await least_timeouts_s(hosts, max_frame_bytes=FRAME) == []
