@@ -232,5 +232,6 @@ def follow_partitions(instruments: Instruments, partitions: Partitions | None) -
     shown.isr_shrinks.follow(lambda: replicas.statistics().isr_shrunk)
     shown.isr_refused.follow(lambda: replicas.statistics().isr_refused)
     shown.queued.follow(lambda: replicas.statistics().queued_applied)
+    shown.corrupt.follow(lambda: replicas.statistics().queued_corrupt)
     shown.fenced.follow(lambda: replicas.statistics().stale)
     shown.epoch.follow(lambda: replicas.ids.epoch)

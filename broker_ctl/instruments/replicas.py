@@ -35,6 +35,10 @@ class ReplicaInstruments:
             "broker_ctl_replica_instructions_queued_total",
             "Instructions that were taken from the queue in ZooKeeper and carried out.",
         )
+        self.corrupt = Total(
+            "broker_ctl_replica_instructions_corrupt_total",
+            "Nodes of the queue in ZooKeeper that were no instructions, and were taken away.",
+        )
         self.fenced = Total(
             "broker_ctl_replica_instructions_fenced_total",
             "Instructions that came too late: of a controller, or for a life of this broker, "

@@ -50,7 +50,6 @@ class LoadBoard:
 
     Attributes:
         guessed: bundles that began with Pulsar's defaults, and whose quota nobody has looked for.
-        skipped_lines: lines of reports that named no bundle.
 
     Args:
         sample_s: what a report counts by: 0: each is one sample, as in Pulsar; else each is as many
@@ -82,7 +81,6 @@ class LoadBoard:
         self._folded_s: dict[Bundle, float] = {}
         self.guessed: set[Bundle] = set()
         self._reporters: dict[Bundle, str] = {}
-        self.skipped_lines = 0
 
     async def start(self) -> None:
         """Begin to follow the reports, and take in those that are there."""
@@ -204,7 +202,6 @@ class LoadBoard:
                 try:
                     bundle = known.get(text) or Bundle.parse(text)
                 except InvalidName as error:
-                    self.skipped_lines += 1
                     log.warning("skipped a line of the report of %s: %s", broker_id, error)
                     continue
                 names[text] = bundle

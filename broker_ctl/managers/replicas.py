@@ -63,6 +63,7 @@ class ReplicaStatistics:
     held: int
     failed: int
     queued_applied: int
+    queued_corrupt: int
     stale: int
     isr_expanded: int
     isr_shrunk: int
@@ -123,6 +124,7 @@ class Replicas:
             held=self._instructions.held,
             failed=len(self._failed.reasons),
             queued_applied=self._queue.applied,
+            queued_corrupt=self._queue.corrupt,
             stale=self._instructions.fenced,
             isr_expanded=self._isr.expanded,
             isr_shrunk=self._isr.shrunk,

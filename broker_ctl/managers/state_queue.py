@@ -42,8 +42,7 @@ class StateQueue:
 
     Attributes:
         applied: instructions that were carried out.
-        stale: those of a controller that was deposed, or for an earlier life of this broker.
-        corrupt: nodes that are no instructions.
+        corrupt: nodes that are no instructions; those that come too late `obey` counts.
     """
 
     def __init__(self, store: MetadataStore, broker_id: int, obey: Obey) -> None:
@@ -53,7 +52,6 @@ class StateQueue:
         self._wake = asyncio.Event()
         self._unread: set[str] = set()
         self.applied = 0
-        self.stale = 0
         self.corrupt = 0
 
     async def watch(self) -> Callable[[], None]:
@@ -130,7 +128,6 @@ class StateQueue:
         try:
             await self._obey(Instruction.parse(decode_object(node.data)))
         except Fenced as error:
-            self.stale += 1
             log.info("%s: %s", node.path, error)
         except NewerVersion as error:
             # Left there: a broker that cannot understand must not say that it obeyed.

@@ -26,7 +26,7 @@ from broker_ctl.errors import StartError
 from broker_ctl.http import HttpClient
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.managers.replica_authority import ReplicaAuthority
-from broker_ctl.managers.replicas import ReplicaParts, Replicas
+from broker_ctl.managers.replicas import ReplicaParts, Replicas, ReplicaStatistics
 from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
 from tests.support.replica_plane import InMemoryReplicas
@@ -66,6 +66,36 @@ def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_pat
     leaders = assembly.foundation.instruments.session.lead_epoch
     seats = [sample.labels["seat"] for sample in leaders.samples()]
     assert seats == ["loadbalance", "controller"]
+
+
+def test_what_replicas_count_is_exported() -> None:
+    """Each series follows its own count: with one of these lines taken out it stands at 0."""
+    assembly = assemble(settings_with("brokerId=3"), surroundings())
+    connect(assembly)
+    assert assembly.partitions is not None
+    counts = ReplicaStatistics(
+        held=2,
+        failed=3,
+        queued_applied=4,
+        queued_corrupt=5,
+        stale=6,
+        isr_expanded=7,
+        isr_shrunk=8,
+        isr_refused=9,
+    )
+    replicas: Any = assembly.partitions.replicas
+    replicas.statistics = lambda: counts
+    replicas._instructions.count_led = lambda: 1
+    shown = assembly.foundation.instruments.replicas
+    values = [
+        sample.value
+        for instrument in (
+            *(shown.led, shown.held, shown.failed, shown.queued, shown.corrupt, shown.fenced),
+            *(shown.isr_expands, shown.isr_shrinks, shown.isr_refused),
+        )
+        for sample in instrument.samples()
+    ]
+    assert values == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 def test_a_controlled_shutdown_may_be_left_out() -> None:

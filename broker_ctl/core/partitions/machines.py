@@ -1,7 +1,8 @@
-"""Where a partition and each of its replicas stand: two tables (reference: A.4).
+"""Where a partition and each of its replicas stand (reference: A.4).
 
-A controller moves them from state to state. What may precede a state is written beside it, and
-anything else is an error: a batch that would skip a step was put together wrongly.
+A controller moves replicas from stage to stage. What may precede a stage is written beside it, and
+anything else is an error: a batch that would skip a step was put together wrongly. Of a partition
+no stage is kept: it follows from its state and from the brokers that live, each time it is told.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,6 @@ from broker_ctl.errors import InvalidTransition
 class PartitionStage(StrEnum):
     """NEW: assigned, and never led. OFFLINE: it was led, and has no leader that lives."""
 
-    NON_EXISTENT = "non-existent"
     NEW = "new"
     ONLINE = "online"
     OFFLINE = "offline"
@@ -32,15 +32,8 @@ class ReplicaStage(StrEnum):
     DELETION_INELIGIBLE = "deletion ineligible"
 
 
-_P, _R = PartitionStage, ReplicaStage
+_R = ReplicaStage
 
-PARTITION_PREDECESSORS: Final[Mapping[PartitionStage, frozenset[PartitionStage]]] = {
-    _P.NON_EXISTENT: frozenset({_P.OFFLINE}),
-    _P.NEW: frozenset({_P.NON_EXISTENT}),
-    # From itself: another leader, or the same under a new epoch.
-    _P.ONLINE: frozenset({_P.NEW, _P.ONLINE, _P.OFFLINE}),
-    _P.OFFLINE: frozenset({_P.NEW, _P.ONLINE, _P.OFFLINE}),
-}
 REPLICA_PREDECESSORS: Final[Mapping[ReplicaStage, frozenset[ReplicaStage]]] = {
     _R.NEW: frozenset({_R.NON_EXISTENT}),
     _R.ONLINE: frozenset({_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE}),
@@ -50,19 +43,6 @@ REPLICA_PREDECESSORS: Final[Mapping[ReplicaStage, frozenset[ReplicaStage]]] = {
     _R.DELETION_INELIGIBLE: frozenset({_R.OFFLINE, _R.DELETION_STARTED}),
     _R.NON_EXISTENT: frozenset({_R.DELETION_SUCCESSFUL}),
 }
-
-
-def step_partition(
-    stage: PartitionStage, to: PartitionStage, partition: object = ""
-) -> PartitionStage:
-    """The next stage, which is the one asked for.
-
-    Raises:
-        InvalidTransition: it may not follow; names the partition.
-    """
-    if stage not in PARTITION_PREDECESSORS[to]:
-        raise InvalidTransition("partition", stage, to, str(partition))
-    return to
 
 
 def step_replica(stage: ReplicaStage, to: ReplicaStage, replica: object = "") -> ReplicaStage:
