@@ -28,10 +28,16 @@ def cluster_option(verb: V) -> V:
     """Whose policies."""
     return click.option(
         "--cluster",
-        default="standalone",
-        show_default=True,
-        help="clusterName of the daemon; it refuses another one, and says its own.",
+        help="clusterName of the daemon, which refuses another one.  [default: as it says]",
     )(verb)
+
+
+def cluster_of(target: Target, said: str | None) -> str:
+    """The cluster that an operator names, or else the daemon's own."""
+    if said is not None:
+        return said
+    name: str = target.run(lambda client: client.get("/control/v1/status"))["cluster"]
+    return name
 
 
 def reason_option(verb: V) -> V:

@@ -8,6 +8,7 @@ import click
 from broker_ctl.cli.acts import (
     Act,
     act_options,
+    cluster_of,
     cluster_option,
     done,
     is_judged_and_wanted,
@@ -58,8 +59,9 @@ def get(target: Target, *, namespace: str) -> None:
 @click.option("--tenant", required=True, help="Whose namespaces.")
 @cluster_option
 @daemon_options
-def list_(target: Target, *, group: str, tenant: str, cluster: str) -> None:
+def list_(target: Target, *, group: str, tenant: str, cluster: str | None) -> None:
     """List the namespaces of GROUP."""
+    cluster = cluster_of(target, cluster)
     names = (quote(cluster, safe=""), quote(group, safe=""))
     path = "/admin/v2/namespaces/{}/antiAffinity/{}".format(*names)
     namespaces = target.run(lambda client: client.get(path, {"tenant": tenant}))

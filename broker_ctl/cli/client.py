@@ -1,10 +1,13 @@
 """Talking to a daemon: redirects are followed, and a refusal says what to do."""
 
+import asyncio
 from collections.abc import Mapping
 from ssl import SSLContext, SSLError
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote, urlencode, urljoin
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+import click
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
@@ -13,8 +16,12 @@ from broker_ctl.http import HttpClient, HttpReply
 
 # As many as Pulsar's clients follow (maxLookupRedirects).
 MAX_REDIRECTS: Final = 20
-# A move takes as long as the source needs to close its topics.
-_TIMEOUT_S: Final = 120.0
+# Daemons end a read after 30 s. A move takes as long as the source needs to close its topics.
+_READ_TIMEOUT_S: Final = 40.0
+_ACT_TIMEOUT_S: Final = 120.0
+_READS: Final = frozenset({"GET", "HEAD"})
+# Who waits for longer is told for what.
+_PATIENCE_S: Final = 5.0
 _MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 _FORBIDDEN: Final = 403
 _ADVICE: Final = {
@@ -27,10 +34,17 @@ _ADVICE: Final = {
 class Client:
     """One daemon's surface. The token also goes where the daemon sends a request on to."""
 
-    def __init__(self, url: str, token: str | None, tls: SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        tls: SSLContext | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
         self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
         self._http = HttpClient(
-            token=token, timeout_s=_TIMEOUT_S, max_body_bytes=_MAX_REPLY_BYTES, ssl=tls
+            token=token, timeout_s=_ACT_TIMEOUT_S, max_body_bytes=_MAX_REPLY_BYTES, ssl=tls
         )
 
     async def __aenter__(self) -> Self:
@@ -69,19 +83,34 @@ class Client:
             url = _location(url, reply)
             if hops is not None:
                 hops.append(url)
-        raise HttpError(f"{method} {path}: sent on more than {MAX_REDIRECTS} times; ask again")
+        raise HttpError(f"sent on more than {MAX_REDIRECTS} times; ask again [{method} {path}]")
 
     async def _send(self, method: str, url: str, json: Any) -> HttpReply:
+        limit_s = self._timeout_s or (_READ_TIMEOUT_S if method in _READS else _ACT_TIMEOUT_S)
+        waiting = f"waiting for {urlsplit(url).netloc}, for {limit_s:g} s at most (--timeout)"
+        told = asyncio.get_running_loop().call_later(_PATIENCE_S, _say_waiting, waiting)
         try:
-            return await self._http.request(method, url, json=json)
+            return await self._http.request(method, url, json=json, timeout_s=limit_s)
         except HttpError as error:
             if url.startswith(self._url):
-                advice = "is it running? --url or BROKER_CTL_URL says which to ask"
-                if isinstance(error.__cause__, SSLError):
-                    advice = "--tls-ca says whom to trust, --tls-cert what to show"
+                advice = _connection_advice(error.__cause__)
                 reason = f"no answer from the daemon at {self._url}: {advice} ({error})"
                 raise HttpError(reason) from error
             raise HttpError(f"sent on to a broker that does not answer ({error})") from error
+        finally:
+            told.cancel()
+
+
+def _say_waiting(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+def _connection_advice(cause: BaseException | None) -> str:
+    if not isinstance(cause, SSLError):
+        return "is it running? --url or BROKER_CTL_URL says which to ask"
+    if "WRONG_VERSION_NUMBER" in str(cause):
+        return "it does not speak TLS at this port: use http://, or its webServicePortTls"
+    return "--tls-ca says whom to trust, --tls-cert what to show"
 
 
 def _location(url: str, reply: HttpReply) -> str:
@@ -97,7 +126,7 @@ def _accepted(method: str, path: str, reply: HttpReply) -> HttpReply:
         return reply
     reason = _reason(reply)
     advice = _advice(reply)
-    raise HttpError(f"{method} {path}: {reason}" + (f"; {advice}" if advice else ""))
+    raise HttpError(f"{reason}" + (f"; {advice}" if advice else "") + f" [{method} {path}]")
 
 
 def _reason(reply: HttpReply) -> str:

@@ -8,6 +8,7 @@ import click
 from broker_ctl.cli.acts import (
     Act,
     act_options,
+    cluster_of,
     cluster_option,
     done,
     is_judged_and_wanted,
@@ -43,8 +44,9 @@ def _path(cluster: str, name: str | None = None) -> str:
 @command.command(name="list", epilog=_EXAMPLES)
 @cluster_option
 @daemon_options
-def list_(target: Target, *, cluster: str) -> None:
+def list_(target: Target, *, cluster: str | None) -> None:
     """List all domains with their brokers."""
+    cluster = cluster_of(target, cluster)
     domains = target.run(lambda client: client.get(_path(cluster)))
     if target.is_json:
         echo_json(domains)
@@ -57,8 +59,9 @@ def list_(target: Target, *, cluster: str) -> None:
 @click.argument("name")
 @cluster_option
 @daemon_options
-def get(target: Target, *, name: str, cluster: str) -> None:
+def get(target: Target, *, name: str, cluster: str | None) -> None:
     """Show the brokers of the domain NAME."""
+    cluster = cluster_of(target, cluster)
     domain = target.run(lambda client: client.get(_path(cluster, name)))
     if target.is_json:
         echo_json(domain)
@@ -80,9 +83,16 @@ def get(target: Target, *, name: str, cluster: str) -> None:
 @cluster_option
 @daemon_options
 def set_(
-    target: Target, *, name: str, brokers: tuple[str, ...], dry_run: bool, yes: bool, cluster: str
+    target: Target,
+    *,
+    name: str,
+    brokers: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    cluster: str | None,
 ) -> None:
     """Make the domain NAME of these brokers, which may be in no other one."""
+    cluster = cluster_of(target, cluster)
     sentence = f"make failure domain {name} of {', '.join(brokers)}"
     act = Act("POST", _path(cluster, name), body={"brokers": brokers})
     found = judged(target, act)
@@ -98,8 +108,9 @@ def set_(
 @act_options
 @cluster_option
 @daemon_options
-def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str) -> None:
+def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
     """Delete the domain NAME; its brokers are in none then."""
+    cluster = cluster_of(target, cluster)
     act, sentence = Act("DELETE", _path(cluster, name)), f"delete failure domain {name}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)

@@ -71,6 +71,8 @@ def command(
         echo_json(rows)
     else:
         print_table("", _COLUMNS, map(_cells, rows))
+        if not rows:
+            click.echo("nothing that is remembered fits", err=True)
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:

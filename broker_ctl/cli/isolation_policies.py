@@ -8,6 +8,7 @@ import click
 from broker_ctl.cli.acts import (
     Act,
     act_options,
+    cluster_of,
     cluster_option,
     done,
     is_judged_and_wanted,
@@ -53,8 +54,9 @@ def _path_of(cluster: str, name: str) -> str:
 @command.command(name="list", epilog=_EXAMPLES)
 @cluster_option
 @daemon_options
-def list_(target: Target, *, cluster: str) -> None:
+def list_(target: Target, *, cluster: str | None) -> None:
     """List all policies, in the order in which they are tried."""
+    cluster = cluster_of(target, cluster)
     policies = target.run(lambda client: client.get(_path(cluster)))
     _print_policies(target, policies, policies)
 
@@ -63,8 +65,9 @@ def list_(target: Target, *, cluster: str) -> None:
 @click.argument("name")
 @cluster_option
 @daemon_options
-def get(target: Target, *, name: str, cluster: str) -> None:
+def get(target: Target, *, name: str, cluster: str | None) -> None:
     """Show the policy NAME."""
+    cluster = cluster_of(target, cluster)
     policy = target.run(lambda client: client.get(_path_of(cluster, name)))
     _print_policies(target, policy, {name: policy})
 
@@ -73,8 +76,9 @@ def get(target: Target, *, name: str, cluster: str) -> None:
 @click.argument("broker", required=False)
 @cluster_option
 @daemon_options
-def brokers(target: Target, *, broker: str | None, cluster: str) -> None:
+def brokers(target: Target, *, broker: str | None, cluster: str | None) -> None:
     """Show which policy names each live broker, or BROKER."""
+    cluster = cluster_of(target, cluster)
     steps = ("brokers",) if broker is None else ("brokers", quote(broker, safe=""))
     found = target.run(lambda client: client.get(_path(cluster, *steps)))
     if target.is_json:
@@ -135,13 +139,14 @@ def set_(
     unload_scope: str | None,
     dry_run: bool,
     yes: bool,
-    cluster: str,
+    cluster: str | None,
 ) -> None:
     """Add the policy NAME, or replace it.
 
     PATTERN options may be given several times. With --unload-scope, bundles on brokers that may
     not serve them any more are unloaded; else they stay until they are placed anew.
     """
+    cluster = cluster_of(target, cluster)
     parameters = {"min_limit": str(min_available), "usage_threshold": str(usage_threshold)}
     body: dict[str, Any] = {
         "namespaces": namespaces,
@@ -167,8 +172,9 @@ def set_(
 @act_options
 @cluster_option
 @daemon_options
-def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str) -> None:
+def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
     """Delete the policy NAME; its brokers are for everybody then."""
+    cluster = cluster_of(target, cluster)
     act, sentence = Act("DELETE", _path_of(cluster, name)), f"delete isolation policy {name}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)

@@ -58,5 +58,9 @@ def _show(target: Target, seen: dict[str, Any]) -> None:
     if target.is_json:
         echo_json(seen)
         return
-    journal = [entry | entry["decision"] for entry in seen.pop("journal", [])]
-    print_facts(str(seen.get("broker", "cluster")), seen | {"newest decisions": journal})
+    if "journal" in seen:
+        # Of a broker; the leader tells of the cluster's decisions by that name.
+        journal = [entry | entry["decision"] for entry in seen["journal"]]
+        seen = {name: part for name, part in seen.items() if name != "journal"}
+        seen["newest decisions"] = journal
+    print_facts(str(seen.get("broker", "cluster")), seen)

@@ -1,11 +1,12 @@
 """Which daemon a verb talks to, as whom, and how the answer is shown."""
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import click
 
@@ -18,6 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _DEFAULT_URL: Final = "http://127.0.0.1:8080"
+_TIMEOUT: Final = "broker_ctl.timeout_s"
 _MAX_SECRET_BYTES: Final = 64 * 1024
 _TLS_CA: Final = click.option(
     "--tls-ca",
@@ -38,6 +40,22 @@ _TLS_CERT: Final = click.option(
 )
 
 
+def _keep_timeout(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    del param
+    ctx.meta[_TIMEOUT] = value
+    return value
+
+
+_TIMEOUT_OPTION: Final = click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3600.0),
+    metavar="SECONDS",
+    expose_value=False,
+    callback=_keep_timeout,
+    help="How long a request may take.  [default: 40 for what reads, 120 for what acts]",
+)
+
+
 class Output(StrEnum):
     """For people, or for programs."""
 
@@ -53,6 +71,7 @@ class Target:
     token: str | None = field(repr=False)
     output: Output
     tls: "SSLContext | None" = field(default=None, repr=False)
+    timeout_s: float | None = None
 
     @property
     def is_json(self) -> bool:
@@ -66,7 +85,7 @@ class Target:
         from broker_ctl.cli.client import Client
 
         async def session() -> T:
-            async with Client(self.url, self.token, self.tls) as client:
+            async with Client(self.url, self.token, self.tls, self.timeout_s) as client:
                 return await work(client)
 
         return asyncio.run(session())
@@ -92,6 +111,7 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
     )
     @_TLS_CA
     @_TLS_CERT
+    @_TIMEOUT_OPTION
     @click.option(
         "--output",
         type=click.Choice([kind.value for kind in Output]),
@@ -110,9 +130,51 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
     ) -> None:
         token = None if token_file is None else _read_token(token_file)
         tls = _tls_context(tls_ca, tls_cert)
-        command(Target(url, token, Output(output), tls), *args, **kwargs)
+        timeout_s = click.get_current_context().meta.get(_TIMEOUT)
+        target = Target(_checked(url), token, Output(output), tls, timeout_s)
+        with _told_as_json() if target.is_json else nullcontext():
+            command(target, *args, **kwargs)
 
     return with_target
+
+
+class _JsonError(click.ClickException):
+    """An error for a program: on stderr as JSON, in one line."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self._kind = kind
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """See `click.ClickException.show`."""
+        from broker_ctl.codec import encode
+
+        text = encode({"error": self._kind, "reason": self.message}).decode()
+        click.echo(text, file=file, err=file is None)
+
+
+@contextmanager
+def _told_as_json() -> Iterator[None]:
+    """What goes wrong in the block is told to a program; how a verb is typed stays for people."""
+    from broker_ctl.errors import BrokerCtlError
+
+    try:
+        yield
+    except BrokerCtlError as error:
+        raise _JsonError(type(error).__name__, str(error)) from error
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise _JsonError("Error", error.message) from error
+
+
+def _checked(url: str) -> str:
+    if url.startswith(("http://", "https://")):
+        return url
+    raise click.BadParameter(
+        f"{url!r} has no scheme: http://{url.rpartition('://')[2]}, or https://",
+        param_hint="'--url'",
+    )
 
 
 def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SSLContext | None":

@@ -6,6 +6,7 @@ from typing import Any, Final
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.imbalance import imbalance
 from broker_ctl.core.view import BrokerView, BundleView, ClusterView
+from broker_ctl.errors import InvalidName
 from broker_ctl.leader.decision_rows import decision_row, named
 from broker_ctl.leader.leading import Leading
 from broker_ctl.store.records.ours import Move
@@ -54,7 +55,7 @@ def explain(leading: Leading, subject: str) -> Mapping[str, Any]:
     elif leading.parts.registry.peer(subject) is not None:
         told = {"broker": subject, "reported": False}
     else:
-        told = _bundle(leading, view, Bundle.parse(subject))
+        told = _bundle(leading, view, _known_bundle(view, subject))
     decisions = [
         decision_row(entry)
         for entry in leading.parts.journal.recent(_SEARCHED)
@@ -63,17 +64,38 @@ def explain(leading: Leading, subject: str) -> Mapping[str, Any]:
     return {**told, "decisions": decisions[:_EXPLAINED]}
 
 
+def _known_bundle(view: ClusterView | None, subject: str) -> Bundle:
+    try:
+        bundle = Bundle.parse(subject)
+    except InvalidName:
+        raise InvalidName(f"{subject[:200]!r} is neither a live broker nor a bundle") from None
+    if view is not None and bundle.namespace in view.rings and not view.is_in_ring(bundle):
+        raise InvalidName(f"{bundle} is no bundle of its namespace (any more)")
+    return bundle
+
+
+def _promised_to(leading: Leading, view: ClusterView, bundle: Bundle) -> str | None:
+    """Who is to take it; nobody any more, once it is owned or in no ring."""
+    held, seen = leading.placements.reserved.get(bundle), view.bundles.get(bundle)
+    is_open = view.is_in_ring(bundle) and (seen is None or seen.owner is None)
+    return held.broker_id if held is not None and is_open else None
+
+
 def _broker(leading: Leading, view: ClusterView, broker_id: str) -> dict[str, Any]:
     broker = view.brokers[broker_id]
     owned = [view.bundles[bundle] for bundle in broker.owned]
     owned.sort(key=lambda seen: (-seen.load.short.throughput, seen.bundle))
-    promised = leading.placements.reserved
+    promised = [
+        str(bundle)
+        for bundle in leading.placements.reserved
+        if _promised_to(leading, view, bundle) == broker_id
+    ]
     return {
         **broker_row(broker),
         "reported": True,
         "reported_usage": broker.usage_ratio,
         "owned": [bundle_row(seen) for seen in owned[:_MAX_BUNDLES]],
-        "promised": sorted(str(b) for b, held in promised.items() if held.broker_id == broker_id),
+        "promised": sorted(promised),
     }
 
 
@@ -81,7 +103,6 @@ def _bundle(leading: Leading, view: ClusterView | None, bundle: Bundle) -> dict[
     seen = view.bundles.get(bundle) if view is not None else None
     load, remembered = leading.board.load_of(bundle), leading.memory.of(bundle)
     now_s, moving = leading.parts.clock.now_s(), leading.parts.moves.of(bundle)
-    promised = leading.placements.reserved.get(bundle)
 
     def ago(then_s: float | None) -> float | None:
         return None if then_s is None else now_s - then_s
@@ -98,7 +119,7 @@ def _bundle(leading: Leading, view: ClusterView | None, bundle: Bundle) -> dict[
         "unloaded_s_ago": ago(remembered.unloaded_s),
         "split_s_ago": ago(remembered.split_s),
         "move": None if moving is None else move_row(moving.move),
-        "promised_to": None if promised is None else promised.broker_id,
+        "promised_to": None if view is None else _promised_to(leading, view, bundle),
     }
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator
@@ -381,3 +382,51 @@ async def test_watching_goes_on_until_it_is_interrupted(cluster: Cluster) -> Non
         _, err = await watching.communicate()
     assert json.loads(first)["broker"] == json.loads(second)["broker"] == cluster.leader.broker_id
     assert (watching.returncode, err) == (0, b"")
+
+
+def test_an_address_without_a_scheme_says_what_is_missing() -> None:
+    result = CliRunner().invoke(main, ["status", "--url", "127.0.0.1:8080"])
+    assert result.exit_code == 2
+    assert "'127.0.0.1:8080' has no scheme: http://127.0.0.1:8080, or https://" in result.stderr
+
+
+def test_tls_to_a_port_that_speaks_none_says_so(cluster: Cluster) -> None:
+    url = cluster.follower.url.replace("http:", "https:")
+    result = cluster.run("status", "--url", url)
+    assert result.exit_code == 1
+    assert "it does not speak TLS at this port" in result.stderr
+
+
+def test_a_refusal_begins_with_its_reason(cluster: Cluster) -> None:
+    result = cluster.run("namespaces", "create", "t/ns", "--yes")
+    assert result.stderr.startswith("Error: namespace t/ns exists already (409) [PUT /admin/v2/")
+
+
+def test_an_error_is_json_for_a_program(cluster: Cluster) -> None:
+    refused = cluster.run("explain", "nobody", "--output", "json")
+    assert refused.exit_code == 1
+    told = json.loads(refused.stderr)
+    assert told["error"] == "HttpError"
+    assert told["reason"].startswith("'nobody' is neither a live broker nor a bundle")
+    unknown = cluster.run("bundles", "owner", "t/ns/0x00000000_0x00000001", "--output", "json")
+    assert json.loads(unknown.stderr)["error"] == "Error"
+    # How a verb is typed is for whoever types it.
+    assert cluster.run("explain", "--output", "json").exit_code == 2
+
+
+def test_a_daemon_that_is_silent_is_given_up_on_in_time_and_waited_for_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker_ctl.cli.client._PATIENCE_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        arguments = ["brokers", "load-report", "--url", f"http://{address}", "--timeout", "0.5"]
+        result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert f"waiting for {address}, for 0.5 s at most (--timeout)" in result.stderr
+    assert "no answer within 0.5 s" in result.stderr
+
+
+def test_the_decisions_of_the_cluster_are_not_shown_as_none(cluster: Cluster) -> None:
+    assert "newest decisions" not in cluster.run("status", "--cluster").stdout
+    assert "newest decisions" in cluster.run("status").stdout

@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
-from broker_ctl.settings.root import Settings
 from tests.support.cli_cluster import Cluster, running
 from tests.support.surface_parts import BUNDLES, CLUSTER
 from tests.support.web_server import free_port
@@ -94,7 +93,7 @@ def test_another_cluster_says_its_name(cluster: Cluster) -> None:
 
 def test_the_cluster_is_called_as_it_is_by_default() -> None:
     result = CliRunner().invoke(main, ["failure-domains", "list", "--help"])
-    assert f"default: {Settings().broker.cluster_name}" in " ".join(result.stdout.split())
+    assert "default: as it says" in " ".join(result.stdout.split())
 
 
 def test_failure_domains_come_and_go(cluster: Cluster) -> None:
@@ -198,3 +197,19 @@ def test_help_shows_an_example(verb: list[str]) -> None:
     result = CliRunner().invoke(main, [*verb, "--help"])
     assert result.exit_code == 0
     assert f"broker-ctl {' '.join(verb)}" in result.stdout.partition("Example")[2]
+
+
+def test_the_cluster_need_not_be_named_the_daemon_says_which_it_is(cluster: Cluster) -> None:
+    assert cluster.run(*SET_SHOP[: -len(HERE)], "--yes").exit_code == 0
+    assert cluster.json("isolation-policies", "get", "shop") == SHOP
+    assert cluster.run("failure-domains", "set", "d", "--broker", "a:1", "--yes").exit_code == 0
+    assert list(cluster.json("failure-domains", "list")) == ["d"]
+    cluster.run("anti-affinity", "set", "t/ns", "group", "--yes")
+    assert cluster.json("anti-affinity", "list", "group", "--tenant", "t") == ["t/ns"]
+    assert cluster.run("isolation-policies", "delete", "shop", "--dry-run").exit_code == 0
+
+
+def test_a_policy_that_no_live_broker_matches_is_set_with_a_warning(cluster: Cluster) -> None:
+    assert "no live broker matches policy shop" in cluster.run(*SET_SHOP, "--yes").stderr
+    here = [*SET_SHOP, "--primary", r"127\.0\.0\.1", "--yes"]
+    assert cluster.run(*here).stderr == ""

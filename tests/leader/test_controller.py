@@ -361,3 +361,16 @@ async def test_the_controller_leads_again_after_it_has_led(
     await asyncio.wait([first])
     await lead(cluster, controller, tasks)
     assert controller.overview()["epoch"] == 2
+
+
+async def test_what_is_no_bundle_is_not_explained(
+    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+) -> None:
+    await cluster.brokers[A].acquire(HOT)
+    await lead(cluster, controller, tasks)
+    await eventually(lambda: controller.overview()["bundle_count"] == 1)
+    assert controller.explain(B)["promised"] == []
+    with pytest.raises(InvalidName, match="neither a live broker nor a bundle"):
+        controller.explain("10.0.0.1:8080")
+    with pytest.raises(InvalidName, match="no bundle of its namespace"):
+        controller.explain(f"{NAMESPACE}/0x00000000_0xffffffff")
