@@ -18,6 +18,12 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error in a group that is none itself: what a log should say."""
+    first = group.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
 class TaskFaults:
     """What went wrong in the background of one daemon.
 

@@ -14,7 +14,8 @@ Examples:
 \b
 Exit codes: 0 stopped when asked to, 1 could not start or failed,
 65 ZooKeeper was restored from a copy (see the README before a start),
-69 zookeeperSessionReconnectMaxRetries used up, 70 zookeeperSessionExpiredPolicy=shutdown.
+69 zookeeperSessionReconnectMaxRetries used up, 70 zookeeperSessionExpiredPolicy=shutdown,
+77 ZooKeeper refuses our credentials.
 """
 
 

@@ -19,7 +19,7 @@ from broker_ctl.core.session import Action, Event, State, step
 from broker_ctl.errors import AuthorityLost, SessionError, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, SessionEvent
-from broker_ctl.tasks import TaskScope
+from broker_ctl.tasks import TaskScope, first_of
 
 log = logging.getLogger(__name__)
 
@@ -233,11 +233,11 @@ class SessionWatcher:
             await work(epoch)
         except* SessionError as failed:
             # Whoever asks the store may hear of the end before the watcher does.
-            log.info("session %d: %s", epoch, failed.exceptions[0])
+            log.info("session %d: %s", epoch, first_of(failed))
         except* (StoreError, AuthorityLost) as failed:
             if self._is_current(epoch):
                 raise
-            log.info("session %d: %s", epoch, failed.exceptions[0])
+            log.info("session %d: %s", epoch, first_of(failed))
 
     def _is_current(self, epoch: int) -> bool:
         return self._epoch == epoch and self._state not in {State.EXPIRED, State.CLOSED}

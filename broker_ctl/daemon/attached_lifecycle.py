@@ -17,9 +17,9 @@ from typing import Final, TypeVar
 
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.core.history.leadings import Seat
-from broker_ctl.daemon import exit_codes
 from broker_ctl.daemon.attached import Attached
 from broker_ctl.daemon.capturing import recorded
+from broker_ctl.daemon.endings import OwnEnd
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
 from broker_ctl.store import paths
@@ -60,9 +60,7 @@ class AttachedDaemon:
         self._base = attached.foundation
         self._notifier = notifier
         self._signals = signals
-        self._exit_code = exit_codes.STOPPED
-        self._ended = asyncio.Event()
-        self._is_stopping = False
+        self._end = OwnEnd(self._base)
 
     async def run(self) -> int:
         """Run until asked to stop; the exit code.
@@ -74,6 +72,7 @@ class AttachedDaemon:
             return await self._run()
 
     async def _run(self) -> int:
+        self._end.watch()
         await self._attached.surface.start()
         if self._attached.history is not None:
             await self._attached.history.start()
@@ -81,7 +80,7 @@ class AttachedDaemon:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
                 serving = group.create_task(self._serve(), name="serve")
-                await self._signals.wait_or(self._ended)
+                await self._signals.wait_or(self._end.decided)
                 await self._shut_down()
                 # What stands around the serving has things to put back.
                 await asyncio.wait([serving], timeout=_LEAVE_S)
@@ -90,10 +89,9 @@ class AttachedDaemon:
             pass
         finally:
             await self._take_down()
-        return self._exit_code
+        return self._end.code
 
     async def _serve(self) -> None:
-        ended: BaseException | None = None
         base = self._base
         # Before the store, so that no event of the session is missed.
         base.watcher.start()
@@ -101,18 +99,10 @@ class AttachedDaemon:
             await open_cluster(self._attached)
             async with self._around():
                 await base.watcher.run_epochs(self._session)
-            # Whoever closed the store: it says why.
-            await base.store.wait_connected()
-        except* StoreClosed:
-            # A stop closes the store under whoever still waits for its first connection.
-            if not self._is_stopping:
+        except* (StoreClosed, SessionError):
+            # A store that ends, by a stop or by itself, ends it for whoever still waits for it.
+            if not (self._end.is_stopping or self._end.decided.is_set()):
                 raise
-        except* SessionError as met:
-            ended = met
-        if ended is not None and not self._is_stopping:
-            log.error("no session with ZooKeeper any more: %s; ending", exit_codes.reason_of(ended))
-            self._exit_code = exit_codes.of(ended)
-            self._ended.set()
 
     async def _session(self, epoch: int) -> None:
         """Stand for the seat until the session ends."""
@@ -129,7 +119,7 @@ class AttachedDaemon:
             attached.readiness.now = Readiness(is_ready=False, reason=reason)
 
     async def _shut_down(self) -> None:
-        self._is_stopping = True
+        self._end.is_stopping = True
         self._notifier.send("STOPPING=1")
         self._attached.readiness.now = Readiness(is_ready=False, reason="stopping")
         if self._base.store.is_connected and self._attached.election.leadership is not None:

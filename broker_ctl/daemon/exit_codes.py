@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker_ctl.errors import HistoryBehind, RetriesUsedUp
+from broker_ctl.errors import AuthFailed, HistoryBehind, RetriesUsedUp, StoreError
 
 STOPPED: Final = 0
 FAILED: Final = 1
@@ -12,21 +12,18 @@ HISTORY_BEHIND: Final = 65
 RETRIES_USED_UP: Final = 69
 # zookeeperSessionExpiredPolicy=shutdown.
 SESSION_LOST: Final = 70
+# ZooKeeper refuses our credentials: starting again would not help.
+NOT_ADMITTED: Final = 77
 
 
-def reason_of(ended: BaseException) -> BaseException:
-    """The first error of a group, however deep."""
-    while isinstance(ended, BaseExceptionGroup):
-        ended = ended.exceptions[0]
-    return ended
-
-
-def of(ended: BaseException) -> int:
+def of(ended: StoreError) -> int:
     """The code for what ended the session with ZooKeeper for good."""
-    match reason_of(ended):
+    match ended:
         case HistoryBehind():
             return HISTORY_BEHIND
         case RetriesUsedUp():
             return RETRIES_USED_UP
+        case AuthFailed():
+            return NOT_ADMITTED
         case _:
             return FAILED

@@ -9,14 +9,13 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from broker_ctl.core.session import Action
 from broker_ctl.daemon import exit_codes
 from broker_ctl.daemon.assembly import Assembly
+from broker_ctl.daemon.endings import OwnEnd
 from broker_ctl.daemon.partitions import Partitions
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.serving import Serving
 from broker_ctl.errors import BrokerCtlError, SessionError, StoreClosed
-from broker_ctl.settings.session import SessionExpiredPolicy
 from broker_ctl.surface.parts import Readiness
 
 log = logging.getLogger(__name__)
@@ -40,9 +39,7 @@ class Daemon:
         self._partitions = assembly.partitions
         self._notifier = notifier
         self._signals = signals
-        self._exit_code = exit_codes.STOPPED
-        self._ended = asyncio.Event()
-        self._is_stopping = False
+        self._end = OwnEnd(self._base)
 
     async def run(self) -> int:
         """Run until asked to stop; the exit code.
@@ -54,7 +51,7 @@ class Daemon:
             return await self._run()
 
     async def _run(self) -> int:
-        self._base.watcher.listen(self._session_changed)
+        self._end.watch()
         await self._assembly.surface.start()
         if self._managers.history is not None:
             await self._managers.history.start()
@@ -62,42 +59,26 @@ class Daemon:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
                 group.create_task(self._serve(), name="serve")
-                await self._signals.wait_or(self._ended)
+                await self._signals.wait_or(self._end.decided)
                 await self._shut_down()
                 raise _Stopped
         except* _Stopped:
             pass
         finally:
             await self._take_down()
-        return self._exit_code
+        return self._end.code
 
     async def _serve(self) -> None:
-        ended: BaseException | None = None
         try:
             await Serving(self._assembly, self._notifier).run()
-            # Whoever closed the store: it says why.
-            await self._base.store.wait_connected()
-        except* StoreClosed:
-            # A stop closes the store under whoever still waits for its first connection.
-            if not self._is_stopping:
+        except* (StoreClosed, SessionError):
+            # A store that ends, by a stop or by itself, ends it for whoever still waits for it.
+            if not (self._end.is_stopping or self._end.decided.is_set()):
                 raise
-        except* SessionError as met:
-            ended = met
-        if ended is not None and not self._is_stopping:
-            log.error("no session with ZooKeeper any more: %s; ending", exit_codes.reason_of(ended))
-            self._exit_code = exit_codes.of(ended)
-            self._ended.set()
-
-    def _session_changed(self, action: Action) -> None:
-        policy = self._base.settings.session.expired_policy
-        if action is Action.SESSION_LOST and policy is SessionExpiredPolicy.SHUTDOWN:
-            log.error("the session is lost, and zookeeperSessionExpiredPolicy is shutdown")
-            self._exit_code = exit_codes.SESSION_LOST
-            self._ended.set()
 
     async def _shut_down(self) -> None:
         store = self._base.store
-        self._is_stopping = True
+        self._end.is_stopping = True
         self._notifier.send("STOPPING=1")
         self._assembly.readiness.now = Readiness(is_ready=False, reason="draining")
         self._managers.ownership.is_draining = True
@@ -109,7 +90,7 @@ class Daemon:
             return
         log.info("stopping: handing bundles over")
         # With the session everything is given up already: each stage would wait for nobody.
-        if store.is_connected and self._exit_code != exit_codes.SESSION_LOST:
+        if store.is_connected and self._end.code != exit_codes.SESSION_LOST:
             # As it is now: it can be changed at run time.
             now = self._managers.configuration.current().session
             await self._hand_over(now.shutdown_timeout_s)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from broker_ctl.clock import Clock
-from broker_ctl.errors import StartError
+from broker_ctl.errors import StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.metadata import BatchFlush
@@ -29,6 +29,11 @@ class OwnStore(BulkStore, Protocol):
     @property
     def is_connected(self) -> bool:
         """Whether requests go out at once."""
+        ...
+
+    @property
+    def ended_by(self) -> StoreError | None:
+        """Why nothing will be sent any more; None while something may be."""
         ...
 
     @property

@@ -48,7 +48,6 @@ class SessionSettings:
         Setting(
             "zookeeperSessionExpiredPolicy",
             "reconnect: take everything again under a new session; shutdown: end the process.",
-            used_with=(OWN_BROKER,),
         ),
     ] = SessionExpiredPolicy.RECONNECT
     reconnect_max_retries: Annotated[

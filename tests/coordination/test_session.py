@@ -1,6 +1,7 @@
 """The session watcher: what it may rely on, since when and until when."""
 
 import asyncio
+import logging
 import math
 from itertools import pairwise
 
@@ -495,3 +496,17 @@ async def test_a_timeout_in_which_no_lease_fits_is_refused_when_it_is_known() ->
     with pytest.raises(SettingsError, match="6 s is too short"):
         await one.watcher.run_epochs(Work())
     await one.close()
+
+
+@in_virtual_time
+async def test_an_end_that_comes_in_groups_is_logged_by_its_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with parties() as (party,), TaskScope("test") as tasks:
+
+        async def work(_epoch: int) -> None:
+            raise ExceptionGroup("outer", [ExceptionGroup("inner", [SessionExpired("it is gone")])])
+
+        with caplog.at_level(logging.INFO):
+            tasks.start(party.watcher.run_epochs(work), "epochs")
+            await eventually(lambda: "session 1: it is gone" in caplog.text)

@@ -9,7 +9,7 @@ from broker_ctl.daemon import exit_codes
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp
+from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp, StoreError
 from broker_ctl.http import HttpClient
 from tests.support.clusters import make_namespace
 from tests.support.ensemble import SharedEnsemble
@@ -24,12 +24,11 @@ TICK = {"zookeeperTickTimeMillis": str(TICK_MS), "metadataStoreSessionTimeoutMil
     [
         (HistoryBehind(""), exit_codes.HISTORY_BEHIND),
         (RetriesUsedUp(""), exit_codes.RETRIES_USED_UP),
-        (AuthFailed(""), exit_codes.FAILED),
         (ClientFailed(""), exit_codes.FAILED),
-        (ExceptionGroup("", [ExceptionGroup("", [HistoryBehind("")])]), exit_codes.HISTORY_BEHIND),
+        (AuthFailed(""), exit_codes.NOT_ADMITTED),
     ],
 )
-def test_each_end_of_the_session_has_its_code(error: Exception, code: int) -> None:
+def test_each_end_of_the_session_has_its_code(error: StoreError, code: int) -> None:
     assert exit_codes.of(error) == code
 
 

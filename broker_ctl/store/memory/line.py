@@ -26,7 +26,7 @@ class RequestLine:
         self._link: Link | None = None
         self._waiting: deque[Request] = deque()
         self._slots = asyncio.Semaphore(_MOST_IN_FLIGHT)
-        self._is_closed = False
+        self.closed_by: errors.StoreError | None = None
         self.last_zxid = 0
 
     async def call(self, request: Request, deadline_s: float) -> Any:
@@ -52,9 +52,9 @@ class RequestLine:
                 self._waiting.remove(request)
 
     def check_open(self) -> None:
-        """Raise StoreClosed once closed."""
-        if self._is_closed:
-            raise errors.StoreClosed("the store is closed")
+        """Raise what it was closed with."""
+        if self.closed_by is not None:
+            raise type(self.closed_by)(str(self.closed_by))
 
     def connect(self, link: Link) -> None:
         """A connection takes what waits, and what comes."""
@@ -88,11 +88,11 @@ class RequestLine:
                 self._waiting.remove(request)
                 request.fail(errors.SessionExpired(f"{request.what}: its session is lost"))
 
-    def close(self) -> None:
+    def close(self, error: errors.StoreError) -> None:
         """Nothing is answered any more."""
-        self._is_closed = True
+        self.closed_by = error
         for request in self._waiting:
-            request.fail(errors.StoreClosed("the store is closed"))
+            request.fail(type(error)(str(error)))
 
     def arrive(self, reply: Reply) -> None:
         """A reply came back."""

@@ -59,6 +59,8 @@ class MemorySession:
         self._unlinked = asyncio.Event()
         self._connected = asyncio.Event()
         self._is_closed = False
+        # Why nothing will be sent any more; None while something may be.
+        self.ended_by: errors.StoreError | None = None
         self._tasks = TaskScope("memory session")
 
     @property
@@ -69,7 +71,7 @@ class MemorySession:
     @property
     def is_connected(self) -> bool:
         """Whether requests go out at once."""
-        return self._connected.is_set() and not self._is_closed
+        return self._connected.is_set() and self.ended_by is None
 
     def start(self) -> None:
         """Begin to connect."""
@@ -120,19 +122,19 @@ class MemorySession:
             return
         if end_session and self.is_connected:
             deadline_s = asyncio.get_running_loop().time() + _CLOSE_LIMIT_S
-            request = Request("closeSession", self._end, Kind.CLOSE_SESSION)
+
+            def end(session_id: int, _tree: Tree) -> None:
+                self._ensemble.end(session_id)
+
+            request = Request("closeSession", end, Kind.CLOSE_SESSION)
             # The connection may be cut on the way; then the session is left to expire.
             with contextlib.suppress(errors.StoreError):
                 await self.line.call(request, deadline_s)
         self._is_closed = True
         self._unlink()
-        self.line.close()
-        self._connected.set()  # whoever waits for a connection learns that none will come
-        self._tell(SessionEvent.CLOSED)
+        if self.ended_by is None:
+            self.give_up(errors.StoreClosed("the store is closed"))
         await self._tasks.close()
-
-    def _end(self, session_id: int, _tree: Tree) -> None:
-        self._ensemble.end(session_id)
 
     # The network, as tests steer it.
 
@@ -144,6 +146,13 @@ class MemorySession:
     def reconnect(self) -> None:
         """Let connections come about again."""
         self._network.set()
+
+    def give_up(self, error: errors.StoreError) -> None:
+        """End by itself, as where the servers refuse its credentials."""
+        self.ended_by = error
+        self.line.close(error)
+        self._connected.set()  # whoever waits for a connection learns that none will come
+        self._tell(SessionEvent.CLOSED)
 
     # Connecting.
 

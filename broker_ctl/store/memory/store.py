@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from broker_ctl.errors import Ambiguous, MultiFailed, NodeExists, NoNode, TooLarge
+from broker_ctl.errors import Ambiguous, MultiFailed, NodeExists, NoNode, StoreError, TooLarge
 from broker_ctl.store.interface import (
     ANY_VERSION,
     Answer,
@@ -76,6 +76,11 @@ class MemoryStore:
         return self._session.session_id
 
     @property
+    def ended_by(self) -> StoreError | None:
+        """Why nothing will be sent any more; None while something may be."""
+        return self._session.ended_by
+
+    @property
     def session_password(self) -> bytes:
         """There is none: whoever knows the id takes the session up."""
         return b""
@@ -122,6 +127,10 @@ class MemoryStore:
     def reconnect(self) -> None:
         """Let connections come about again."""
         self._session.reconnect()
+
+    def give_up(self, error: StoreError) -> None:
+        """End by itself, as where the servers refuse its credentials."""
+        self._session.give_up(error)
 
     # Reads.
 

@@ -95,6 +95,8 @@ class Session:
         self._timeout_s = 0.0  # as negotiated
         self._line = RequestLine(options.max_in_flight, options.on_sent)
         self.next_place = self._line.next_place
+        # Why nothing will be sent any more; None while something may be.
+        self.ended_by: errors.StoreError | None = None
         self._find_history = HistoryCheck(
             lambda: self.last_zxid, options.max_frame_bytes, options.tls
         ).look
@@ -299,6 +301,7 @@ class Session:
         tell(self._listeners, SessionEvent.EXPIRED)
 
     def _end(self, error: errors.StoreError) -> None:
+        self.ended_by = error
         self._line.close(error)
         if self._connection is not None:
             self._connection.abort(str(error))

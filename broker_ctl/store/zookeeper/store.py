@@ -127,6 +127,11 @@ class ZooKeeperStore:
         return self._session.session_id
 
     @property
+    def ended_by(self) -> errors.StoreError | None:
+        """Why nothing will be sent any more; None while something may be."""
+        return self._session.ended_by
+
+    @property
     def session_password(self) -> bytes:
         """What, with the id, takes the session up again."""
         return self._session.password
