@@ -37,11 +37,15 @@ _MAX_VANISHED: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord:
-    """An owner node: whose it is, and the identity of the node."""
+    """An owner node: whose it is, and the identity of the node.
+
+    ``is_disabled``: its owner is about to give it up, as a Pulsar broker says there.
+    """
 
     urls: BrokerUrls
     token: int
     session_id: int
+    is_disabled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class _Vanished:
 
 def _decode(node: Versioned) -> OwnerRecord:
     data = NamespaceEphemeralData.decode(node.path, node.data)
-    return OwnerRecord(data.urls, node.stat.czxid, node.stat.ephemeral_owner)
+    return OwnerRecord(data.urls, node.stat.czxid, node.stat.ephemeral_owner, data.is_disabled)
 
 
 class Owners:

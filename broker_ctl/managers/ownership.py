@@ -96,6 +96,8 @@ class Ownership:
                     raise held.not_served()
         record = await self._parts.owners.owner_of(bundle)
         if record is not None and record.urls.broker_id != self.broker_id:
+            if record.is_disabled:
+                raise BundleMoving(f"{bundle} is being unloaded by {record.urls.broker_id}")
             return Owner(record.urls, record.token, is_self=False)
         for held in self._holdings.overlapping(bundle):
             # A split or merge was committed, and this broker is about to hear of it.

@@ -16,7 +16,8 @@ from broker_ctl.errors import (
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode
 from broker_ctl.store.records.ours import Move
-from tests.support.brokers import cluster
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from tests.support.brokers import cluster, urls_of
 from tests.support.instruments import value_of
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
@@ -103,6 +104,26 @@ async def test_a_node_that_nobody_can_read_is_nobody_s_to_take() -> None:
         with pytest.raises(CorruptRecord):
             await broker.ownership.owner_of(built.bundles[0])
         await broker.store.delete(path)
+
+
+@in_virtual_time
+async def test_an_owner_that_says_that_it_unloads_is_nobody_to_send_a_client_to() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        path = paths.ownership(built.bundles[0])
+        for is_disabled in (False, True):
+            # As a Pulsar broker writes it.
+            data = NamespaceEphemeralData(urls_of(9), is_disabled).encode()
+            await broker.store.create(path, data, make_parents=True)
+            await eventually(lambda: broker.owners.cache.peek(path) is None)
+            if is_disabled:
+                with pytest.raises(BundleMoving, match="is being unloaded by b9:8080"):
+                    await broker.ownership.owner_of(built.bundles[0])
+            else:
+                owner = await broker.ownership.owner_of(built.bundles[0])
+                assert owner is not None
+                assert owner.urls.broker_id == "b9:8080"
+            await broker.store.delete(path)
 
 
 @in_virtual_time
