@@ -16,6 +16,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.lock import Claim, claim_of
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicRules
+from broker_ctl.dataplane.link import Link
 from broker_ctl.dataplane.replication.leader import Leading
 from broker_ctl.leader.partitions.fencing import FencedWrites
 from broker_ctl.managers.orders import OwnOrders
@@ -33,14 +34,10 @@ def _ephemeral_owner_is_not_compared() -> Iterator[None]:
     acquire = Locks.acquire
 
     async def adopt_any(
-        self: Locks,
-        path: str,
-        data: bytes,
-        on_lost: Callable[[Lock], None],
-        guards: Sequence[Operation] = (),
+        self: Locks, path: str, data: bytes, on_lost: Callable[[Lock], None], *rest: Any
     ) -> Lock:
         try:
-            return await acquire(self, path, data, on_lost, guards)
+            return await acquire(self, path, data, on_lost, *rest)
         except LockBusy as busy:
             if busy.claim is not Claim.MY_EARLIER_SESSION:
                 raise
@@ -106,9 +103,10 @@ def _the_ring_is_not_checked() -> Iterator[None]:
         data: bytes,
         on_lost: Callable[[Lock], None],
         guards: Sequence[Operation] = (),
+        *rest: Any,
     ) -> Lock:
         kept = [op for op in guards if paths.local_policies_namespace(op.path) is None]
-        return await acquire(self, path, data, on_lost, kept)
+        return await acquire(self, path, data, on_lost, kept, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Locks, "acquire", unchecked)
@@ -172,6 +170,18 @@ def _controllers_are_not_fenced() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _calls_have_no_numbers() -> Iterator[None]:
+    """What arrives late at a broker process is carried out."""
+
+    async def nothing(self: Link, meant_for: str) -> Mapping[str, Any]:
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Link, "_stamp", nothing)
+        yield
+
+
 BUGS: Final[Mapping[str, Planted]] = {
     "skip-ephemeral-owner": _ephemeral_owner_is_not_compared,
     "trust-pongs": _pongs_prove_life,
@@ -182,5 +192,6 @@ BUGS: Final[Mapping[str, Planted]] = {
     "forget-reclaim-grace": _the_grace_is_forgotten,
     "commit-alone": _followers_are_not_waited_for,
     "elect-anybody": _anybody_alive_leads,
+    "unnumbered-calls": _calls_have_no_numbers,
     "unfenced-controller": _controllers_are_not_fenced,
 }
