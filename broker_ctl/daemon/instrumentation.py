@@ -39,7 +39,9 @@ def connect(assembly: Assembly) -> None:
     follow_directives(instruments, coordination.directives)
     follow_leader(instruments, assembly.controller, coordination.moves)
     follow_partitions(instruments, partitions)
-    reporter = assembly.managers.reporter
+    reporter, watch = assembly.managers.reporter, assembly.managers.dataplane_watch
+    instruments.ownership.fenced.follow(lambda: watch.fenced)
+    instruments.ownership.dataplane_restarts.follow(lambda: watch.restarts)
     follow_history(instruments.history, assembly.managers.history)
     instruments.bundles.unlisted.follow(lambda: reporter.statistics().unlisted)
 

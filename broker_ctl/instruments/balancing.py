@@ -66,6 +66,15 @@ class OwnershipInstruments:
         )
         for cause in ("taken_away", "not_reclaimed"):
             self.lost.add(cause, amount=0)
+        self.fenced = Total(
+            "broker_ctl_dataplane_fenced_total",
+            "Bundles that the broker process had loaded, and this broker did not own under that "
+            "token at two looks in a row: they were fenced.",
+        )
+        self.dataplane_restarts = Total(
+            "broker_ctl_dataplane_restarts_total",
+            "How often another broker process was found in the place of the one before.",
+        )
         self.reclaimed = Counter(
             "broker_ctl_bundles_reclaimed_total",
             "Bundles after an expiry or a restart. kept: taken again, with their topics open; "

@@ -4,12 +4,16 @@ import asyncio
 
 import pytest
 
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.memory.store import MemoryStore
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 from tests.support.whole_daemon import whole_daemon
+
+STRANGER = Bundle.parse("public/default/0x00000000_0xffffffff")
 
 
 @in_virtual_time
@@ -70,3 +74,23 @@ async def test_a_background_task_that_dies_is_counted_and_the_daemon_is_not_read
         assert run.readings("broker_ctl_dead_tasks") == {(): 1}
         assert run.readings("broker_ctl_task_failures_total") == {(): 1}
         await other.close()
+
+
+@in_virtual_time
+async def test_what_the_watch_of_the_broker_process_does_is_counted() -> None:
+    async with whole_daemon() as run:
+        await run.wait_ready()
+        plane = run.assembly.managers.dataplane
+        assert isinstance(plane, SimulatedDataPlane)
+        assert run.readings("broker_ctl_dataplane_fenced_total") == {(): 0}
+        assert run.readings("broker_ctl_dataplane_restarts_total") == {(): 0}
+        # It is nobody's, and its load comes from before this daemon.
+        await plane.load(STRANGER, 1)
+        await eventually(
+            lambda: run.readings("broker_ctl_dataplane_fenced_total") == {(): 1}, deadline_s=60.0
+        )
+        assert await plane.loaded() == {}
+        await plane.start()
+        await eventually(
+            lambda: run.readings("broker_ctl_dataplane_restarts_total") == {(): 1}, deadline_s=60.0
+        )

@@ -119,6 +119,8 @@ ADDED: Final = {
     "broker_ctl_cache_refreshes_total": Row("counter", "cache"),
     "broker_ctl_decisions_total": Row("counter", "kind reason result"),
     "broker_ctl_bundles_lost_total": Row("counter", "cause"),
+    "broker_ctl_dataplane_fenced_total": Row("counter"),
+    "broker_ctl_dataplane_restarts_total": Row("counter"),
     "broker_ctl_bundles_reclaimed_total": Row("counter", "outcome"),
     "broker_ctl_reclaim_seconds": Row("histogram", "", SECONDS),
     "broker_ctl_unload_seconds": Row("histogram", "", SECONDS),
