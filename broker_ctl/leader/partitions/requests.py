@@ -45,16 +45,33 @@ class Requests:
         """All that stand now; those that cannot be carried out are taken away."""
         self.standing = {}
         paths: list[str] = []
-        root = partition_paths.REASSIGNED
-        for topic in await self._store.children(root):
-            numbers = await self._store.children(f"{root}/{topic}")
-            paths += [f"{root}/{topic}/{number}" for number in numbers]
+        empty: list[str] = []
+
+        async def list_below(topic: str) -> None:
+            parent = f"{partition_paths.REASSIGNED}/{topic}"
+            numbers = await self._store.children(parent)
+            paths.extend(f"{parent}/{number}" for number in numbers)
+            if not numbers:
+                empty.append(parent)
+
+        topics = await self._store.children(partition_paths.REASSIGNED)
+        await pipelined(topics, list_below, "topics of requests")
 
         async def read(batch: list[str]) -> None:
             for path, node in zip(batch, await read_nodes(self._store, batch), strict=True):
                 await self._take(path, node)
 
         await pipelined(batched(paths, READS), read, "requests")
+        await pipelined(empty, self._remove_parent, "parents of requests")
+
+    async def _remove_parent(self, path: str) -> None:
+        """Nothing stands below any more: no later look is to list it again.
+
+        One that never had anything below was made a moment ago, for what somebody asks for next.
+        """
+        stat = await self._store.exists(path)
+        if stat is not None and stat.cversion > 0:
+            await self._remove([Delete(path)])
 
     async def _take(self, path: str, node: Versioned | StoreError | None) -> None:
         if node is None:

@@ -253,6 +253,42 @@ async def test_a_target_that_could_commit_nothing_is_refused_however_it_is_asked
 
 
 @in_virtual_time
+async def test_nothing_is_left_of_requests_that_were_carried_out() -> None:
+    async with catching_up(1, 2, 3) as (cluster, _):
+        running = await cluster.lead(office())
+        await create(running, (1, 2), (1, 2))
+        left_over = partition_paths.reassigned(partition("gone", 0))
+        await cluster.operator.create(left_over, b"", make_parents=True)
+        await cluster.operator.delete(left_over)
+        await desk_of(running).reassign({P0: (1, 3), P1: (3, 2)}, is_dry_run=False)
+
+        async def is_empty() -> bool:
+            return await cluster.operator.children(partition_paths.REASSIGNED) == []
+
+        await eventually(is_empty, what="no parent of requests")
+        assert await is_on(cluster, P0, 1, 3)
+        assert await is_on(cluster, P1, 3, 2)
+
+
+@in_virtual_time
+async def test_a_parent_that_was_made_for_what_comes_next_stays() -> None:
+    async with catching_up(1, 2) as (cluster, _):
+        running = await cluster.lead(office())
+        await create(running, (1, 2))
+        parent = partition_paths.reassigned_topic("t")
+        await cluster.operator.create(parent, make_parents=True)
+        leading = running.leading
+        await leading.queue.call("look", leading.office.procedures[1].requests_changed)
+        assert await cluster.operator.exists(parent) is not None
+        await cluster.operator.create(partition_paths.reassigned(P0), encode_request((2, 1)))
+
+        async def is_moved() -> bool:
+            return await is_on(cluster, P0, 2, 1)
+
+        await eventually(is_moved)
+
+
+@in_virtual_time
 async def test_requests_that_cannot_be_are_taken_away_and_keep_no_other_from_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
