@@ -75,6 +75,7 @@ UNREAD_THERE = {
     "dataPlaneSecretFile",
     "lookupServicePort",
     "maxConcurrentLookupRequest",
+    "statusFilePath",
     "supportedNamespaceBundleSplitAlgorithms",
     # Asked for where it acts.
     "pulsarActBesideOwnBalancing",

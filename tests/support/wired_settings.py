@@ -492,6 +492,7 @@ WIRED: Final = (
     Wired("pulsarTokenFile", SECRET, {"HttpClient._token": 1}, ATTACHED),
     Wired("pulsarTlsTrustCertsFilePath", CERTIFICATE, {"HttpClient._ssl": 1}, ATTACHED),
     Wired("loadBalancerQuietHours", "22:00-06:00", {"QuietHours.ranges": 1}),
+    Wired("statusFilePath", "here", {"SurfaceRules.status_file": 2}),
     Wired(
         "loadBalancerQuietHoursHoldSplits",
         "true",

@@ -1,0 +1,103 @@
+"""Every instrument is fed: gauges and totals follow a part, the others are written to somewhere."""
+
+import ast
+from pathlib import Path
+from unittest.mock import AsyncMock
+
+import pytest
+
+import broker_ctl
+from broker_ctl.daemon.assembly import assemble
+from broker_ctl.daemon.attached import attach
+from broker_ctl.daemon.instrumentation import connect
+from broker_ctl.instruments.declared import Instruments
+from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary
+from broker_ctl.surface.parts import Parts, SurfaceRules
+from broker_ctl.surface.server import Surface
+from tests.support.in_memory_daemon import InMemory, settings_of
+from tests.support.virtual_time import in_virtual_time
+
+PACKAGE = Path(broker_ctl.__file__).parent
+FEEDING = {"add", "observe", "observe_many", "labelled"}
+# Of a daemon beside a Pulsar cluster.
+ATTACHED = {"leader.destinations_ignored"}
+
+
+class Served(InMemory):
+    def surface(self, parts: Parts, rules: SurfaceRules) -> Surface:
+        return Surface(parts, rules)
+
+
+def named(instruments: Instruments) -> dict[str, Instrument]:
+    """By group and field."""
+    return {
+        f"{group}.{name}": instrument
+        for group, members in vars(instruments).items()
+        for name, instrument in vars(members).items()
+        if isinstance(instrument, Instrument)
+    }
+
+
+def taken() -> set[tuple[str, str]]:
+    """Who is asked for which field, anywhere but where the instruments are declared."""
+    found: set[tuple[str, str]] = set()
+    for file in PACKAGE.rglob("*.py"):
+        if file.parent.name == "instruments":
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                owner = node.value
+                name = owner.attr if isinstance(owner, ast.Attribute) else ""
+                name = owner.id if isinstance(owner, ast.Name) else name
+                found.add((name.removeprefix("_"), node.attr))
+                if node.attr in FEEDING:
+                    # Whatever the group is called there.
+                    found.add(("fed", name))
+    return found
+
+
+@in_virtual_time
+async def test_every_gauge_follows_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_ctl.surface.server.HttpServer.start", AsyncMock())
+    settings = settings_of("brokerId=1", f"loadHistoryDirectory={tmp_path}")
+    assembly = assemble(settings, Served())
+    connect(assembly)
+    await assembly.surface.start()
+    silent = [
+        name
+        for name, one in named(assembly.foundation.instruments).items()
+        if (isinstance(one, Gauge) and not one._reads)  # nobody else asks
+        or (isinstance(one, Summary) and one._read is None)
+    ]
+    assert set(silent) == ATTACHED
+
+
+@in_virtual_time
+async def test_a_daemon_beside_a_pulsar_cluster_follows_what_is_its_own() -> None:
+    attached = attach(settings_of("dataPlane=pulsar", "pulsarAdminUrl=http://h"), InMemory())
+    followed = named(attached.foundation.instruments)
+    for name in ATTACHED:
+        one = followed[name]
+        assert isinstance(one, Gauge)
+        assert one._reads
+
+
+def test_every_counter_and_histogram_is_written_to() -> None:
+    written = taken()
+    counting = {
+        n for n, one in named(Instruments()).items() if isinstance(one, Counter | Histogram)
+    }
+    assert len(counting) > 10
+    fed = {
+        f"{group}.{name}"
+        for group, _, name in (one.partition(".") for one in counting)
+        if written & {(group, name), ("instruments", name), ("fed", name)}
+    }
+    assert counting - fed == set()
+
+
+def test_every_instrument_is_of_a_kind_that_is_looked_at() -> None:
+    assert all(
+        isinstance(one, Gauge | Summary | Counter | Histogram)
+        for one in named(Instruments()).values()
+    )
