@@ -26,7 +26,7 @@ _MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 _FORBIDDEN: Final = 403
 _ADVICE: Final = {
     401: "the daemon wants a token: use --token-file",
-    _FORBIDDEN: "the token's role must be in superUserRoles",
+    _FORBIDDEN: "the token's role must be in superUserRoles, for what only reads in readOnlyRoles",
     503: "ask again in a moment",
 }
 

@@ -137,4 +137,6 @@ def credentials_of(settings: Settings) -> Credentials | None:
     if not security.authentication_enabled or security.secret_file is None:
         return None
     secret = read_secret(security.secret_file, "tokenSecretKeyFile")
-    return Credentials.parse(secret.decode(errors="replace"), security.super_user_roles)
+    return Credentials.parse(
+        secret.decode(errors="replace"), security.super_user_roles, security.read_only_roles
+    )

@@ -29,6 +29,14 @@ class SecuritySettings:
             "superUserRoles", "Roles that may do every admin operation.", used_with=(AUTHENTICATED,)
         ),
     ] = ()
+    read_only_roles: Annotated[
+        tuple[str, ...],
+        Setting(
+            "readOnlyRoles",
+            "Roles that may see what operators see: status, plan, history; and do nothing.",
+            used_with=(AUTHENTICATED,),
+        ),
+    ] = ()
     allow_insecure_listener: Annotated[
         bool,
         Setting(

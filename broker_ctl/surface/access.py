@@ -37,6 +37,7 @@ class Access(Enum):
     """Who may."""
 
     OPEN = auto()
+    READER = auto()
     SUPER_USER = auto()
     DATA_PLANE = auto()
 
@@ -45,9 +46,10 @@ def access_of(route: str, method: str) -> Access:
     """Judged by the route that matched, so that no spelling of a path gets around it."""
     if route.startswith("/dataplane/"):
         return Access.DATA_PLANE
-    is_guarded = route.startswith("/control/") or route in _GUARDED_READS
-    if is_guarded or method not in _READS:
+    if route in _GUARDED_READS or method not in _READS:
         return Access.SUPER_USER
+    if route.startswith("/control/"):
+        return Access.READER
     return Access.OPEN
 
 
@@ -73,12 +75,15 @@ class Doorkeeper:
         match access_of(route, request.method):
             case Access.DATA_PLANE if secret is not None:
                 return None if hmac.compare_digest(_token(request), secret) else _unauthorized()
-            case Access.SUPER_USER if credentials is not None:
+            case (Access.SUPER_USER | Access.READER) as wanted if credentials is not None:
                 role = credentials.role_of(_token(request))
                 if role is None:
                     return _unauthorized()
                 request[_ROLE] = role
-                if not credentials.is_super_user(role):
+                if wanted is Access.READER and not credentials.may_read(role):
+                    reason = f"role {role} is neither in superUserRoles nor in readOnlyRoles"
+                    return answers.error(403, "Forbidden", reason)
+                if wanted is Access.SUPER_USER and not credentials.is_super_user(role):
                     return answers.error(403, "Forbidden", f"role {role} is no super user")
         return None
 

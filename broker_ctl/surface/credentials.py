@@ -17,13 +17,14 @@ _LEAST_LENGTH: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who shows which token, and who of them is a super user."""
+    """Who shows which token, who of them is a super user, and who may see what they see."""
 
     secrets: tuple[tuple[str, bytes], ...] = field(repr=False)
     super_users: frozenset[str]
+    readers: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, text: str, super_users: Collection[str]) -> Self:
+    def parse(cls, text: str, super_users: Collection[str], readers: Collection[str] = ()) -> Self:
         """Read the content of a secret file.
 
         Raises:
@@ -44,7 +45,7 @@ class Credentials:
             secrets.append((role, secret.encode()))
         if not any(role in super_users for role, _ in secrets):
             raise SettingsError("tokenSecretKeyFile: none of its roles is one of superUserRoles")
-        return cls(tuple(secrets), frozenset(super_users))
+        return cls(tuple(secrets), frozenset(super_users), frozenset(readers))
 
     @property
     def own_token(self) -> str:
@@ -62,3 +63,7 @@ class Credentials:
     def is_super_user(self, role: str) -> bool:
         """Whether this role may do everything."""
         return role in self.super_users
+
+    def may_read(self, role: str) -> bool:
+        """Whether this role may see what operators see."""
+        return role in self.super_users or role in self.readers

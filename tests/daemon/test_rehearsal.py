@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_ctl.daemon.foundation import credentials_of
 from broker_ctl.daemon.rehearsal import rehearse
 from broker_ctl.daemon.session_file import save, take
 from broker_ctl.settings.load import load
@@ -137,3 +138,18 @@ def test_a_kept_session_stays_for_the_daemon_that_starts_next(tmp_path: Path) ->
     save(tmp_path, 7, b"password")
     rehearse(settings("stopMode=keep", f"sessionDirectory={tmp_path}"))
     assert take(tmp_path) == (7, b"password")
+
+
+def test_the_roles_of_the_settings_are_those_that_a_daemon_goes_by(secret: Secret) -> None:
+    file = secret(f"{LONG}\nwatcher:0123456789abcdefg\nother:0123456789abcdefgh\n")
+    found = settings(
+        "authenticationEnabled=true",
+        f"tokenSecretKeyFile={file}",
+        "superUserRoles=admin",
+        "readOnlyRoles=watcher",
+    )
+    credentials = credentials_of(found)
+    assert credentials is not None
+    roles = ("admin", "watcher", "other")
+    assert [credentials.may_read(role) for role in roles] == [True, True, False]
+    assert [credentials.is_super_user(role) for role in roles] == [True, False, False]

@@ -14,6 +14,7 @@ from tests.support.surface_parts import BUNDLES, CLUSTER, TOKEN, Broker, serving
 from tests.support.web_server import free_port
 
 READER = "a-secret-of-somebody-else"
+WATCHER = "a-secret-of-who-watches"
 PROCESS = "a-secret-of-the-broker-process"
 CREDENTIALS = Credentials.parse(f"operator:{TOKEN}\n\n# others\nreader: {READER}\n", ["operator"])
 RULES = SurfaceRules(CLUSTER, credentials=CREDENTIALS, dataplane_secret=PROCESS)
@@ -95,7 +96,8 @@ async def test_a_refusal_says_what_is_wanted_and_no_secret(broker: Broker) -> No
     async with HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http:
         unauthorized = await http.request("GET", f"{broker.url}/control/v1/status")
     assert unauthorized.headers["WWW-Authenticate"] == "Bearer"
-    assert forbidden.json() == {"error": "Forbidden", "reason": "role reader is no super user"}
+    reason = "role reader is neither in superUserRoles nor in readOnlyRoles"
+    assert forbidden.json() == {"error": "Forbidden", "reason": reason}
     assert READER.encode() not in forbidden.body + repr(broker.surface).encode()
     assert TOKEN not in repr(RULES)
     assert PROCESS not in repr(RULES)
@@ -127,6 +129,24 @@ def test_a_secret_file_that_lets_nobody_in_is_refused(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         Credentials.parse(text, ["operator"])
     assert TOKEN not in str(caught.value)
+
+
+async def test_a_role_that_may_read_sees_what_operators_see_and_does_nothing() -> None:
+    credentials = Credentials.parse(
+        f"operator:{TOKEN}\nwatcher:{WATCHER}\nreader:{READER}", ["operator"], ["watcher"]
+    )
+    rules = SurfaceRules(CLUSTER, credentials=credentials)
+    async with serving_brokers([free_port()], rules) as [guarded]:
+        for path in ("status", "plan", "history", "drains", "cluster", "pause"):
+            assert await status_of(guarded, "GET", f"/control/v1/{path}", WATCHER) == 200
+            assert await status_of(guarded, "GET", f"/control/v1/{path}", READER) == 403
+            assert await status_of(guarded, "GET", f"/control/v1/{path}", None) == 401
+        for method, path in GUARDED:
+            if method != "GET":
+                assert await status_of(guarded, method, path, WATCHER) == 403
+        assert await status_of(guarded, "GET", "/admin/v2/tenants", WATCHER) == 403
+        assert await status_of(guarded, "PUT", "/control/v1/pause?dry_run=true", WATCHER) == 403
+        assert guarded.directives.pause is None
 
 
 # In the log.
