@@ -172,7 +172,9 @@ class Requests:
                 found = await self._resolve(call.what, operations, lost, end_s)
                 if found is not None:
                     return found
-                await _before_next(errors.ConnectionLoss(f"{lost}; it was not done"), end_s)
+                # Good enough to send it again, and not to swear that it was not done: the sync
+                # before the reading may have been answered by a leader that is one no more.
+                await _before_next(lost, end_s)
 
     async def _resolve(
         self, what: str, operations: Sequence[Operation], lost: errors.Ambiguous, end_s: float

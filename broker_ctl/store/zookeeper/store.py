@@ -28,6 +28,7 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import least_timeouts_s
 from broker_ctl.store.zookeeper.requests import OnResolved, Requests
@@ -234,7 +235,11 @@ class ZooKeeperStore:
     async def ephemerals(self, prefix: str) -> list[str]:
         """See `MetadataStore.ephemerals`."""
         validate(prefix)
-        paths = await self._requests.read(wire.ephemerals(prefix, self._chroot))
+        try:
+            paths = await self._requests.read(wire.ephemerals(prefix, self._chroot))
+        except errors.TooLarge:
+            # The server has no way to tell them in parts.
+            return await own_ephemerals(self, prefix, self._requests.deadline_s)
         # The server matches a prefix of the text: /ab is below /a for it.
         return sorted(path for path in paths if is_at_or_below(prefix, path))
 
