@@ -51,17 +51,19 @@ def usage_source(settings: Settings, dataplane: DataPlane, host: UsageSource) ->
 def report_form(settings: Settings) -> ReportForm:
     """The record that this broker's load manager writes."""
     manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
-    rules = simple_rules(settings)
+    rules, broker = simple_rules(settings), settings.broker
+    flags = broker.takes_persistent_topics, broker.takes_non_persistent_topics
+    protocols = dict(one.split("=", 1) for one in broker.protocols)
 
     def simple(
         urls: BrokerUrls, load: BrokerLoad, gains: tuple[str, ...], losses: tuple[str, ...]
     ) -> BrokerReport:
         is_under, is_over = is_underloaded(load.usage, rules), is_overloaded(load.usage, rules)
-        return LoadReport(urls, load, gains, losses, is_under, is_over)
+        return LoadReport(urls, load, gains, losses, is_under, is_over, *flags, protocols)
 
     def modular(
         urls: BrokerUrls, load: BrokerLoad, gains: tuple[str, ...], losses: tuple[str, ...]
     ) -> BrokerReport:
-        return LocalBrokerData(urls, load, gains, losses, manager.class_name)
+        return LocalBrokerData(urls, load, gains, losses, manager.class_name, *flags, protocols)
 
     return simple if manager is SIMPLE else modular

@@ -18,7 +18,7 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import PERSISTENT, Topic
+from broker_ctl.core.names import PERSISTENT, Namespace, Topic
 from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
 from broker_ctl.managers.authorised import Authorised
 from broker_ctl.managers.home_cluster import HomeCluster
@@ -106,6 +106,14 @@ class Lookup:
         return LookupStatistics(
             self._answers, self._redirects, self._failures, self._pending, recent_s
         )
+
+    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+        """The peer cluster that serves a namespace; None: this one does.
+
+        Raises:
+            ForeignNamespace: it is served elsewhere, and not by a peer.
+        """
+        return await self._home.elsewhere(namespace)
 
     async def bundle_of(self, topic: Topic) -> Bundle:
         """The bundle that holds a topic.

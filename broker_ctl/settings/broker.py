@@ -114,6 +114,34 @@ class BrokerSettings:
             used_with=(OWN_BROKER,),
         ),
     ] = ()
+    takes_persistent_topics: Annotated[
+        bool,
+        Setting(
+            "enablePersistentTopics",
+            "The broker process serves persistent topics; else it is given no bundle for one, but "
+            "by an isolation policy.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = True
+    takes_non_persistent_topics: Annotated[
+        bool,
+        Setting(
+            "enableNonPersistentTopics",
+            "The same for non-persistent topics.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = True
+    protocols: Annotated[
+        tuple[str, ...],
+        Setting(
+            "advertisedProtocols",
+            "Protocol handlers of the broker process and what each advertises, which other brokers "
+            "read in its load report.",
+            matches=r"[-.A-Za-z0-9_]+=[!-+.-~-]+",
+            allowed="name=what it advertises",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = ()
     internal_listener_name: Annotated[
         str,
         Setting(

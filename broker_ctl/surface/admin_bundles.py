@@ -3,7 +3,7 @@
 Unload and split belong to the bundle's owner: any other broker sends the request on to it. Whatever
 moves a bundle goes to the leader, which reserves the destination: in Pulsar that is a hint which
 the next lookup may miss, here it is part of the handover. So do the names that stand for a bundle
-of which only the leader can say which it is.
+of which only the leader can say which it is. A namespace of another cluster is changed there.
 """
 
 from typing import Any, Final
@@ -12,9 +12,10 @@ from aiohttp import web
 
 from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.core.hashing import RING_HIGH
+from broker_ctl.core.names import Namespace
 from broker_ctl.core.splitting.catalog import SPLITTING
 from broker_ctl.core.splitting.special import SPECIAL_NAMES
-from broker_ctl.errors import BundleGone, InvalidName, SettingsError
+from broker_ctl.errors import BundleGone, ForeignNamespace, InvalidName, SettingsError
 from broker_ctl.managers.lookup import Redirect
 from broker_ctl.surface import answers
 from broker_ctl.surface.access import who_in
@@ -61,10 +62,13 @@ class BundleRoutes:
     async def unload(self, request: web.Request) -> web.Response:
         """204, also where nobody owns the bundle; 307 to the owner, or to the leader."""
         bundle = await bundle_in(request, self._parts.namespaces)
+        owner = await self._parts.ownership.owner_of(bundle)
+        # What is still owned here is given up here, wherever its namespace lives by now.
+        if owner is None and (peer := await self._peer_of(request)) is not None:
+            return peer
         destination = request.query.get("destinationBroker")
         if destination:
             return await self._move(request, bundle, destination)
-        owner = await self._parts.ownership.owner_of(bundle)
         if is_dry_run(request):
             return judged(bundle=str(bundle), owner=owner and owner.urls.broker_id)
         if owner is not None and not owner.is_self:
@@ -88,6 +92,9 @@ class BundleRoutes:
     async def unload_all(self, request: web.Request) -> web.Response:
         """204 when each owner gave its bundles of the namespace up; else 503 with what is left."""
         namespace = namespace_in(request)
+        if not await self._lives_here(namespace) and not await self._unloads.owners(namespace):
+            peer = await self._peer_of(request)
+            return peer or answers.no_content()
         if is_dry_run(request):
             return judged(owners=await self._unloads.owners(namespace))
         await self._unloads.namespace(namespace)
@@ -102,6 +109,8 @@ class BundleRoutes:
         positions = _positions_in(await json_in(request))
         if algorithm == _SPECIFIED and not positions:
             raise InvalidName(f"{_SPECIFIED} needs a list of positions in the body")
+        if (peer := await self._peer_of(request)) is not None:
+            return peer
         is_special = request.match_info["bundle"] in SPECIAL_NAMES
         if not is_special:
             bundle = await bundle_in(request, self._parts.namespaces)
@@ -183,6 +192,8 @@ class BundleRoutes:
     @knows_dry_runs
     async def merge(self, request: web.Request) -> web.Response:
         """204; ``with`` is the range of the other one, else it is the one that follows."""
+        if (peer := await self._peer_of(request)) is not None:
+            return peer
         bundle = await bundle_in(request, self._parts.namespaces)
         ring = await self._parts.namespaces.ring(bundle.namespace)
         wanted = request.query.get("with")
@@ -204,6 +215,21 @@ class BundleRoutes:
         is_dry = is_dry_run(request)
         reply = await desk.merge(left, right, who_in(request), is_dry_run=is_dry)
         return judged(**reply) if is_dry else answers.no_content()
+
+    async def _lives_here(self, namespace: Namespace) -> bool:
+        try:
+            return await self._parts.lookup.elsewhere(namespace) is None
+        except ForeignNamespace:
+            return False
+
+    async def _peer_of(self, request: web.Request) -> web.Response | None:
+        """The same request to the peer cluster that the namespace lives in; None: it lives here.
+
+        Raises:
+            ForeignNamespace: it lives elsewhere, and not with a peer.
+        """
+        urls = await self._parts.lookup.elsewhere(namespace_in(request))
+        return None if urls is None else redirect(request, urls)
 
     def _to_leader(self, request: web.Request) -> web.Response:
         own_id = self._parts.ownership.urls.broker_id

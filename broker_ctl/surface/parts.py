@@ -43,6 +43,10 @@ class Lookup(Protocol):
         """For a bundle, which is assigned if nobody owns it."""
         ...
 
+    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+        """The peer cluster that serves a namespace; None: this one does."""
+        ...
+
     async def bundle_of(self, topic: Topic) -> Bundle:
         """The bundle that holds a topic."""
         ...

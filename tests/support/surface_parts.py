@@ -25,6 +25,7 @@ from broker_ctl.errors import (
     BrokerCtlError,
     BundleGone,
     BundleMoving,
+    ForeignNamespace,
     InvalidName,
     NamespaceMissing,
     NoLeader,
@@ -35,7 +36,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.managers.boundaries import Boundaries
 from broker_ctl.managers.configuration import DynamicConfiguration
-from broker_ctl.managers.lookup import Answer, Connect, LookupStatistics, Redirect
+from broker_ctl.managers.lookup import Answer, Connect, Elsewhere, LookupStatistics, Redirect
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.partition_leaders import PartitionLeaders
 from broker_ctl.managers.partitioned_topics import PartitionedTopics
@@ -203,10 +204,18 @@ class MemoryLookup:
         self.placement = ownership.urls.broker_id
         self.gate: Callable[[], Any] | None = None
         self.refuse: Exception | None = None
+        # Namespaces that live in a peer cluster, and in one that is none.
+        self.peers: dict[Namespace, BrokerUrls] = {}
+        self.foreign: set[Namespace] = set()
         self.counts = LookupStatistics(7, 5, 3, 2, (0.001, 0.002, 0.003))
 
     def statistics(self) -> LookupStatistics:
         return self.counts
+
+    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+        if namespace in self.foreign:
+            raise ForeignNamespace(f"namespace {namespace} is served in east, not in {CLUSTER}")
+        return self.peers.get(namespace)
 
     async def bundle_of(self, topic: Topic) -> Bundle:
         ring = self._world.rings.get(topic.namespace)
@@ -222,6 +231,9 @@ class MemoryLookup:
             await self.gate()
         if self.refuse is not None:
             raise self.refuse
+        peer = await self.elsewhere(topic.namespace)
+        if peer is not None:
+            return Elsewhere(peer)
         return await self.find_bundle(await self.bundle_of(topic), authoritative=authoritative)
 
     async def find_bundle(self, bundle: Bundle, *, authoritative: bool = False) -> Answer:
