@@ -21,12 +21,14 @@ from broker_ctl.errors import (
     CorruptRecord,
     InvalidName,
     NodeExists,
+    StartError,
     StoreError,
 )
 from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.interface import CreateMode, MetadataStore, Versioned
 from broker_ctl.store.records.partitions import decode_broker, encode_broker
 from broker_ctl.store.watching import set_watch
+from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +110,52 @@ class BrokerIds:
                     self._session_id, self._epoch = node.stat.ephemeral_owner, node.stat.czxid
                     log.info("registered as broker %d at epoch %d", self.broker_id, self._epoch)
                     return self._epoch
+
+    async def wait_free(self) -> None:
+        """Return once nobody else has the number: before others see anything of this broker.
+
+        Raises:
+            StartError: another process has it, and is alive: told at its next heartbeat.
+        """
+        while True:
+            try:
+                node = await self._store.get(self._path)
+                if node is None or node.stat.ephemeral_owner == self._store.session_id:
+                    return
+                async with TaskScope(f"number {self.broker_id}") as scope:
+                    waits = [
+                        scope.start(self._predecessors.outlive(self._path), "end", is_joined=True),
+                        scope.start(self._refuse_living(node), "heartbeat", is_joined=True),
+                    ]
+                    done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                    for ended in done:
+                        ended.result()
+            except StoreError as error:
+                if not error.can_retry:
+                    raise
+                log.info("who has brokerId=%d? %s; asking again", self.broker_id, error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _refuse_living(self, node: Versioned) -> None:
+        """Never returns; raises once the daemon that holds the number beats."""
+        try:
+            daemon = decode_broker(node).daemon
+            lease = paths.lease(daemon)
+        except (CorruptRecord, InvalidName):
+            daemon = lease = ""
+        if not lease or daemon == self._own.daemon:
+            # A run of this very broker from before, or nobody who could be asked: outwaited.
+            await asyncio.get_running_loop().create_future()
+        first = await self._store.exists(lease)
+        while True:
+            await asyncio.sleep(_RETRY_S)
+            now = await self._store.exists(lease)
+            if first is not None and now is not None and now.mzxid != first.mzxid:
+                raise StartError(
+                    f"brokerId={self.broker_id} is in use: {daemon} has it, and is alive; "
+                    "give each broker its own",
+                )
+            first = now
 
     async def _create(self) -> Versioned | None:
         """One attempt; None when something had to be cleared first."""

@@ -5,8 +5,10 @@ store > session > ownership > registration > load report, election > (leading: c
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from broker_ctl.coordination.cluster_name import require_cluster_name
 from broker_ctl.coordination.mixed_cluster import foreign_brokers
 from broker_ctl.core.history.leadings import Seat
 from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
@@ -80,7 +82,8 @@ class Serving:
         await self._base.watcher.wait_authority()
         if epoch == 1:
             # Who has joined already takes again what it owned, before anything else.
-            await self._refuse_mixed_cluster()
+            await self._insist(self._refuse_mixed_cluster)
+            await self._insist(self._require_cluster_name)
         try:
             async with self._managers.ownership.session(epoch):
                 while True:
@@ -99,6 +102,9 @@ class Serving:
         """Registered and at work, until the data plane falls silent."""
         coordination, managers = self._coordination, self._managers
         self._not_ready("registering")
+        if self._partitions is not None:
+            # Whoever has the number of another gets no bundle: others place on who is registered.
+            await self._partitions.replicas.ids.wait_free()
         await coordination.registry.register(await managers.reporter.first())
         if managers.ownership.is_draining:
             await coordination.registry.announce_drain()
@@ -160,7 +166,7 @@ class Serving:
     async def _refuse_mixed_cluster(self) -> None:
         if self._base.settings.broker.allow_mixed_cluster:
             return
-        found = await self._foreign_brokers()
+        found = await foreign_brokers(self._base.metadata)
         foreign = [broker_id for broker_id in found if broker_id != self._base.urls.broker_id]
         if foreign:
             raise StartError(
@@ -168,17 +174,22 @@ class Serving:
                 "is promised does not hold beside them. allowMixedCluster=true joins all the same",
             )
 
-    async def _foreign_brokers(self) -> list[str]:
+    async def _require_cluster_name(self) -> None:
+        name = self._base.settings.broker.cluster_name
+        await require_cluster_name(self._base.lasting, name)
+
+    @staticmethod
+    async def _insist(ask: Callable[[], Awaitable[None]]) -> None:
         """A lost connection is no reason to end the daemon, unless it stays lost."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + _LOOK_S
         while True:
             try:
-                return await foreign_brokers(self._base.metadata)
+                return await ask()
             except StoreError as error:
                 if not error.can_retry or loop.time() > end_s:
                     raise
-                log.info("who else is there? %s; asking again", error)
+                log.info("may this daemon join? %s; asking again", error)
                 await asyncio.sleep(_RETRY_S)
 
     def _not_ready(self, reason: str) -> None:

@@ -5,6 +5,7 @@ import logging
 import os
 import random
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import uvloop
@@ -37,6 +38,12 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
     settings = load(configuration, os.environ, overrides)
     require_startable(settings)
     configure_logs(settings.log)
+    log.info(
+        "broker-ctl %s, pid %d, configuration %s",
+        version("broker-ctl"),
+        os.getpid(),
+        configuration or "without a file",
+    )
     for entry in read(configuration, os.environ, overrides).unknown:
         log.warning("%s: %s is no setting of broker-ctl or Pulsar", entry.origin, entry.key)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

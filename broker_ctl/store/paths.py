@@ -42,6 +42,7 @@ RINGS: Final = "/broker-ctl/rings"
 WRITERS: Final = "/broker-ctl/writers"
 DRAINS: Final = "/broker-ctl/drain"
 PAUSE: Final = "/broker-ctl/pause"
+CLUSTER_NAME: Final = "/broker-ctl/cluster"
 PLANS: Final = "/broker-ctl/plans"
 DECISIONS: Final = "/broker-ctl/decisions"
 

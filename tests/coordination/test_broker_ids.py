@@ -217,3 +217,29 @@ async def test_what_an_earlier_life_left_behind_does_not_take_the_next_one_s_nod
         node = await a.store.get(PATH)
         assert node is not None
         assert node.stat.czxid == epoch
+
+
+@in_virtual_time
+async def test_a_number_of_another_broker_that_lives_is_refused_at_its_next_heartbeat() -> None:
+    async with numbered("b0:8080", "b1:8080") as (first, twin):
+        await first.announce(TIMEOUT_S)
+        await first.ids.register()
+        began_s = twin.party.clock.now_s()
+        with pytest.raises(StartError) as met:
+            await twin.ids.wait_free()
+        assert "brokerId=3 is in use: b0:8080 has it, and is alive" in str(met.value)
+        assert twin.party.clock.now_s() - began_s < TIMEOUT_S / 2
+
+
+@in_virtual_time
+async def test_a_number_is_free_once_the_session_that_has_it_is_gone() -> None:
+    async with numbered("b0:8080", "b1:8080") as (first, other):
+        await other.ids.wait_free()
+        await first.announce(TIMEOUT_S)
+        await first.ids.register()
+        # It has died, and its session stands for a while.
+        await first.party.watcher.close()
+        asyncio.get_running_loop().call_later(3.0, first.party.expire)
+        began_s = other.party.clock.now_s()
+        await other.ids.wait_free()
+        assert other.party.clock.now_s() - began_s == pytest.approx(3.0, abs=0.6)

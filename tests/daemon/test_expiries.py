@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
+from broker_ctl.coordination.broker_ids import BrokerIds
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.directives import Order
 from broker_ctl.core.names import Namespace
+from broker_ctl.core.partitions.values import LiveBroker
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation, Outcome, Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.tenants import TenantInfo
+from tests.support.sessions import parties
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
 from tests.support.whole_daemon import Run, whole_daemon
@@ -139,3 +143,18 @@ async def test_the_expiry_of_the_brokers_session_leaves_the_configuration_s_alon
         await run.wait_ready()
         assert bundle in run.shown.ownership.owned()
         assert run.around.configuration.session_id == session_id
+
+
+@in_virtual_time
+async def test_with_the_number_of_a_broker_that_lives_nothing_is_ever_registered() -> None:
+    ensemble = MemoryEnsemble()
+    async with parties(ensemble=ensemble) as (holder,):
+        own = LiveBroker(1, 0, "h0", 6650, holder.broker_id, "http://h0")
+        await BrokerIds(holder.store, own, holder.deletions, holder.clock, 0.5).register()
+        seen: list[str] = []
+        await holder.store.watch(paths.REGISTRATIONS, lambda told: seen.append(told.path))
+        with pytest.raises(ExceptionGroup) as met:
+            async with whole_daemon("brokerId=1", ensemble=ensemble) as run:
+                await run.wait_ready()
+        assert "brokerId=1 is in use" in repr(met.value)
+        assert [path for path in seen if path.endswith(":8080")] == []

@@ -17,6 +17,26 @@ RING_GENERATION: Final = encode(versioned({}))
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterName:
+    """What the brokers below a chroot are called together."""
+
+    name: str
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        return cls(Fields.of_ours(path, data).text("name"))
+
+    def encode(self) -> bytes:
+        """The payload."""
+        return encode(versioned({"name": self.name}))
+
+
+@dataclass(frozen=True, slots=True)
 class Registration:
     """A living broker-ctl process.
 
