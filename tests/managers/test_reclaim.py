@@ -221,7 +221,7 @@ async def test_a_release_lets_others_in_at_once_even_of_a_broker_that_goes_after
             assert await two.ownership.owner_of(bundle)
         await one.ownership.unload(built.bundles[0])
         assert await two.ownership.acquire(built.bundles[0])
-        assert await one.ownership.drain(5.0) == 0
+        assert await one.ownership.drain(20.0) == 0
         await one.registry.unregister()
         await eventually(lambda: two.registry.peer(one.broker_id) is None)
         assert await two.ownership.acquire(built.bundles[1])
@@ -431,7 +431,9 @@ async def test_what_stands_of_the_former_session_is_waited_for_where_it_is_the_m
 
 
 @in_virtual_time
-async def test_nor_is_the_former_session_waited_for_longer_than_it_can_last() -> None:
+async def test_nor_is_the_former_session_waited_for_longer_than_it_can_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         await take_all(one, built.bundles[:1])
@@ -442,6 +444,13 @@ async def test_nor_is_the_former_session_waited_for_longer_than_it_can_last() ->
         await one.wait_ready()
         limit_s = stale_limit_s(TIMEOUT_S, TICK_S)
         assert one.clock.now_s() - began_s == pytest.approx(limit_s, abs=1.0)
+        assert one.reclaimed[-1].late == built.bundles[:1]
+        # Who drains does not insist.
+        assert await one.ownership.drain(20.0) == 0
+        built.ensemble.delete_as_admin(paths.ownership(built.bundles[0]))
+        await asyncio.sleep(5.0)
+        assert one.owned() == one.nodes() == {}
+        assert caplog.text.count("does not return: b0:8080 is draining") == 1
 
 
 @in_virtual_time
