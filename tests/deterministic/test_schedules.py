@@ -23,6 +23,7 @@ FIRST_SEEDS = {
     "commit-alone": 21,
     "elect-anybody": 1,
     "forget-reclaim-grace": 9,
+    "skip-ephemeral-owner": 27,
     "skip-ring-check": 2,
     "steal-nodes": 31,
     "trust-pongs": 35,
