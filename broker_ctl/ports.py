@@ -46,7 +46,7 @@ class Placement(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """Which decisions are asked for; None: whatever it is.
+    """Which decisions are asked for, ``result`` an `Outcome.result`; None: whatever it is.
 
     Attributes:
         kind: of the decision: ``transfer``, ``split`` and so on.
@@ -61,6 +61,7 @@ class HistoryFilter:
     bundle: str | None = None
     within_s: float | None = None
     limit: int = 100
+    result: str | None = None
 
 
 class Operations(Protocol):
@@ -99,8 +100,7 @@ class Operations(Protocol):
     ) -> Reply:
         """Empty a broker, and let it receive nothing; how far that is.
 
-        A dry run writes nothing, and answers with what would go where, as
-        `core.drain_forecast.DrainForecast` tells it; of one that is drained, as ever.
+        A dry run writes nothing, and answers as `core.drain_forecast.DrainForecast` tells it.
 
         Raises:
             OrderConflict: nobody else could receive anything, or the others have no room for it.

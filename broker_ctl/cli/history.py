@@ -14,11 +14,13 @@ _HISTORY: Final = "/control/v1/history"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
 _KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
+_RESULTS: Final = ("done", "failed", "dry_run", "paused", "held_back", "skipped")
 _COLUMNS: Final = ("when", "cycle", "result", "decision", "outcome")
 _EXAMPLES: Final = """\b
 Examples:
   broker-ctl history
   broker-ctl history --kind transfer --since 2h
+  broker-ctl history --result failed --since 1d
   broker-ctl history --broker broker-2:8080 --limit 20
   broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --since 1d
   broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --output json
@@ -42,6 +44,7 @@ class Duration(click.ParamType[float]):
 
 @click.command(short_help="Show what was decided lately, and what came of it.", epilog=_EXAMPLES)
 @click.option("--kind", type=click.Choice(_KINDS), help="Only decisions of this kind.")
+@click.option("--result", type=click.Choice(_RESULTS), help="Only what came to this.")
 @click.option("--broker", metavar="BROKER", help="Only what is about this broker.")
 @click.option("--bundle", metavar="BUNDLE", help="Only what is about this bundle.")
 @click.option("--since", type=Duration(), metavar="DURATION", help="Not older: 90s, 15m, 2h, 1d.")
@@ -51,6 +54,7 @@ def command(
     target: Target,
     *,
     kind: str | None,
+    result: str | None,
     broker: str | None,
     bundle: str | None,
     since: float | None,
@@ -62,7 +66,8 @@ def command(
     leader; decisions to do nothing are this leader's own. With loadHistoryDirectory set, segments
     on the disks of the leaders have them all.
     """
-    wanted = {"kind": kind, "broker": broker, "bundle": bundle, "limit": str(limit)}
+    subjects = {"broker": broker, "bundle": bundle}
+    wanted = {"kind": kind, "result": result, **subjects, "limit": str(limit)}
     query = {name: text for name, text in wanted.items() if text is not None}
     if since is not None:
         query["within_s"] = f"{since:g}"

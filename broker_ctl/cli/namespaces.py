@@ -1,6 +1,6 @@
 """``broker-ctl namespaces``: create, list, unload, delete, and the clusters that one lives in."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -8,13 +8,17 @@ from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, is
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
+if TYPE_CHECKING:
+    from broker_ctl.cli.client import Client
+
 _CREATE: Final = """\b
 Examples:
   broker-ctl namespaces create shop/orders
   broker-ctl namespaces create shop/orders --bundles 16
 """
 _LIST: Final = """\b
-Example:
+Examples:
+  broker-ctl namespaces list
   broker-ctl namespaces list shop
 """
 _UNLOAD: Final = """\b
@@ -65,14 +69,11 @@ def create(
 
 
 @command.command(name="list", epilog=_LIST)
-@click.argument("tenant")
+@click.argument("tenant", required=False)
 @daemon_options
-def list_(target: Target, *, tenant: str) -> None:
-    """List the namespaces of TENANT."""
-    from urllib.parse import quote
-
-    path = f"/admin/v2/namespaces/{quote(tenant, safe='')}"
-    names = target.run(lambda client: client.get(path))
+def list_(target: Target, *, tenant: str | None) -> None:
+    """List the namespaces of TENANT, or of all tenants."""
+    names = target.run(lambda client: _names(client, tenant))
     if target.is_json:
         echo_json(names)
     else:
@@ -160,3 +161,11 @@ def _replication_path(namespace: str) -> str:
     from broker_ctl.core.names import Namespace
 
     return f"{namespace_path(Namespace.parse(namespace))}/replication"
+
+
+async def _names(client: "Client", tenant: str | None) -> list[str]:
+    from urllib.parse import quote
+
+    tenants = [tenant] if tenant else await client.get("/admin/v2/tenants")
+    lists = [await client.get(f"/admin/v2/namespaces/{quote(each, safe='')}") for each in tenants]
+    return [name for names in lists for name in names]

@@ -262,6 +262,8 @@ async def _require_free_hands(leading: Leading) -> None:
 def _is_wanted(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:
     if wanted.kind is not None and row["kind"] != wanted.kind:
         return False
+    if wanted.result is not None and row["result"] != wanted.result:
+        return False
     if wanted.within_s is not None and now_ms - row["at_ms"] > wanted.within_s * 1000:
         return False
     subjects = [each for each in (wanted.broker, wanted.bundle) if each is not None]

@@ -26,6 +26,7 @@ _PLAN: Final = "/control/v1/plan"
 _PLANS: Final = "/control/v1/plans"
 _HISTORY: Final = "/control/v1/history"
 _KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
+_RESULTS: Final = ("done", "failed", "dry_run", "paused", "held_back", "skipped")
 _MOST_ENTRIES: Final = 1000
 _ENTRIES: Final = 100
 
@@ -200,9 +201,13 @@ def _filter_in(request: web.Request) -> HistoryFilter:
     kind = request.query.get("kind") or None
     if kind is not None and kind not in _KINDS:
         raise Refusal(400, f"kind is one of {', '.join(_KINDS)}")
+    result = request.query.get("result") or None
+    if result is not None and result not in _RESULTS:
+        raise Refusal(400, f"result is one of {', '.join(_RESULTS)}")
     within_s = positive_in(request, "within_s", math.inf)
     return HistoryFilter(
         kind=kind,
+        result=result,
         broker=request.query.get("broker") or None,
         bundle=request.query.get("bundle") or None,
         within_s=None if math.isinf(within_s) else within_s,

@@ -218,3 +218,11 @@ def test_help_shows_an_example(verb: str) -> None:
     result = CliRunner().invoke(main, [verb, "--help"])
     assert result.exit_code == 0
     assert f"broker-ctl {verb}" in result.stdout.partition("Example")[2]
+
+
+def test_history_is_asked_for_by_what_came_of_it(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    cluster.json("history", "--result", "failed")
+    assert operations.asked[-1] == ("history", HistoryFilter(result="failed", limit=50))
+    assert cluster.run("history", "--result", "perhaps").exit_code == 2

@@ -127,6 +127,7 @@ def test_namespaces_come_and_go(cluster: Cluster) -> None:
     assert cluster.run("namespaces", "create", "t/new", "--bundles", "2", "--yes").exit_code == 0
     assert len(cluster.world.rings[Namespace("t", "new")].bundles) == 2
     assert cluster.json("namespaces", "list", "t") == ["t/new", "t/ns"]
+    assert cluster.json("namespaces", "list") == ["t/new", "t/ns"]
     again = cluster.run("namespaces", "create", "t/new")
     assert again.exit_code == 1
     assert "exists already (409)" in again.stderr

@@ -66,6 +66,8 @@ async def test_history_is_the_newest_of_what_is_asked_for() -> None:
             everything = [skip.sentence, other.sentence, MOVE.sentence]
             assert found(HistoryFilter()) == everything
             assert found(HistoryFilter(limit=2)) == everything[:2]
+            assert found(HistoryFilter(result="failed")) == []
+            assert len(found(HistoryFilter(result="done"))) == 3
             assert found(HistoryFilter(kind="transfer")) == everything[1:]
             assert found(HistoryFilter(bundle=str(FIRST))) == [skip.sentence, MOVE.sentence]
             assert found(HistoryFilter(broker=C)) == [other.sentence]
