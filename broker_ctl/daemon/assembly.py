@@ -13,10 +13,10 @@ from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.registry import Registry
 from broker_ctl.core.broker import LookupUrls
 from broker_ctl.daemon.capturing import history_of, leader_history, owner_changes
-from broker_ctl.daemon.finding import home_cluster, leaderless_of, lookup_of
+from broker_ctl.daemon.finding import home_cluster, leaderless_of, lookup_of, partitioned_topics_of
 from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
-from broker_ctl.daemon.partitions import Partitions, partitions_of
+from broker_ctl.daemon.partitions import Partitions, partition_leaders_of, partitions_of
 from broker_ctl.daemon.reporting import report_form, report_rules, usage_source
 from broker_ctl.daemon.rules import reclaim_grace_s, split_rules
 from broker_ctl.daemon.showing import authority, readiness_of, surface_rules
@@ -43,9 +43,9 @@ from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.managers.owners import Owners
 from broker_ctl.managers.ownership import Ownership
 from broker_ctl.managers.ownership_acts import OwnershipParts
+from broker_ctl.managers.partition_leaders import PartitionLeaders
 from broker_ctl.managers.partitioned_topics import PartitionedTopics
 from broker_ctl.managers.policies import Policies
-from broker_ctl.managers.policy_nodes import PolicyStore
 from broker_ctl.managers.topics import OwnTopics
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
@@ -88,6 +88,7 @@ class Managers:
     policies: Policies
     namespaces: Namespaces
     partitioned_topics: PartitionedTopics
+    partition_leaders: PartitionLeaders
     home: HomeCluster
     owners: Owners
     ownership: Ownership
@@ -291,30 +292,21 @@ def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
     )
 
 
-def _partitioned_topics(
-    base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
-) -> PartitionedTopics:
-    parts = PolicyStore.of(base.lasting_configuration, base.clock, base.draws)
-    rules = CacheRules.expiring(base.settings.metadata.cache_expiry_s)
-    return PartitionedTopics(
-        parts, namespaces, rules, lambda: configuration.current().surface.most_partitions
-    )
-
-
 def _manage(base: Foundation, coordination: Coordination) -> Managers:
     settings, clock, history = base.settings, base.clock, history_of(base)
     dataplane, watched = base.surroundings.dataplane(settings), settings.dataplane
     configuration = DynamicConfiguration(base.lasting, settings, clock=clock, draws=base.draws)
     namespaces, owners = _cached(base, coordination.registry, configuration)
     reporter = _reporter(base, coordination.registry, dataplane, configuration)
+    watcher, moves = base.watcher, coordination.moves
     ownership = Ownership(
         OwnershipParts(
             store=base.metadata,
-            watcher=base.watcher,
+            watcher=watcher,
             locks=coordination.locks,
             namespaces=namespaces,
             owners=owners,
-            moves=coordination.moves,
+            moves=moves,
             deletions=base.deletions,
             dataplane=dataplane,
             draws=base.draws,
@@ -327,21 +319,17 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         lambda: configuration.current().session.bundle_unloading_timeout_s,
         reporter.bundles_changed,
     )
-    base.watcher.listen_grants(ownership.granted)
-    orders = OwnOrders(
-        ownership=ownership,
-        owners=owners,
-        moves=coordination.moves,
-        watcher=base.watcher,
-        seat=paths.LOADBALANCE_SEAT,
-    )
+    watcher.listen_grants(ownership.granted)
+    seat = paths.LOADBALANCE_SEAT
+    orders = OwnOrders(ownership=ownership, owners=owners, moves=moves, watcher=watcher, seat=seat)
     return Managers(
         dataplane=dataplane,
         configuration=configuration,
         constraints=_constraints(base),
         policies=_policies(base, namespaces),
         namespaces=namespaces,
-        partitioned_topics=_partitioned_topics(base, namespaces, configuration),
+        partitioned_topics=partitioned_topics_of(base, namespaces, configuration),
+        partition_leaders=partition_leaders_of(base),
         home=home_cluster(base),
         owners=owners,
         ownership=ownership,
@@ -388,6 +376,7 @@ def _show(
         instruments=base.instruments,
         clock=base.clock,
         authorised=Authorised(base.watcher),
+        partition_leaders=managers.partition_leaders,
         partitions=None if partitions is None else partitions.parts,
         replicas=replicas,
     )

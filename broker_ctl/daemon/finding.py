@@ -17,6 +17,8 @@ from broker_ctl.managers.leaderless import Leaderless, LeaderlessRules
 from broker_ctl.managers.lookup import Lookup
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.ownership import Ownership
+from broker_ctl.managers.partitioned_topics import PartitionedTopics
+from broker_ctl.managers.policy_nodes import PolicyStore
 from broker_ctl.managers.standalone import Standalone
 from broker_ctl.ports import Placement
 from broker_ctl.settings.root import Settings
@@ -85,3 +87,14 @@ def _placement(
         return while_leading
     standalone = Standalone(base.urls.broker_id)
     return lambda: standalone
+
+
+def partitioned_topics_of(
+    base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
+) -> PartitionedTopics:
+    """Topics with partitions, which their clients ask for first."""
+    parts = PolicyStore.of(base.lasting_configuration, base.clock, base.draws)
+    rules = CacheRules.expiring(base.settings.metadata.cache_expiry_s)
+    return PartitionedTopics(
+        parts, namespaces, rules, lambda: configuration.current().surface.most_partitions
+    )

@@ -33,7 +33,7 @@ def connect(assembly: Assembly) -> None:
             "ring-generations": assembly.managers.namespaces.generations.cache,
             "partitioned-topics": assembly.managers.partitioned_topics.cache,
             **assembly.managers.home.caches,
-            **({} if partitions is None else partitions.leaders.caches),
+            **assembly.managers.partition_leaders.caches,
         },
     )
     follow_directives(instruments, coordination.directives)

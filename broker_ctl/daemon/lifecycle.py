@@ -150,6 +150,7 @@ class Daemon:
         await managers.namespaces.close()
         await managers.home.close()
         await managers.owners.close()
+        await managers.partition_leaders.close()
         if self._partitions is not None:
             await self._partitions.close()
         await managers.dataplane.stop()

@@ -48,7 +48,6 @@ class Partitions:
 
     plane: OwnReplicaPlane
     replicas: Replicas
-    leaders: PartitionLeaders
     election: Election
     controller: PartitionController
     shutdown: ControlledShutdown | None
@@ -56,7 +55,7 @@ class Partitions:
     @property
     def parts(self) -> PartitionParts:
         """What the surface shows and steers."""
-        return PartitionParts(self._desk, self._seat_holder, self.leaders)
+        return PartitionParts(self._desk, self._seat_holder)
 
     def _desk(self) -> PartitionDesk | None:
         """The controller's, while this broker controls; nothing it says counts at other times."""
@@ -72,7 +71,6 @@ class Partitions:
 
     async def close(self) -> None:
         """After the last session."""
-        await self.leaders.close()
         await self.plane.stop()
 
 
@@ -101,7 +99,6 @@ def partitions_of(
     ids = BrokerIds(base.control, own, base.deletions, base.clock, tick_s)
     calls = base.surroundings.calls(http)
     election = _election(base, number)
-    cache_rules = CacheRules.expiring(settings.metadata.cache_expiry_s)
     replicas = Replicas(
         ReplicaParts(
             store=base.metadata,
@@ -115,11 +112,16 @@ def partitions_of(
     return Partitions(
         plane=plane,
         replicas=replicas,
-        leaders=PartitionLeaders(base.metadata, base.clock, cache_rules),
         election=election,
         controller=_controller(base, number, configuration, calls, history),
         shutdown=_shutdown(settings, replicas, election, calls),
     )
+
+
+def partition_leaders_of(base: Foundation) -> PartitionLeaders:
+    """Where partitions are led, for clients: every daemon tells, whether it takes part or not."""
+    expiry_s = base.settings.metadata.cache_expiry_s
+    return PartitionLeaders(base.metadata, base.clock, CacheRules.expiring(expiry_s))
 
 
 def _own(base: Foundation, number: int) -> LiveBroker:

@@ -1,6 +1,6 @@
 """``GET /partitions/v1/leader/...``: where a replicated partition is led, for clients.
 
-Any broker answers, from its own cache, and open as lookups are.
+Any broker answers, from its own cache, and open as lookups are: also one without a brokerId.
 """
 
 from typing import Any, Final
@@ -12,7 +12,6 @@ from broker_ctl.managers.partition_leaders import LedPartition
 from broker_ctl.surface import answers
 from broker_ctl.surface.bounds import Bound
 from broker_ctl.surface.partition_questions import topic_in_path
-from broker_ctl.surface.partitions import taking_part
 from broker_ctl.surface.parts import Parts
 
 _TOPIC: Final = "/partitions/v1/leader/{topic}"
@@ -34,14 +33,14 @@ class PartitionLeaderRoutes:
     async def of_partition(self, request: web.Request) -> web.Response:
         """200, with leader -1 or without an address while it has no leader; 404: no such one."""
         topic, number = topic_in_path(request), int(request.match_info["partition"])
-        leaders = taking_part(self._parts).leaders
+        leaders = self._parts.partition_leaders
         with self._bound.held():
             led = await leaders.find(topic, number)
         return answers.json({"topic": topic, "topic_id": led.topic_id, **_row(led)})
 
     async def of_topic(self, request: web.Request) -> web.Response:
         """All partitions by number; 404: no such topic."""
-        topic, leaders = topic_in_path(request), taking_part(self._parts).leaders
+        topic, leaders = topic_in_path(request), self._parts.partition_leaders
         with self._bound.held():
             found = await leaders.of_topic(topic)
         return answers.json(

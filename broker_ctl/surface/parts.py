@@ -247,12 +247,10 @@ class PartitionParts:
     Attributes:
         desk: what only the controller has; None while this broker does not control.
         controller: name and web address of the daemon that controls; None while nobody is known.
-        leaders: what clients ask for.
     """
 
     desk: Callable[[], PartitionDesk | None]
     controller: Callable[[], tuple[str, str] | None]
-    leaders: PartitionLeaders
 
 
 class SteeringParts(Protocol):
@@ -323,6 +321,7 @@ class Parts:
         authority: session epoch, and for how many ms acts may be started.
         authorised: what is answered only while this broker may act.
         peers: calls other brokers with the token that this broker has itself.
+        partition_leaders: what clients of partitions ask for, of any broker.
         partitions, replicas: None where this broker takes no part in replication.
     """
 
@@ -347,6 +346,7 @@ class Parts:
     instruments: Instruments
     clock: Clock
     authorised: Authorised
+    partition_leaders: PartitionLeaders
     partitions: PartitionParts | None = None
     replicas: InstructedReplicas | None = None
 

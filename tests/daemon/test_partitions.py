@@ -17,7 +17,7 @@ from broker_ctl.daemon.instrumentation import connect
 from broker_ctl.daemon.partitions import controller_rules
 from broker_ctl.daemon.replica_planes import build_replica_plane
 from broker_ctl.daemon.showing import authority
-from broker_ctl.daemon.surroundings import LiveSurroundings
+from broker_ctl.daemon.surroundings import LiveSurroundings, Showing
 from broker_ctl.dataplane import replica_wire, wire
 from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
@@ -29,6 +29,7 @@ from broker_ctl.managers.replica_authority import ReplicaAuthority
 from broker_ctl.managers.replicas import ReplicaParts, Replicas, ReplicaStatistics
 from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
+from broker_ctl.surface.parts import Parts, SurfaceRules
 from tests.support.replica_plane import InMemoryReplicas
 from tests.support.sessions import TICK_S, parties
 from tests.support.virtual_time import in_virtual_time
@@ -52,6 +53,18 @@ def test_a_daemon_without_a_number_has_nothing_of_it() -> None:
     assert assembly.partitions is None
     leaders = assembly.foundation.instruments.session.lead_epoch
     assert [sample.labels for sample in leaders.samples()] == [{"seat": "loadbalance"}]
+
+
+def test_a_daemon_without_a_number_tells_who_leads_partitions_all_the_same() -> None:
+    shown: list[Parts] = []
+
+    class Seeing(LiveSurroundings):
+        def surface(self, parts: Parts, rules: SurfaceRules) -> Showing:
+            shown.append(parts)
+            return super().surface(parts, rules)
+
+    assembly = assemble(settings_with(), Seeing(SystemClock(), random.Random(1)))
+    assert shown[0].partition_leaders is assembly.managers.partition_leaders
 
 
 def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_path: Path) -> None:

@@ -126,9 +126,9 @@ class ReplicatedClients:
             self._producing.discard(partition)
 
     async def _produce(self, partition: TopicPartition, daemon: DaemonProcess) -> None:
-        if daemon.parts is None or daemon.parts.partitions is None:
+        if daemon.parts is None:
             return
-        led = await daemon.call(daemon.parts.partitions.leaders.find(*partition))
+        led = await daemon.call(daemon.parts.partition_leaders.find(*partition))
         if led.leader is None or led.state is None:
             return
         number = next(self._numbers)

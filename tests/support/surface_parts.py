@@ -511,9 +511,8 @@ class Broker:
             instruments=self.instruments,
             clock=SystemClock(),
             authorised=self.authorised,
-            partitions=PartitionParts(
-                self._partition_desk_if_controlling, self._controller, self.partition_leaders
-            ),
+            partition_leaders=self.partition_leaders,
+            partitions=PartitionParts(self._partition_desk_if_controlling, self._controller),
         )
         self.surface: Surface | None = None
 

@@ -1,5 +1,7 @@
 """Where a replicated partition is led, over HTTP."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker_ctl.core.partitions.names import TopicPartition
@@ -13,6 +15,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.store import partition_paths
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
 from broker_ctl.surface.parts import SurfaceRules
+from broker_ctl.surface.server import Surface
 from tests.support.surface_parts import CLUSTER, Broker, serving_brokers
 from tests.support.waiting import eventually
 from tests.support.web_server import free_port
@@ -124,3 +127,14 @@ async def test_questions_of_clients_are_bounded_as_lookups_are(
         for path in ("orders", "orders/0"):
             reply = await http.request("GET", f"{one.url}{LEADER}/{path}")
             assert (reply.status, reply.json()) == (503, {"error": "Busy", "reason": said})
+
+
+async def test_a_broker_that_takes_no_part_tells_all_the_same(
+    http: HttpClient, leader: Broker
+) -> None:
+    await write(leader)
+    surface = Surface(replace(leader.parts, partitions=None), SurfaceRules(CLUSTER, port=0))
+    await surface.start()
+    reply = await http.request("GET", f"http://127.0.0.1:{surface.port}{LEADER}/orders/1")
+    assert (reply.status, reply.json()["leader"]) == (200, 2)
+    await surface.stop(1.0)

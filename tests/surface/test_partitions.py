@@ -342,8 +342,7 @@ async def test_a_broker_without_a_number_says_why_it_knows_nothing(
     surface = Surface(replace(leader.parts, partitions=None), SurfaceRules(CLUSTER, port=0))
     await surface.start()
     url = f"http://127.0.0.1:{surface.port}"
-    asked = [("GET", "/partitions/v1/leader/orders/0", None), *ALL]
-    for method, path, body in asked:
+    for method, path, body in ALL:
         reply = await http.request(method, url + path, json=body)
         assert (reply.status, reply.json()["error"]) == (404, "NotReplicated")
         assert "brokerId is not set" in reply.json()["reason"]
