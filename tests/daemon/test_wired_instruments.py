@@ -19,6 +19,8 @@ from tests.support.virtual_time import in_virtual_time
 
 PACKAGE = Path(broker_ctl.__file__).parent
 FEEDING = {"add", "observe", "observe_many", "labelled"}
+# Those that more than one part says something of.
+SEVERAL = {"bundles.resource_usage": 2}
 # Of a daemon beside a Pulsar cluster.
 ATTACHED = {"leader.destinations_ignored"}
 
@@ -70,6 +72,12 @@ async def test_every_gauge_follows_a_part(tmp_path: Path, monkeypatch: pytest.Mo
         or (isinstance(one, Summary) and one._read is None)
     ]
     assert set(silent) == ATTACHED
+    several = {
+        name: len(one._reads)
+        for name, one in named(assembly.foundation.instruments).items()
+        if isinstance(one, Gauge) and len(one._reads) > 1
+    }
+    assert several == SEVERAL
 
 
 @in_virtual_time
