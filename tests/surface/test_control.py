@@ -15,6 +15,7 @@ from broker_ctl.errors import (
     NotOwner,
     OperationTimeout,
     StoreClosed,
+    StoreError,
 )
 from broker_ctl.http import HttpClient
 from tests.support.surface_parts import BUNDLES, CLUSTER, Broker, entry
@@ -50,7 +51,8 @@ async def test_an_order_arrives_as_it_was_given(
         (Draining("b"), 503),
         (AuthorityLost("b"), 503),
         (OperationTimeout("b"), 503),
-        (StoreClosed("b"), 500),
+        (StoreClosed("b"), 503),
+        (StoreError("b"), 500),
     ],
 )
 async def test_a_refusal_names_its_kind(
