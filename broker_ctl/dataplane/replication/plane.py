@@ -70,7 +70,8 @@ class SimulatedReplicas:
             self._table.load()
             self._listener = await self._network.listen(self._address, self._server.serve)
         except OSError as error:
-            raise StartError(f"replicas at {self._address}: {error}") from error
+            reason = f"replicas at {self._address}: {error}; see brokerServicePort"
+            raise StartError(reason) from error
 
     async def stop(self) -> None:
         """Hang up on everybody, and give up all resources. What is held stays held."""

@@ -414,7 +414,9 @@ async def test_thousands_of_replicas_are_fetched_and_cost_nothing_when_idle() ->
 
 async def test_an_address_that_is_taken_is_one_clear_error() -> None:
     async with Planes(1) as planes:
-        with pytest.raises(StartError, match=f"replicas at {planes.addresses[1]}"):
+        with pytest.raises(
+            StartError, match=f"replicas at {planes.addresses[1]}: .*; see brokerServicePort"
+        ):
             await planes.start(1)
 
 
