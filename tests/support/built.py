@@ -61,7 +61,7 @@ def seen(root: object) -> Built:
         if isinstance(value, _PLAIN):
             found[path] = label, repr(value)
             continue
-        if isinstance(value, _SEVERAL):
+        if isinstance(value, (*_SEVERAL, Mapping)):
             # There is one empty tuple, which many places share.
             found[f"{path}#"] = label, str(len(value))
         # Two places that share a value may differ tomorrow; what lives is gone through once.

@@ -492,6 +492,15 @@ WIRED: Final = (
     Wired("pulsarTokenFile", SECRET, {"HttpClient._token": 1}, ATTACHED),
     Wired("pulsarTlsTrustCertsFilePath", CERTIFICATE, {"HttpClient._ssl": 1}, ATTACHED),
     Wired("loadBalancerQuietHours", "22:00-06:00", {"QuietHours.ranges": 1}),
+    Wired(
+        "readOnlyRoles",
+        "reader",
+        {"Credentials.readers": 6},
+        (*ASKED, "superUserRoles=user"),
+    ),
+    Wired("enablePersistentTopics", "false", {"LocalBrokerData.persistent_topics": 1}),
+    Wired("enableNonPersistentTopics", "false", {"LocalBrokerData.non_persistent_topics": 1}),
+    Wired("advertisedProtocols", "kafka=x:9092", {"LocalBrokerData.protocols": 1}),
     Wired("statusFilePath", "here", {"SurfaceRules.status_file": 2}),
     Wired(
         "loadBalancerQuietHoursHoldSplits",
