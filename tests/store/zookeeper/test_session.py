@@ -427,7 +427,14 @@ async def test_no_server_that_lags_behind_what_was_seen_is_used(open_store: Open
         # What a real one does when the zxid that it is told is ahead of its own.
         assert peer.connect.zxid == 0x5_0000_0007
 
-    async with FakeZooKeeper.playing(first, lagging, lagging, serve) as fake:
+    async def ahead(peer: Peer) -> None:
+        # Asked where the servers' history stands: a session of its own, which was committed.
+        assert (peer.connect.session_id, peer.connect.zxid) == (0, 0)
+        peer.welcome(0x22)
+        while True:
+            peer.send(node_reply((await peer.request()).xid, b"", zxid=0x5_0000_0008))
+
+    async with FakeZooKeeper.playing(first, lagging, lagging, ahead, serve) as fake:
         store = await open_store(fake.address)
         events = await heard_from(store)
         await store.get("/a")
@@ -435,8 +442,12 @@ async def test_no_server_that_lags_behind_what_was_seen_is_used(open_store: Open
         assert store.last_zxid == 0x5_0000_0007
         cut.set()
         await until(events, SUSPENDED, RECONNECTED)
-        assert [connect.zxid for connect in fake.connects] == [0] + [0x5_0000_0007] * 3
-        assert [connect.session_id for connect in fake.connects] == [0] + [0x11] * 3
+        assert [(each.session_id, each.zxid) for each in fake.connects] == [
+            (0, 0),
+            *[(0x11, 0x5_0000_0007)] * 2,
+            (0, 0),
+            (0x11, 0x5_0000_0007),
+        ]
         await store.close(end_session=False)
 
 
