@@ -1,1 +1,1 @@
-"""What is remembered of the metadata store: values, children, and whether nodes exist."""
+"""What is remembered of the metadata store: decoded nodes, absent ones too."""

@@ -1,4 +1,4 @@
-"""Answers of the store that watches keep right: what the three kinds of cache have in common.
+"""Answers of the store that watches keep right: what is remembered of a store, and how long.
 
 What is answered
     An entry, until an event, an own write, its age or the bounds take it away. Who asks for what
@@ -86,11 +86,6 @@ class WatchedCache(ABC, Generic[T]):
     async def _read(self, path: str) -> Entry[T]:
         """Ask the store; the answer need not be dated."""
 
-    @staticmethod
-    def _affected(path: str) -> tuple[str, ...]:
-        """Whose answers a change of ``path`` may change."""
-        return (path,)
-
     async def start(self) -> None:
         """Begin to watch; until then everybody reads."""
         self._stops.append(self._store.listen(self._session_changed))
@@ -124,10 +119,9 @@ class WatchedCache(ABC, Generic[T]):
         return self._entries.evictions
 
     def forget(self, path: str) -> None:
-        """Read again the next time whatever a change of ``path`` may have changed."""
-        for affected in self._affected(path):
-            self._entries.drop(affected)
-            self._reads.pop(affected, None)
+        """Read ``path`` again the next time."""
+        self._entries.drop(path)
+        self._reads.pop(path, None)
 
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[None]:

@@ -14,25 +14,20 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from broker_ctl.errors import NodeExists, NoNode, StoreError
-from broker_ctl.store.caches.children import ChildrenCache
-from broker_ctl.store.caches.existence import ExistenceCache
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import Change, MetadataStore, Notification, Versioned
-from broker_ctl.store.path_rules import name_of, parent_of
 from tests.contract.backends import Backend
 from tests.support.manual_clock import ManualClock
 
 ROOT: Final = "/c"
 PATHS: Final = ("/c/a", "/c/b", "/c/a/x")
 
-Answer: TypeAlias = int | bool | tuple[str, ...] | None
+Answer: TypeAlias = int | None
 
 
 class Action(Enum):
-    READ_VALUE = auto()
-    READ_CHILDREN = auto()
-    READ_EXISTENCE = auto()
+    READ = auto()
     PUT = auto()
     DELETE = auto()
     OWN_PUT = auto()
@@ -43,9 +38,6 @@ class Action(Enum):
     AGE = auto()
 
 
-READS: Final = frozenset({Action.READ_VALUE, Action.READ_CHILDREN, Action.READ_EXISTENCE})
-
-
 @dataclass(frozen=True)
 class Step:
     action: Action
@@ -53,7 +45,7 @@ class Step:
 
 
 # Reads and turns are most of it: what is never read is never remembered.
-MIX: Final = (*sorted(READS, key=lambda action: action.value), *Action, *Action, *[Action.TURN] * 5)
+MIX: Final = (*[Action.READ] * 7, *Action, *Action, *[Action.TURN] * 5)
 EVERY_PATH: Final = (ROOT, *PATHS)
 
 
@@ -66,7 +58,6 @@ def random_steps(draws: random.Random, count: int) -> list[Step]:
 class Read:
     """An answer: its place in the order of begins and ends, and what was heard of before it."""
 
-    action: Action
     path: str
     answer: Answer
     number_begun: int
@@ -83,19 +74,12 @@ class History:
     def heard(self, notification: Notification) -> None:
         self._notifications.append(notification)
 
-    def states(self, action: Action, path: str) -> Iterator[tuple[int, Answer]]:
-        """Answers to the question with the zxids from which on they were right."""
-        names: set[str] = set()
-        yield 0, {Action.READ_VALUE: None, Action.READ_EXISTENCE: False}.get(action, ())
+    def states(self, path: str) -> Iterator[tuple[int, Answer]]:
+        """Values of the node with the zxids from which on they were right."""
+        yield 0, None
         for told in self._notifications:
-            is_there = told.change is not Change.DELETED
-            if action is Action.READ_CHILDREN:
-                if parent_of(told.path) == path and told.change is not Change.MODIFIED:
-                    (names.add if is_there else names.discard)(name_of(told.path))
-                    yield told.zxid, tuple(sorted(names))
-            elif told.path == path:
-                is_value = action is Action.READ_VALUE
-                yield told.zxid, (told.zxid if is_there else None) if is_value else is_there
+            if told.path == path:
+                yield told.zxid, None if told.change is Change.DELETED else told.zxid
 
 
 class Interleaving:
@@ -118,12 +102,8 @@ class Interleaving:
         await self._observer.watch(ROOT, self._history.heard)
         await self._observer.create(ROOT)
         rules, roots = CacheRules(refresh_s=10, expiry_s=20), (ROOT,)
-        self._values = ValueCache(self._store, roots, _mzxid_of, self._clock, rules)
-        self._children = ChildrenCache(self._store, roots, self._clock, rules)
-        self._existence = ExistenceCache(self._store, roots, self._clock, rules)
-        caches = (self._values, self._children, self._existence)
-        for cache in caches:
-            await cache.start()
+        self._cache = ValueCache(self._store, roots, _mzxid_of, self._clock, rules)
+        await self._cache.start()
         await self._store.watch(ROOT, self._heard)
         async with asyncio.timeout(60):
             async with asyncio.TaskGroup() as tasks:
@@ -133,12 +113,11 @@ class Interleaving:
         try:
             await self._check()
         finally:
-            for cache in caches:
-                await cache.close()
+            await self._cache.close()
 
     async def _take(self, step: Step, tasks: asyncio.TaskGroup) -> None:
-        if step.action in READS:
-            tasks.create_task(self._read(step.action, step.path), name="read")
+        if step.action is Action.READ:
+            tasks.create_task(self._read(step.path), name="read")
         elif step.action in {Action.PUT, Action.DELETE}:
             tasks.create_task(self._write(self._other, step), name="write")
         elif step.action in {Action.OWN_PUT, Action.OWN_DELETE}:
@@ -156,19 +135,12 @@ class Interleaving:
 
     # What clients do.
 
-    async def _ask(self, action: Action, path: str) -> Answer:
-        if action is Action.READ_VALUE:
-            return await self._values.get(path)
-        if action is Action.READ_CHILDREN:
-            return await self._children.get(path)
-        return await self._existence.get(path)
-
-    async def _read(self, action: Action, path: str) -> None:
-        floor, begun = self._floor(action, path), self._next()
+    async def _read(self, path: str) -> None:
+        floor, begun = self._floors.get(path, 0), self._next()
         # The session may end on the way, and with it the connection that was to carry the read.
         with suppress(StoreError):
-            answer = await self._ask(action, path)
-            self.reads.append(Read(action, path, answer, begun, self._next(), floor))
+            answer = await self._cache.get(path)
+            self.reads.append(Read(path, answer, begun, self._next(), floor))
 
     async def _write(self, store: MetadataStore, step: Step) -> int:
         """The zxid of what was done; 0 where nothing was, or it is not known."""
@@ -185,26 +157,16 @@ class Interleaving:
         return 0
 
     async def _own_write(self, step: Step) -> None:
-        with (
-            self._values.writing(step.path),
-            self._children.writing(step.path),
-            self._existence.writing(step.path),
-        ):
+        with self._cache.writing(step.path):
             zxid = await self._write(self._store, step)
         self._raise_floor(step.path, zxid)
 
     def _heard(self, notification: Notification) -> None:
-        """Told after the caches were."""
+        """Told after the cache was."""
         self._raise_floor(notification.path, notification.zxid)
-        if notification.change is not Change.MODIFIED:
-            self._raise_floor(f"children of {parent_of(notification.path)}", notification.zxid)
 
-    def _raise_floor(self, key: str, zxid: int) -> None:
-        self._floors[key] = max(self._floors.get(key, 0), zxid)
-
-    def _floor(self, action: Action, path: str) -> int:
-        key = f"children of {path}" if action is Action.READ_CHILDREN else path
-        return self._floors.get(key, 0)
+    def _raise_floor(self, path: str, zxid: int) -> None:
+        self._floors[path] = max(self._floors.get(path, 0), zxid)
 
     def _next(self) -> int:
         self._number += 1
@@ -221,22 +183,13 @@ class Interleaving:
     async def _check(self) -> None:
         """Nothing went back, and what is remembered is so."""
         self._check_order()
-        asked = 0
         for path in EVERY_PATH:
             node = await self._observer.get(path)
-            names = tuple(await self._observer.children(path))
-            for cache, truth in (
-                (self._values, node and node.stat.mzxid),
-                (self._children, names),
-                (self._existence, node is not None),
-            ):
-                entry = cache._entries.find(path)
-                assert entry is None or entry.answer == truth, (path, entry, truth)
-            assert await self._values.get(path) == (node and node.stat.mzxid)
-            assert await self._children.get(path) == names
-            assert await self._existence.get(path) is (node is not None)
-            asked += 1
-        assert len(self._values) == len(self._children) == len(self._existence) == asked
+            truth = node and node.stat.mzxid
+            entry = self._cache._entries.find(path)
+            assert entry is None or entry.answer == truth, (path, entry, truth)
+            assert await self._cache.get(path) == truth
+        assert len(self._cache) == len(EVERY_PATH)
 
     def _check_order(self) -> None:
         # In the order of their ends: each read raises the floor of those that began after it.
@@ -244,14 +197,13 @@ class Interleaving:
             earlier = [
                 self._since[before]
                 for before, other in enumerate(self.reads[:index])
-                if (other.action, other.path) == (read.action, read.path)
-                and other.number_ended < read.number_begun
+                if other.path == read.path and other.number_ended < read.number_begun
             ]
             self._since.append(self._first(read, max([read.floor, *earlier])))
 
     def _first(self, read: Read, floor: int) -> int:
         """The zxid since when the answer was right, of the times that end after the floor."""
-        states = list(self._history.states(read.action, read.path))
+        states = list(self._history.states(read.path))
         ends = [since for since, _ in states[1:]] + [1 << 63]
         for (since, answer), end in zip(states, ends, strict=True):
             if answer == read.answer and end > floor:

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.store.caches.children import ChildrenCache
 from broker_ctl.store.caches.entries import Entries, Entry
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
@@ -65,24 +64,22 @@ async def test_large_answers_leave_room_for_few_and_too_large_ones_for_the_other
     store: SteeredStore,
     clock: ManualClock,
 ) -> None:
-    cache = ChildrenCache(store, ("/c",), clock, CacheRules(most_bytes=20_000))
+    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(most_bytes=20_000))
     await cache.start()
-    for parent, count in (("a", 100), ("b", 100), ("d", 200), ("e", 1)):
-        await store.create(f"/c/{parent}")
-        for number in range(count):
-            await store.create(f"/c/{parent}/{number:03d}")
-    for parent in ("a", "b", "e"):
-        await cache.get(f"/c/{parent}")
+    for name, size_bytes in (("a", 2_200), ("b", 2_200), ("d", 4_400), ("e", 20)):
+        await store.create(f"/c/{name}", b"x" * size_bytes)
+    for name in ("a", "b", "e"):
+        await cache.get(f"/c/{name}")
     assert (len(cache), cache.evictions) == (3, 0)
     await cache.get("/c/d")
     assert (len(cache), cache.evictions) == (2, 2)
     assert cache.size_bytes <= 20_000
     await cache.close()
     # More than everything together may take.
-    small = ChildrenCache(store, ("/c",), clock, CacheRules(most_bytes=10_000))
+    small = ValueCache(store, ("/c",), decode, clock, CacheRules(most_bytes=10_000))
     await small.start()
     await small.get("/c/e")
-    assert len(await small.get("/c/d")) == 200
+    assert await small.get("/c/d") == 4_400 * "x"
     assert (len(small), small.evictions) == (1, 1)
     await small.close()
 
