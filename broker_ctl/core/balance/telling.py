@@ -1,5 +1,6 @@
 """The planner's numbers as decisions, each with load before and after, the bound and a reason."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Final
@@ -39,8 +40,9 @@ class Telling:
             past.throughput_bytes for past in view.settled if view.taken_at_s - past.at_s < _HOUR_S
         )
         decisions: list[Decision] = []
+        usage = self._usage_before()
         for move in self.relief.moves:
-            transfer = self._transfer(move)
+            transfer = self._transfer(move, usage)
             gone += transfer.footprint.throughput_bytes
             if gone > allowed and not is_urgent:
                 text = f"{ratio:.0%} of the load have moved within the hour, the most allowed"
@@ -49,15 +51,24 @@ class Telling:
             decisions.append(transfer)
         return decisions
 
-    def _transfer(self, move: "Move") -> Transfer:
+    def _usage_before(self) -> dict[int, float]:
+        """Of each broker that a move touches: usage before the first of them."""
+        usage: dict[int, float] = {}
+        for move in self.relief.moves:
+            usage.setdefault(move.source, move.source_before)
+            usage.setdefault(move.destination, move.destination_before)
+        return usage
+
+    def _transfer(self, move: "Move", usage: Mapping[int, float]) -> Transfer:
         seen = self.picture.bundles[move.bundle]
         source = self.view.brokers[self.picture.brokers[move.source]]
         destination = self.view.brokers[self.picture.brokers[move.destination]]
         mean = self.relief.mean or 1.0
+        # The plan takes moves in an order of its own and drops some: what one of them leads to is
+        # the plan's to say, and the text must be right wherever in it the move stands.
         detail = (
-            f"{move.source_before / mean:.2f} and {move.destination_before / mean:.2f} of the mean "
-            f"usage {mean:.1%} become {move.source_after / mean:.2f} and "
-            f"{move.destination_after / mean:.2f}; {self._bound}"
+            f"{usage[move.source] / mean:.2f} and {usage[move.destination] / mean:.2f} of the mean "
+            f"usage {mean:.1%} before the plan; {self._bound}"
         )
         return Transfer(
             bundle=seen.bundle,

@@ -10,7 +10,9 @@ import pytest
 from broker_ctl.core.balance.quiet import QuietHours
 from broker_ctl.core.balance.rules import SlowRules
 from broker_ctl.core.decisions import Decision, Reason, Skip, Transfer
-from broker_ctl.core.rules import MIB
+from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
+from broker_ctl.core.plan import plan
+from broker_ctl.core.rules import MIB, Budgets, PlacementRules
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import Settled
 from tests.core.balance.fleets import (
@@ -52,12 +54,37 @@ def test_a_move_has_its_destination_its_loads_the_bound_and_a_reason() -> None:
     assert paths([move]) == [(2, "b1", "b2")]
     assert move.reason is Reason.IMBALANCE
     assert move.detail == (
-        "1.40 and 0.60 of the mean usage 50.0% become 1.08 and 0.92; "
+        "1.40 and 0.60 of the mean usage 50.0% before the plan; "
         "no placement has its fullest broker below 1.00"
     )
     assert move.footprint.throughput_bytes == pytest.approx(160 * MIB)
     assert move.source_before.usage_ratio == pytest.approx(0.7)
     assert move.destination_before.usage_ratio == pytest.approx(0.3)
+
+
+def test_what_a_move_says_is_right_wherever_the_plan_puts_it() -> None:
+    view = fleet({"b1": [100] * 8, "b2": [100] * 4, "b3": [100] * 3})
+    proposed = told(view, RULES)
+    made = plan(
+        view,
+        proposed,
+        placement=LeastLongTermMessageRate(),
+        placement_rules=PlacementRules(),
+        budgets=Budgets(),
+    ).decisions
+    # 80 %, 40 % and 30 % of three; the plan takes equals along the ring, the planner did not.
+    assert paths(proposed) == [(7, "b1", "b3"), (6, "b1", "b2")]
+    assert paths(made) == [(6, "b1", "b2"), (7, "b1", "b3")]
+    assert [move.detail.split(";")[0] for move in made] == [
+        "1.60 and 0.80 of the mean usage 50.0% before the plan",
+        "1.60 and 0.60 of the mean usage 50.0% before the plan",
+    ]
+    before = [
+        usage.usage_ratio
+        for move in transfers(made)
+        for usage in (move.source_before, move.destination_before)
+    ]
+    assert before == pytest.approx([0.8, 0.4, 0.7, 0.3])
 
 
 def test_an_even_cluster_is_left_alone_and_told_how_even_it_is() -> None:
