@@ -16,6 +16,7 @@ _OWNERS: Final = "/control/v1/owners"
 EXAMPLES: Final = """\b
 Examples:
   broker-ctl bundles list shop/orders
+  broker-ctl bundles list shop/orders --sort load
   broker-ctl bundles owner shop/orders/0x00000000_0x40000000
   broker-ctl bundles unload shop/orders/0x00000000_0x40000000 --dry-run
   broker-ctl bundles split shop/orders/0x00000000_0x40000000 --at 0x10000000

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from broker_ctl.cli.acts import Act, act_options, done, is_wanted, judged, say
-from broker_ctl.cli.bundle_acts import EXAMPLES, move_bundle, owner_row, owner_rows
+from broker_ctl.cli.bundle_acts import EXAMPLES, move_bundle, owner_row
+from broker_ctl.cli.bundle_loads import LIST_COLUMNS, ORDERS, list_cells, loaded_rows, ordered
 from broker_ctl.cli.bundle_shapes import merge, split
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
@@ -18,14 +19,29 @@ def command() -> None:
 
 @command.command(name="list", epilog=EXAMPLES)
 @click.argument("namespace")
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice(ORDERS),
+    default=ORDERS[0],
+    show_default=True,
+    help="By place in the ring, or the most bytes/s first.",
+)
 @daemon_options
-def list_(target: Target, *, namespace: str) -> None:
-    """List the bundles of NAMESPACE with their owners."""
+def list_(target: Target, *, namespace: str, order: str) -> None:
+    """List the bundles of NAMESPACE with their owners and their load.
+
+    The load is what the leader knows of the busiest bundles of the cluster; "-" where it knows
+    none, or nobody leads.
+    """
     from broker_ctl.core.names import Namespace
 
     name = Namespace.parse(namespace)
-    rows = target.run(lambda client: owner_rows(client, name))
-    _print_owners(target, rows)
+    rows = ordered(target.run(lambda client: loaded_rows(client, name)), order)
+    if target.is_json:
+        echo_json(rows)
+    else:
+        print_table("", LIST_COLUMNS, map(list_cells, rows))
 
 
 @command.command(epilog=EXAMPLES)

@@ -284,10 +284,16 @@ class MemoryDesk:
         self.refuse: BrokerCtlError | None = None
         self.ordered_by: list[str] = []
         self.operations = MemoryOperations()
+        self.bundle_loads: dict[Bundle, tuple[float, float]] = {}
 
     def overview(self) -> Mapping[str, Any]:
         brokers = [{"broker": name, "usage": 0.5} for name in sorted(self._world.brokers)]
-        return {"epoch": 9, "imbalance": 0.25, "brokers": brokers, "moves": []}
+        bundles = [
+            {"bundle": str(bundle), "msg_rate": msg_rate, "throughput": throughput}
+            for bundle, (msg_rate, throughput) in self.bundle_loads.items()
+        ]
+        seen = {"epoch": 9, "imbalance": 0.25, "brokers": brokers, "moves": []}
+        return {**seen, "bundles": bundles}
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         known = {*self._world.brokers, *map(str, self._world.owners)}
