@@ -1,17 +1,14 @@
 """``broker-ctl brokers``: who is there, and what one of them carries."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from broker_ctl.cli.broker_rows import LIST_COLUMNS, broker_rows, list_cells
 from broker_ctl.cli.tables import echo_json, print_facts, print_table
 from broker_ctl.cli.target import Target, daemon_options
 
-if TYPE_CHECKING:
-    from broker_ctl.cli.client import Client
-
-_BROKERS: Final = "/admin/v2/brokers"
 _STATISTICS: Final = "/admin/v2/broker-stats"
 _EXAMPLES: Final = """\b
 Examples:
@@ -51,24 +48,17 @@ def command() -> None:
 @command.command(name="list", epilog=_EXAMPLES)
 @daemon_options
 def list_(target: Target) -> None:
-    """List the live brokers; their load is in `broker-ctl status --cluster`."""
-    rows = target.run(_rows)
+    """List the live brokers; their load is in `broker-ctl status --cluster`.
+
+    Version, start and state are what the leader knows by their reports: "-" where it has none yet,
+    or nobody leads. A broker is drained once a drain, or its own stop, has left it no bundle.
+    brokerId is the number that replicas go by.
+    """
+    rows = target.run(broker_rows)
     if target.is_json:
         echo_json(rows)
     else:
-        print_table("", ("broker", "leads"), (row.values() for row in rows))
-
-
-async def _rows(client: "Client") -> list[dict[str, Any]]:
-    from broker_ctl.errors import HttpError
-
-    try:
-        leader_id = (await client.get(f"{_BROKERS}/leaderBroker"))["brokerId"]
-    except HttpError:
-        # Nobody leads; a daemon that does not answer fails at the next request.
-        leader_id = None
-    ids = await client.get(_BROKERS)
-    return [{"broker": broker_id, "leads": broker_id == leader_id} for broker_id in ids]
+        print_table("", LIST_COLUMNS, map(list_cells, rows))
 
 
 @command.command(name="load-report", epilog=_EXAMPLES)

@@ -139,6 +139,8 @@ def broker_row(broker: BrokerView) -> dict[str, Any]:
         "bundles": len(broker.owned),
         "draining": broker.is_draining,
         "age_s": broker.age_s,
+        "version": broker.load.version or None,
+        "started_ms": broker.load.started_ms or None,
     }
 
 

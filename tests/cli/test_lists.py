@@ -6,8 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from broker_ctl.core.rules import MIB
+from broker_ctl.surface.credentials import Credentials
+from broker_ctl.surface.parts import SurfaceRules
 from tests.support.cli_cluster import Cluster, running
-from tests.support.surface_parts import BUNDLES
+from tests.support.surface_parts import BUNDLES, CLUSTER, TOKEN
 from tests.support.web_server import free_port
 
 
@@ -70,3 +72,79 @@ def test_bundles_are_listed_where_nobody_leads(cluster: Cluster) -> None:
     assert [row["owner"] for row in rows] == [None, cluster.follower.broker_id, None, None]
     assert {row["throughput"] for row in rows} == {None}
     assert "the load is unknown: nobody leads at the moment" in result.stderr
+
+
+def test_brokers_are_listed_with_what_the_leader_and_the_controller_know(cluster: Cluster) -> None:
+    leader_id, follower_id = cluster.leader.broker_id, cluster.follower.broker_id
+    cluster.world.controller_id = follower_id
+    desk = cluster.leader.desk
+    desk.reported[leader_id] = {"version": "1.2.3", "started_ms": 1_795_364_369_884}
+    cluster.follower.partition_desk.daemons[2] = leader_id
+    result = cluster.run("brokers", "list")
+    assert result.exit_code == 0, result.output
+    lines = table(result.stdout)
+    assert [leader_id, "yes", "2", "1.2.3", "2026-11-22T16:19:29Z", "ready"] in lines
+    assert [follower_id, "no", "-", "-", "-", "ready"] in lines
+    rows = cluster.json("brokers", "list")
+    assert sorted(rows, key=lambda row: not row["leads"]) == [
+        {
+            "broker": leader_id,
+            "leads": True,
+            "broker_id": 2,
+            "version": "1.2.3",
+            "started_ms": 1_795_364_369_884,
+            "state": "ready",
+        },
+        {
+            "broker": follower_id,
+            "leads": False,
+            "broker_id": None,
+            "version": None,
+            "started_ms": None,
+            "state": "ready",
+        },
+    ]
+
+
+def test_a_broker_is_drained_once_nothing_is_left_of_it(cluster: Cluster) -> None:
+    broker_id, desk = cluster.follower.broker_id, cluster.leader.desk
+
+    def state() -> str:
+        rows = cluster.json("brokers", "list")
+        return next(str(row["state"]) for row in rows if row["broker"] == broker_id)
+
+    desk.reported[broker_id] = {"draining": True, "bundles": 2}
+    assert state() == "draining"
+    # What is on its way does not count to it any more, and is still there.
+    desk.reported[broker_id] = {"draining": True, "bundles": 0}
+    desk.moves = [{"from": broker_id}]
+    assert state() == "draining"
+    desk.moves = []
+    assert state() == "drained"
+
+
+def test_a_start_that_is_no_time_is_not_shown(cluster: Cluster) -> None:
+    broker_id = cluster.follower.broker_id
+    cluster.leader.desk.reported[broker_id] = {"started_ms": 10**18}
+    result = cluster.run("brokers", "list")
+    assert [broker_id, "no", "-", "-", "-", "ready"] in table(result.stdout)
+
+
+def test_brokers_are_listed_where_nobody_leads(cluster: Cluster) -> None:
+    cluster.world.leader_id = None
+    rows = cluster.json("brokers", "list")
+    assert [row["state"] for row in rows] == [None, None]
+
+
+def test_who_leads_is_told_without_a_token() -> None:
+    credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
+    with running(
+        [free_port(), free_port()], SurfaceRules(CLUSTER, credentials=credentials)
+    ) as cluster:
+        result = cluster.run("brokers", "list", "--output", "json")
+        assert result.exit_code == 0, result.output
+        rows = json.loads(result.stdout)
+        leads = {row["broker"]: row["leads"] for row in rows}
+        assert leads == {cluster.leader.broker_id: True, cluster.follower.broker_id: False}
+        assert [row["version"] for row in rows] == [None, None]
+        assert "version, start and state are unknown" in result.stderr

@@ -109,6 +109,7 @@ async def test_an_overview_is_plain_json_with_what_was_promised(
     first = told["brokers"][0]
     assert first["throughput"] == pytest.approx(4e8)
     assert (first["bundles"], first["draining"]) == (1, False)
+    assert (first["version"], first["started_ms"]) == ("0.1.0", 1)
     assert told["bundles"][0] == {
         "bundle": str(HOT),
         "owner": A,

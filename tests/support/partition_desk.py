@@ -35,6 +35,7 @@ class MemoryPartitionDesk:
 
     def __init__(self) -> None:
         self.held: dict[str, Topic] = {}
+        self.daemons = {number: f"b{number}:8080" for number in BROKERS}
         self.written: list[tuple[Any, ...]] = []
         self.refuse: BrokerCtlError | None = None
         self.recovering = False
@@ -46,7 +47,7 @@ class MemoryPartitionDesk:
             {
                 "broker": number,
                 "address": f"b{number}:6650",
-                "daemon": f"b{number}:8080",
+                "daemon": self.daemons[number],
                 "epoch": EPOCH_OF_BROKER + number,
                 "state": "live",
                 "leaders": 0,

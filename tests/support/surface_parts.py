@@ -285,14 +285,20 @@ class MemoryDesk:
         self.ordered_by: list[str] = []
         self.operations = MemoryOperations()
         self.bundle_loads: dict[Bundle, tuple[float, float]] = {}
+        self.reported: dict[str, dict[str, Any]] = {}
+        self.moves: list[dict[str, Any]] = []
 
     def overview(self) -> Mapping[str, Any]:
-        brokers = [{"broker": name, "usage": 0.5} for name in sorted(self._world.brokers)]
+        usual = {"usage": 0.5, "draining": False, "bundles": 1}
+        brokers = [
+            {"broker": name, **usual, **self.reported.get(name, {})}
+            for name in sorted(self._world.brokers)
+        ]
         bundles = [
             {"bundle": str(bundle), "msg_rate": msg_rate, "throughput": throughput}
             for bundle, (msg_rate, throughput) in self.bundle_loads.items()
         ]
-        seen = {"epoch": 9, "imbalance": 0.25, "brokers": brokers, "moves": []}
+        seen = {"epoch": 9, "imbalance": 0.25, "brokers": brokers, "moves": self.moves}
         return {**seen, "bundles": bundles}
 
     def explain(self, subject: str) -> Mapping[str, Any]:
