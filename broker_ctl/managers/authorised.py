@@ -18,7 +18,8 @@ class Authorised:
 
     def __init__(self, watcher: SessionWatcher) -> None:
         self._watcher = watcher
-        self._under_way: set[asyncio.Timeout] = set()
+        # In their order, which a set of them does not have: a seed must replay.
+        self._under_way: dict[asyncio.Timeout, None] = {}
         watcher.listen(self._heard)
 
     def held(self) -> "_Scope":
@@ -45,7 +46,7 @@ class _Scope:
 
     __slots__ = ("_deadline", "_under_way", "_watcher")
 
-    def __init__(self, watcher: SessionWatcher, under_way: set[asyncio.Timeout]) -> None:
+    def __init__(self, watcher: SessionWatcher, under_way: dict[asyncio.Timeout, None]) -> None:
         self._watcher = watcher
         self._under_way = under_way
         self._deadline = asyncio.timeout(None)
@@ -53,7 +54,7 @@ class _Scope:
     async def __aenter__(self) -> Self:
         self._watcher.check()
         await self._deadline.__aenter__()
-        self._under_way.add(self._deadline)
+        self._under_way[self._deadline] = None
         return self
 
     async def __aexit__(
@@ -62,7 +63,7 @@ class _Scope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._under_way.discard(self._deadline)
+        self._under_way.pop(self._deadline, None)
         try:
             await self._deadline.__aexit__(kind, error, trace)
         except TimeoutError:
