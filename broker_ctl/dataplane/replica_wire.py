@@ -49,7 +49,8 @@ What the broker process promises:
 6.  A call that is meant for another ``instance_id`` is refused (412): what leads was told so by a
     daemon that knew of this instance. So is (409) one of the first three with a smaller ``call``
     than one that was taken for a replica that it names, and that is held: a deletion that comes
-    late finds the replica that has been assigned here once more, and leaves it alone.
+    late finds the replica that has been assigned here once more, and leaves it alone; and one
+    of an earlier daemon, once a later one was heard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -75,7 +75,10 @@ What the broker process promises:
     (409) one of ``/bundles/`` with a smaller ``call`` than one that was taken for any hash that it
     names: whatever it was for, the daemon has decided otherwise since. The numbers outlive unloads
     as tokens do, and nothing else: a new instance begins anew. Each FIRST_CALL is larger than the
-    one before by `CALLS_OF_A_DAEMON`. Fields that are absent are not judged.
+    one before by `CALLS_OF_A_DAEMON`, and once a call of one daemon was taken, whatever carries a
+    number of an earlier one is refused (409), also for hashes that nobody has named since: the
+    earlier daemon is dead, and what it sent would be served under the later one's authority.
+    Fields that are absent are not judged.
 
 Until the next release a broker process that does not know ``/attach`` (404) gets its calls without
 the two fields. What arrives late there may be served until the daemon looks again at what is

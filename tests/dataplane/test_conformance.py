@@ -118,6 +118,21 @@ class _Unjudging(CallGate):
         return
 
 
+class _OfAnyDaemon(CallGate):
+    """Looks at the hashes alone."""
+
+    def _number(self, body: Mapping[str, object]) -> int:
+        return wire.count(body, wire.CALL)
+
+
+class Undead(ReferenceBroker):
+    """Carries out what a daemon has sent before it died, as long as nobody has named the bundle."""
+
+    def app(self) -> web.Application:
+        self.calls = _OfAnyDaemon(self.instance_id)
+        return super().app()
+
+
 class Timeless(ReferenceBroker):
     """Carries out whatever arrives, however late."""
 
@@ -227,6 +242,7 @@ class NoBroker(ReferenceBroker):
 
 # Which checks must fail; others may fail too, where one fault shows in several places.
 BROKEN: dict[type[ReferenceBroker], set[str]] = {
+    Undead: {"call: of the daemon before is 409"},
     Forgetful: {"token outlives unload and fence"},
     Gullible: {
         "load: smaller token is 409",
@@ -246,6 +262,7 @@ BROKEN: dict[type[ReferenceBroker], set[str]] = {
         "call: a late load is 409",
         "call: a late fence, unload or split is 409",
         "call: number outlives unload and daemon",
+        "call: of the daemon before is 409",
     },
     Jealous: {"call: elsewhere it is not late"},
     Recounting: {"attach: calls are counted upwards"},

@@ -145,6 +145,20 @@ async def test_what_was_sent_by_the_daemon_before_comes_too_late(http: HoldingCl
         assert await after.loaded() == {}
 
 
+async def test_what_the_daemon_before_has_sent_for_another_bundle_comes_too_late(
+    http: HoldingClient,
+) -> None:
+    """It died; nobody of its successors names this bundle, and their authority would cover it."""
+    async with process(http) as (_, plane):
+        http.held_path = wire.LOAD
+        with pytest.raises(DataPlaneUnreachable):
+            await plane.load(LEFT, 5)
+        after = plane_at(plane.link._url, http)
+        await after.load(RIGHT, 6)
+        assert await http.arrive() == 409
+        assert await after.loaded() == {RIGHT: 6}
+
+
 async def test_all_that_is_sent_at_once_is_numbered_in_that_order(http: HoldingClient) -> None:
     async with process(http) as (_, plane), asyncio.TaskGroup() as tasks:
         for number in range(20):
@@ -266,6 +280,6 @@ async def test_a_malformed_attachment_is_refused(
 async def test_a_later_call_is_known_as_fenced(http: HoldingClient) -> None:
     async with process(http) as (broker, plane):
         await plane.load(LEFT, 5)
-        broker.calls.admit({wire.CALL: 1 << 60}, LEFT)
+        broker.calls.admit({wire.CALL: wire.CALLS_OF_A_DAEMON + 1000}, LEFT)
         with pytest.raises(DataPlaneFenced, match="comes after"):
             await plane.load(LEFT, 6)

@@ -23,6 +23,8 @@ class CallGate:
     def __init__(self, instance_id: str) -> None:
         self._instance_id = instance_id
         self._attached = 0
+        # The newest daemon that was heard: whatever one before it has sent comes too late.
+        self._newest = 0
         # For every hash the highest number that was taken, as it is with tokens.
         self._hashes = TokenMap()
         self._partitions: dict[TopicPartition, int] = {}
@@ -52,7 +54,7 @@ class CallGate:
         """
         if wire.CALL not in body:
             return
-        number = wire.count(body, wire.CALL)
+        number = self._number(body)
         for bundle in bundles:
             if number < (highest := self._hashes.highest(bundle)):
                 raise DataPlaneFenced(f"{bundle}: call {number} comes after call {highest}")
@@ -73,8 +75,21 @@ class CallGate:
         self._partitions = {one: n for one, n in self._partitions.items() if one in held}
         if wire.CALL not in body:
             return
-        number = wire.count(body, wire.CALL)
+        number = self._number(body)
         for partition in named:
             if number < (highest := self._partitions.get(partition, 0)):
                 raise DataPlaneFenced(f"{partition}: call {number} comes after call {highest}")
         self._partitions.update(dict.fromkeys(named, number))
+
+    def _number(self, body: Mapping[str, Any]) -> int:
+        """Of a call of the newest daemon that was heard.
+
+        Raises:
+            DataPlaneFenced: a later daemon was heard. ValueError: no number.
+        """
+        number = wire.count(body, wire.CALL)
+        daemon = number // wire.CALLS_OF_A_DAEMON
+        if daemon < self._newest:
+            raise DataPlaneFenced(f"call {number} is of a daemon before the one that is heard now")
+        self._newest = daemon
+        return number

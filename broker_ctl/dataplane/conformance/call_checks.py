@@ -64,6 +64,18 @@ async def late_after_unload(subject: Subject) -> None:
     await subject.expect_loaded({})
 
 
+async def late_of_daemon_before(subject: Subject) -> None:
+    """What an earlier daemon has sent comes too late for any hash, once a later one was heard."""
+    first, second, token = (
+        await first_call(subject),
+        await first_call(subject),
+        subject.next_token(),
+    )
+    await _act(subject, wire.UNLOAD, second, bundle=str(LEFT), deadline_ms=0)
+    await _act(subject, wire.LOAD, first, 409, bundle=str(RIGHT), token=token)
+    await subject.expect_loaded({})
+
+
 async def other_instance(subject: Subject) -> None:
     """What is meant for another instance is refused."""
     body = {"bundle": str(WHOLE), "token": subject.next_token(), wire.INSTANCE_ID: _NOBODY}

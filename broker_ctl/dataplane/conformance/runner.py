@@ -107,6 +107,7 @@ def _checks(
         ("call: a late fence, unload or split is 409", partial(calls.late_end, subject)),
         ("call: elsewhere it is not late", partial(calls.late_elsewhere, subject)),
         ("call: number outlives unload and daemon", partial(calls.late_after_unload, subject)),
+        ("call: of the daemon before is 409", partial(calls.late_of_daemon_before, subject)),
         ("call: for another instance is 412", partial(calls.other_instance, subject)),
         ("topics: complete names, in the bundle", partial(bundles.topics, subject)),
         ("statistics and usage", partial(bundles.measurements, subject)),
