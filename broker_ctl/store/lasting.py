@@ -11,15 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from broker_ctl.errors import SessionExpired
+from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import (
     ANY_VERSION,
     Create,
     CreateMode,
-    MetadataStore,
-    NotificationListener,
     Operation,
     Result,
-    SessionListener,
     Stat,
     Versioned,
 )
@@ -33,11 +31,8 @@ T = TypeVar("T")
 _ATTEMPTS: Final = 3
 
 
-class LastingStore:
-    """`MetadataStore` that hands everything on."""
-
-    def __init__(self, store: MetadataStore) -> None:
-        self._store = store
+class LastingStore(ForwardingStore):
+    """Repeats writes over an expiry; an ephemeral node is refused."""
 
     async def _write(self, what: str, write: Callable[[], Awaitable[T]]) -> T:
         for _ in range(_ATTEMPTS - 1):
@@ -46,42 +41,6 @@ class LastingStore:
             except SessionExpired as error:
                 log.info("%s: %s; once more in the next session", what, error)
         return await write()
-
-    @property
-    def name(self) -> str:
-        """Label of the metrics."""
-        return self._store.name
-
-    @property
-    def session_id(self) -> int:
-        """See `MetadataStore`."""
-        return self._store.session_id
-
-    @property
-    def session_timeout_s(self) -> float:
-        """See `MetadataStore`."""
-        return self._store.session_timeout_s
-
-    @property
-    def last_zxid(self) -> int:
-        """See `MetadataStore`."""
-        return self._store.last_zxid
-
-    async def get(self, path: str) -> Versioned | None:
-        """See `MetadataStore`."""
-        return await self._store.get(path)
-
-    async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
-        """See `MetadataStore`."""
-        return await self._store.get_many(paths)
-
-    async def exists(self, path: str) -> Stat | None:
-        """See `MetadataStore`."""
-        return await self._store.exists(path)
-
-    async def children(self, path: str) -> list[str]:
-        """See `MetadataStore`."""
-        return await self._store.children(path)
 
     async def create(
         self,
@@ -100,16 +59,16 @@ class LastingStore:
         _require_unowned(path, mode)
         return await self._write(
             f"create {path}",
-            lambda: self._store.create(path, data, mode, ttl_ms=ttl_ms, make_parents=make_parents),
+            lambda: self._inner.create(path, data, mode, ttl_ms=ttl_ms, make_parents=make_parents),
         )
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """See `MetadataStore`."""
-        return await self._write(f"set {path}", lambda: self._store.set(path, data, version))
+        return await self._write(f"set {path}", lambda: self._inner.set(path, data, version))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """See `MetadataStore`."""
-        await self._write(f"delete {path}", lambda: self._store.delete(path, version))
+        await self._write(f"delete {path}", lambda: self._inner.delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
         """See `MetadataStore`.
@@ -121,31 +80,7 @@ class LastingStore:
             if isinstance(operation, Create):
                 _require_unowned(operation.path, operation.mode)
         what = f"transaction of {len(operations)}"
-        return await self._write(what, lambda: self._store.multi(operations))
-
-    async def sync(self, path: str) -> None:
-        """See `MetadataStore`."""
-        await self._store.sync(path)
-
-    async def ephemerals(self, prefix: str) -> list[str]:
-        """See `MetadataStore`."""
-        return await self._store.ephemerals(prefix)
-
-    async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
-        """See `MetadataStore`."""
-        return await self._store.watch(root, listener)
-
-    def listen(self, listener: SessionListener) -> Callable[[], None]:
-        """See `MetadataStore`."""
-        return self._store.listen(listener)
-
-    async def wait_connected(self) -> None:
-        """See `MetadataStore`."""
-        await self._store.wait_connected()
-
-    async def close(self, *, end_session: bool = True) -> None:
-        """See `MetadataStore`."""
-        await self._store.close(end_session=end_session)
+        return await self._write(what, lambda: self._inner.multi(operations))
 
 
 def _require_unowned(path: str, mode: CreateMode) -> None:

@@ -1,19 +1,18 @@
 """A store whose operations are timed, for Pulsar's metrics (reference: metadata-store 1.7)."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import (
     ANY_VERSION,
     Create,
     CreateMode,
     MetadataStore,
-    NotificationListener,
     Operation,
     Result,
-    SessionListener,
     SetData,
     Stat,
     Versioned,
@@ -22,11 +21,11 @@ from broker_ctl.store.interface import (
 T = TypeVar("T")
 
 
-class MeasuredStore:
-    """`MetadataStore` that hands everything on. As in Pulsar get, put and del are timed."""
+class MeasuredStore(ForwardingStore):
+    """Times get, put and del, as Pulsar does, and nothing else."""
 
     def __init__(self, store: MetadataStore, instruments: StoreInstruments, clock: Clock) -> None:
-        self._store = store
+        super().__init__(store)
         self._clock = clock
         self._put_bytes = instruments.put_bytes
         self._latency_ms = {
@@ -48,41 +47,13 @@ class MeasuredStore:
     def _written(self, size_bytes: int) -> None:
         self._put_bytes.add(self.name, amount=size_bytes)
 
-    @property
-    def name(self) -> str:
-        """Label of the metrics."""
-        return self._store.name
-
-    @property
-    def session_id(self) -> int:
-        """See `MetadataStore`."""
-        return self._store.session_id
-
-    @property
-    def session_timeout_s(self) -> float:
-        """See `MetadataStore`."""
-        return self._store.session_timeout_s
-
-    @property
-    def last_zxid(self) -> int:
-        """See `MetadataStore`."""
-        return self._store.last_zxid
-
     async def get(self, path: str) -> Versioned | None:
         """Timed as ``get``."""
-        return await self._timed("get", self._store.get(path))
+        return await self._timed("get", self._inner.get(path))
 
     async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
         """Timed as one ``get``."""
-        return await self._timed("get", self._store.get_many(paths))
-
-    async def exists(self, path: str) -> Stat | None:
-        """Not timed."""
-        return await self._store.exists(path)
-
-    async def children(self, path: str) -> list[str]:
-        """Not timed."""
-        return await self._store.children(path)
+        return await self._timed("get", self._inner.get_many(paths))
 
     async def create(
         self,
@@ -94,49 +65,25 @@ class MeasuredStore:
         make_parents: bool = False,
     ) -> Versioned:
         """Timed as ``put``."""
-        work = self._store.create(path, data, mode, ttl_ms=ttl_ms, make_parents=make_parents)
+        work = self._inner.create(path, data, mode, ttl_ms=ttl_ms, make_parents=make_parents)
         created = await self._timed("put", work)
         self._written(len(data))
         return created
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """Timed as ``put``."""
-        stat = await self._timed("put", self._store.set(path, data, version))
+        stat = await self._timed("put", self._inner.set(path, data, version))
         self._written(len(data))
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """Timed as ``del``."""
-        await self._timed("del", self._store.delete(path, version))
+        await self._timed("del", self._inner.delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
         """Timed as one ``put``."""
-        results = await self._timed("put", self._store.multi(operations))
+        results = await self._timed("put", self._inner.multi(operations))
         for operation in operations:
             if isinstance(operation, Create | SetData):
                 self._written(len(operation.data))
         return results
-
-    async def sync(self, path: str) -> None:
-        """Not timed."""
-        await self._store.sync(path)
-
-    async def ephemerals(self, prefix: str) -> list[str]:
-        """Not timed."""
-        return await self._store.ephemerals(prefix)
-
-    async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
-        """See `MetadataStore`."""
-        return await self._store.watch(root, listener)
-
-    def listen(self, listener: SessionListener) -> Callable[[], None]:
-        """See `MetadataStore`."""
-        return self._store.listen(listener)
-
-    async def wait_connected(self) -> None:
-        """See `MetadataStore`."""
-        await self._store.wait_connected()
-
-    async def close(self, *, end_session: bool = True) -> None:
-        """See `MetadataStore`."""
-        await self._store.close(end_session=end_session)

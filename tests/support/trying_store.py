@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
 
 from broker_ctl.errors import Ambiguous
 from broker_ctl.leader.partitions.procedures import Controlled, Office
+from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import MetadataStore, Operation, Result, Versioned
 from tests.support.partition_cluster import PartitionCluster, Running, no_office
 
 
-class TryingStore:
+class TryingStore(ForwardingStore):
     """Hands everything on; ``before`` and ``after`` are called around each transaction.
 
     Attributes:
@@ -19,27 +19,24 @@ class TryingStore:
     """
 
     def __init__(self, store: MetadataStore) -> None:
-        self._store = store
+        super().__init__(store)
         self.transactions: list[Sequence[Operation]] = []
         self.reads: list[str] = []
         self.before: Callable[[Sequence[Operation]], Awaitable[None]] | None = None
         self.after: Callable[[Sequence[Operation]], Awaitable[None]] | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
     async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
         if self.before is not None:
             await self.before(operations)
         self.transactions.append(operations)
-        results = await self._store.multi(operations)
+        results = await self._inner.multi(operations)
         if self.after is not None:
             await self.after(operations)
         return results
 
     async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
         self.reads += paths
-        return await self._store.get_many(paths)
+        return await self._inner.get_many(paths)
 
 
 class Gate:
@@ -72,7 +69,7 @@ async def led_through(
 
     def wrap(inner: MetadataStore) -> MetadataStore:
         trying.append(store(inner))
-        return cast("MetadataStore", trying[-1])
+        return trying[-1]
 
     running = await cluster.lead(make_office, wrap)
     return running, trying[0]

@@ -9,7 +9,7 @@ Source: PIP-453; reference: metadata-store 1.5.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from broker_ctl.clock import Clock
@@ -23,6 +23,7 @@ from broker_ctl.store.batching.reads import Reads
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.waiting import Waiting
 from broker_ctl.store.batching.writes import Writes
+from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import (
     ANY_VERSION,
     Aspect,
@@ -31,11 +32,9 @@ from broker_ctl.store.interface import (
     CreateMode,
     Delete,
     MetadataStore,
-    NotificationListener,
     Operation,
     Result,
     SessionEvent,
-    SessionListener,
     SetData,
     Stat,
     Versioned,
@@ -44,7 +43,7 @@ from broker_ctl.store.path_rules import validate
 from broker_ctl.tasks import TaskScope
 
 
-class BatchedStore:
+class BatchedStore(ForwardingStore):
     """`MetadataStore` whose requests travel in batches."""
 
     def __init__(
@@ -54,7 +53,7 @@ class BatchedStore:
         clock: Clock,
         instruments: StoreInstruments | None = None,
     ) -> None:
-        self._store = store
+        super().__init__(store)
         self._clock = clock
         self._tasks = TaskScope(f"{store.name}-batch-flusher")
         self._order = PathOrder[ReadEntry | WriteEntry]()
@@ -77,7 +76,7 @@ class BatchedStore:
     @property
     def control(self) -> MetadataStore:
         """Past the lanes. It knows nothing of their order on a path."""
-        return self._store
+        return self._inner
 
     @property
     def waiting(self) -> int:
@@ -169,52 +168,12 @@ class BatchedStore:
         results: tuple[Result, ...] = await write
         return results
 
-    # Session, and what does not travel in batches.
-
-    @property
-    def name(self) -> str:
-        """See `MetadataStore`."""
-        return self._store.name
-
-    @property
-    def session_id(self) -> int:
-        """See `MetadataStore`."""
-        return self._store.session_id
-
-    @property
-    def session_timeout_s(self) -> float:
-        """See `MetadataStore`."""
-        return self._store.session_timeout_s
-
-    @property
-    def last_zxid(self) -> int:
-        """See `MetadataStore`."""
-        return self._store.last_zxid
-
-    async def sync(self, path: str) -> None:
-        """See `MetadataStore`."""
-        await self._store.sync(path)
-
-    async def ephemerals(self, prefix: str) -> list[str]:
-        """See `MetadataStore`."""
-        return await self._store.ephemerals(prefix)
-
-    async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
-        """See `MetadataStore`."""
-        return await self._store.watch(root, listener)
-
-    def listen(self, listener: SessionListener) -> Callable[[], None]:
-        """See `MetadataStore`."""
-        return self._store.listen(listener)
-
-    async def wait_connected(self) -> None:
-        """See `MetadataStore`."""
-        await self._store.wait_connected()
+    # The session and what does not travel in batches is the inner store's.
 
     async def close(self, *, end_session: bool = True) -> None:
         """See `MetadataStore`."""
         self._waiting.close()
-        await self._store.close(end_session=end_session)
+        await self._inner.close(end_session=end_session)
         # A task that is cancelled before it began would leave its callers waiting for ever.
         await asyncio.sleep(0)
         await self._tasks.close()

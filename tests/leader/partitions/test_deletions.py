@@ -55,7 +55,7 @@ class OnceDeaf(TryingStore):
         if path == self.path:
             self.path = ""
             raise OperationTimeout(f"{path}: no answer")
-        return await self._store.get(path)
+        return await self._inner.get(path)
 
 
 async def led_through(cluster: PartitionCluster) -> tuple[Running, TryingStore]:

@@ -283,7 +283,7 @@ class Pushing(TryingStore):
     async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
         writes = [each for each in operations if isinstance(each, SetData)]
         stood = {each.path: await self._push(each.path) for each in writes}
-        results = await self._store.multi(operations)
+        results = await self._inner.multi(operations)
         for write, stat in zip(operations, results, strict=True):
             if isinstance(write, SetData) and isinstance(stat, Stat):
                 now = decode_state(Versioned(write.path, write.data, stat))
@@ -292,14 +292,14 @@ class Pushing(TryingStore):
 
     async def _push(self, path: str) -> LeaderAndIsr:
         """Maybe take a follower out, as the leader does; how the state stands then."""
-        node = await self._store.get(path)
+        node = await self._inner.get(path)
         assert node is not None
         state = decode_state(node)
         followers = [each for each in state.isr if each != state.leader]
         if state.leader != NO_LEADER and followers and self.draws.random() < 0.3:
             left = tuple(each for each in state.isr if each != self.draws.choice(followers))
             self.pushed += 1
-            await self._store.set(path, encode_state(state._replace(isr=left)), state.version)
+            await self._inner.set(path, encode_state(state._replace(isr=left)), state.version)
             return state._replace(isr=left)
         return state
 
@@ -417,7 +417,7 @@ class OnceUnlisted(TryingStore):
         if path == self.path:
             self.path = ""
             raise OperationTimeout(f"{path}: no answer")
-        return await self._store.children(path)
+        return await self._inner.children(path)
 
 
 @in_virtual_time

@@ -1,0 +1,106 @@
+"""A store around another: what a decorator does not change is handed on here, once."""
+
+from collections.abc import Callable, Sequence
+
+from broker_ctl.store.interface import (
+    ANY_VERSION,
+    CreateMode,
+    MetadataStore,
+    NotificationListener,
+    Operation,
+    Result,
+    SessionListener,
+    Stat,
+    Versioned,
+)
+
+
+class ForwardingStore:
+    """`MetadataStore` of which every call is the inner store's; a decorator overrides some."""
+
+    def __init__(self, inner: MetadataStore) -> None:
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        """See `MetadataStore`."""
+        return self._inner.name
+
+    @property
+    def session_id(self) -> int:
+        """See `MetadataStore`."""
+        return self._inner.session_id
+
+    @property
+    def session_timeout_s(self) -> float:
+        """See `MetadataStore`."""
+        return self._inner.session_timeout_s
+
+    @property
+    def last_zxid(self) -> int:
+        """See `MetadataStore`."""
+        return self._inner.last_zxid
+
+    async def get(self, path: str) -> Versioned | None:
+        """See `MetadataStore`."""
+        return await self._inner.get(path)
+
+    async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
+        """See `MetadataStore`."""
+        return await self._inner.get_many(paths)
+
+    async def exists(self, path: str) -> Stat | None:
+        """See `MetadataStore`."""
+        return await self._inner.exists(path)
+
+    async def children(self, path: str) -> list[str]:
+        """See `MetadataStore`."""
+        return await self._inner.children(path)
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        mode: CreateMode = CreateMode.PERSISTENT,
+        *,
+        ttl_ms: int = 0,
+        make_parents: bool = False,
+    ) -> Versioned:
+        """See `MetadataStore`."""
+        return await self._inner.create(path, data, mode, ttl_ms=ttl_ms, make_parents=make_parents)
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """See `MetadataStore`."""
+        return await self._inner.set(path, data, version)
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """See `MetadataStore`."""
+        await self._inner.delete(path, version)
+
+    async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        """See `MetadataStore`."""
+        return await self._inner.multi(operations)
+
+    async def sync(self, path: str) -> None:
+        """See `MetadataStore`."""
+        await self._inner.sync(path)
+
+    async def ephemerals(self, prefix: str) -> list[str]:
+        """See `MetadataStore`."""
+        return await self._inner.ephemerals(prefix)
+
+    async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
+        """See `MetadataStore`."""
+        return await self._inner.watch(root, listener)
+
+    def listen(self, listener: SessionListener) -> Callable[[], None]:
+        """See `MetadataStore`."""
+        return self._inner.listen(listener)
+
+    async def wait_connected(self) -> None:
+        """See `MetadataStore`."""
+        await self._inner.wait_connected()
+
+    async def close(self, *, end_session: bool = True) -> None:
+        """See `MetadataStore`."""
+        await self._inner.close(end_session=end_session)
