@@ -1,22 +1,35 @@
-"""Every verb is reached from ``broker-ctl``, and every path that one asks for is a route."""
+"""Every verb is reached from ``broker-ctl``, and asks for what the table says, at a real daemon."""
 
 import ast
+import asyncio
 import importlib
+import json
 import pkgutil
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import click
 import pytest
 
 import broker_ctl.cli
+from broker_ctl.cli.client import Client
 from broker_ctl.cli.main import main
+from broker_ctl.clock import SystemClock
+from broker_ctl.core.plan_file import PlanFile, PlannedMove
 from broker_ctl.daemon.assembly import assemble
+from broker_ctl.http import HttpReply
 from broker_ctl.surface.parts import Parts, SurfaceRules
 from broker_ctl.surface.server import Surface
+from tests.support.cli_cluster import Cluster, running
 from tests.support.in_memory_daemon import InMemory, settings_of
+from tests.support.surface_parts import BUNDLES, CLUSTER, RING, TOPICS
 from tests.support.virtual_time import in_virtual_time
+from tests.support.web_server import free_port
+from tests.support.wired_verbs import ACTS, DRY, NAMED, READS, Typed, request
 
 PACKAGE = Path(broker_ctl.cli.__file__).parent
 PATH = re.compile(r"/(admin|control|lookup)/v\d")
@@ -79,3 +92,135 @@ async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
         pattern = re.escape(path).replace(r"\*", ".+").replace(r"\{\}", ".+")
         if not any(re.match(pattern, route) for route in routes):
             pytest.fail(f"{path} is no route")
+
+
+# What a verb asks for.
+
+# Goes on until Ctrl-C: test_daemon_verbs.py watches.
+ELSEWHERE = {"status --watch"}
+# Of every verb that asks a daemon, or acts: target and acts.
+COMMON = {"--url", "--token-file", "--tls-ca", "--tls-cert", "--timeout", "--output"}
+ACTING = {"--dry-run", "--yes"}
+
+
+def verbs_that_ask(
+    command: click.Command, words: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    """All that take the address of a daemon, by what is typed."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None, name
+            yield from verbs_that_ask(below, (*words, name))
+    elif options_of(command) >= COMMON:
+        yield " ".join(words), command
+
+
+def options_of(command: click.Command) -> set[str]:
+    options = (one for one in command.params if isinstance(one, click.Option))
+    return {name for one in options for name in (*one.opts, *one.secondary_opts)}
+
+
+def verb_of(typed: Typed) -> str:
+    """The verb of a row; longer names first, for no verb is the beginning of another's group."""
+    known = sorted((verb for verb, _ in verbs_that_ask(main)), key=len, reverse=True)
+    return next(verb for verb in known if f"{typed.words} ".startswith(f"{verb} "))
+
+
+def test_every_verb_with_every_option_is_in_the_table() -> None:
+    asked = dict(verbs_that_ask(main))
+    short = {"-p"}
+    assert len(asked) > 60
+    declared = {
+        f"{verb} {option}".strip()
+        for verb, command in asked.items()
+        for option in {"", *(options_of(command) - COMMON - ACTING - short)}
+    }
+    in_table = {
+        f"{verb_of(row)} {word}".strip()
+        for row in (*READS, *ACTS)
+        for word in {"", *(word for word in row.words.split() if word.startswith("--"))}
+    }
+    assert declared == in_table | ELSEWHERE
+    acting = {verb for verb, command in asked.items() if options_of(command) >= ACTING}
+    # These show something where nothing is named.
+    assert {verb_of(row) for row in ACTS} == acting
+    assert {verb_of(row) for row in READS} & acting == {"drain", "plan"}
+
+
+class Desk:
+    """A cluster, and what its follower was asked for by verbs."""
+
+    def __init__(self, cluster: Cluster, asked: list[str]) -> None:
+        self._cluster = cluster
+        self._asked = asked
+
+    def type(self, words: str, *more: str) -> list[str]:
+        """The requests of a verb that goes well."""
+        self._asked.clear()
+        typed = [self._brokers(word) for word in (*shlex.split(words), *more)]
+        result = self._cluster.run(*typed)
+        assert result.exit_code == 0, (words, result.output)
+        return list(self._asked)
+
+    def _brokers(self, word: str) -> str:
+        leader, follower = self._cluster.leader, self._cluster.follower
+        return word.replace("LEADER", leader.broker_id).replace("FOLLOWER", follower.broker_id)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOGNAME", NAMED)
+    move = PlannedMove(BUNDLES[0], "a:1", "b:1", 1.0)
+    now_ms = SystemClock().wall_ms()
+    plan = PlanFile(CLUSTER, 0, now_ms - 1, now_ms, (move,), (2.0,), (1.0,)).to_row()
+    (tmp_path / "placement.json").write_text(json.dumps(plan), encoding="utf-8")
+    asked: list[str] = []
+    names: dict[str, str] = {}
+    send = Client._send
+
+    async def noted(self: Client, method: str, url: str, body: Any) -> HttpReply:
+        if url.startswith(self._url):
+            target = url.removeprefix(self._url)
+            for broker_id, name in names.items():
+                target = target.replace(broker_id, name).replace(quote(broker_id), name)
+            asked.append(request(method, target, "placement.json" if body == plan else body))
+        return await send(self, method, url, body)
+
+    monkeypatch.setattr(Client, "_send", noted)
+    with running([free_port(), free_port()]) as cluster:
+        names |= {cluster.leader.broker_id: "LEADER", cluster.follower.broker_id: "FOLLOWER"}
+        asyncio.run(cluster.leader.serve(RING.bundle_of(TOPICS[0])))
+        yield Desk(cluster, asked)
+
+
+@pytest.mark.parametrize("row", READS, ids=lambda row: row.words)
+def test_what_a_verb_that_shows_something_asks_for(desk: Desk, row: Typed) -> None:
+    for words in row.given:
+        prepare(desk, words)
+    assert tuple(desk.type(row.words)) == row.asks
+
+
+@pytest.mark.parametrize("row", ACTS, ids=lambda row: row.words)
+def test_what_a_verb_that_acts_asks_for(desk: Desk, row: Typed) -> None:
+    for words in row.given:
+        prepare(desk, words)
+    # A dry run is asked for in the same words, and nothing else is.
+    dry = desk.type(row.words, "--dry-run")
+    assert dry == [line for line in row.asks[: len(dry)] if is_harmless(line)]
+    assert any(DRY in line for line in dry)
+    for words in row.again:
+        prepare(desk, words)
+    assert tuple(desk.type(row.words, "--yes")) == row.asks
+
+
+def prepare(desk: Desk, words: str) -> None:
+    acts = {verb_of(row) for row in ACTS}
+    desk.type(words, *(["--yes"] if verb_of(Typed(words, ())) in acts else []))
+
+
+def is_harmless(line: str) -> bool:
+    # The leader judges a placement plan by this route, and keeps nothing of it.
+    return DRY in line or line.startswith(("GET ", "POST /control/v1/plans "))
