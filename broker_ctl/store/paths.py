@@ -39,7 +39,6 @@ REGISTRATIONS: Final = "/broker-ctl/brokers"
 LEASES: Final = "/broker-ctl/leases"
 MOVES: Final = "/broker-ctl/moves"
 RINGS: Final = "/broker-ctl/rings"
-WRITERS: Final = "/broker-ctl/writers"
 DRAINS: Final = "/broker-ctl/drain"
 PAUSE: Final = "/broker-ctl/pause"
 CLUSTER_NAME: Final = "/broker-ctl/cluster"
@@ -227,16 +226,6 @@ def move(move_id: str) -> str:
 def ring_generation(namespace: Namespace) -> str:
     """The node that counts a namespace's rings, over all that it ever had."""
     return f"{RINGS}/{namespace}"
-
-
-def writers(broker_id: str) -> str:
-    """Parent of a writer's marker nodes."""
-    return _below(WRITERS, broker_id)
-
-
-def writer(broker_id: str, slot: int) -> str:
-    """A marker set in the same transaction as a write that could not be judged otherwise (I4)."""
-    return f"{writers(broker_id)}/{slot}"
 
 
 def drain(broker_id: str) -> str:

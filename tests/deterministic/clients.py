@@ -8,7 +8,7 @@ from typing import Final
 from broker_ctl.core.names import Topic
 from broker_ctl.errors import BrokerCtlError, NodeExists, TenantExists
 from broker_ctl.managers.lookup import Connect, Redirect
-from broker_ctl.store.interface import Create, CreateMode, Delete, SetData
+from broker_ctl.store.interface import Create, CreateMode, Delete, SetData, Versioned
 from broker_ctl.store.records.tenants import TenantInfo
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import DaemonProcess
@@ -165,16 +165,20 @@ class Clients:
 
     async def _queue_up(self, daemon: DaemonProcess, sign: str) -> None:
         assert daemon.store is not None
-        mark = f"_c_{2 * sign[-16:]}-"
-        node = await daemon.store.create(
-            f"{_COUNTERS}/{mark}q-", sign.encode(), CreateMode.SEQUENTIAL, make_parents=True
-        )
-        names = self._cluster.ensemble.tree.children(_COUNTERS)
-        if sum(name.startswith(mark) for name in names) != 1:
-            self._cluster.observer.complain(
-                f"I4: {node.path} is not there once", self._cluster.turns.now_s
+        tree, path = self._cluster.ensemble.tree, f"{_COUNTERS}/q-{sign[-16:]}-"
+        created: Versioned | None = None
+        try:
+            created = await daemon.store.create(
+                path, sign.encode(), CreateMode.SEQUENTIAL, make_parents=True
             )
-        await daemon.store.delete(node.path, node.stat.version)
+        finally:
+            names = [f"{_COUNTERS}/{name}" for name in tree.children(_COUNTERS)]
+            made = [name for name in names if name.startswith(path)]
+            # Where its number was lost with the reply, nobody can tell; and it is not sent again.
+            if len(made) > 1 or (created is not None and made != [created.path]):
+                said = f"I4: {path} was created as {made}, and {created} was the answer"
+                self._cluster.observer.complain(said, self._cluster.turns.now_s)
+        await daemon.store.delete(created.path, created.stat.version)
 
     async def _transact(self, daemon: DaemonProcess, sign: str) -> None:
         assert daemon.store is not None

@@ -47,6 +47,7 @@ class Observer:
         forced: sessions that were ended behind their owner's back: no lease can tell.
         known: by broker, the token of the owner that it last named in answer to a lookup.
         partitions: what the store tells of replicated ones.
+        ownerless: the nodes that were made without an owner: their data by path and czxid.
     """
 
     def __init__(self, grace_s: float) -> None:
@@ -54,6 +55,7 @@ class Observer:
         self.violations: list[str] = []
         self.forced: set[int] = set()
         self.partitions = PartitionHistory()
+        self.ownerless: dict[str, dict[int, bytes]] = {}
         self.standing: dict[Bundle, Reign] = {}
         self.reigns: dict[int, list[Reign]] = {}
         self.known: dict[str, dict[Bundle, int]] = {}
@@ -136,6 +138,9 @@ class Observer:
         is_ownership = False
         for operation, result in zip(operations, results, strict=True):
             if isinstance(operation, Create) and isinstance(result, Versioned):
+                if not operation.mode.is_ephemeral:
+                    made = self.ownerless.setdefault(result.path, {})
+                    made[result.stat.czxid] = result.data
                 is_ownership |= self._created(result, session_id, now_s)
                 self._note_ring(result.path, result.data, result.stat.version, now_s)
                 self._judge_move(result.path, session_id, now_s)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
+from tests.deterministic.answered import wrong_answers
 from tests.deterministic.clients import Clients
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import GRACE_S, TICK_S, TIMEOUT_S
 from tests.deterministic.faults import Faults
 from tests.deterministic.replicated_clients import ReplicatedClients
 from tests.deterministic.replicated_faults import ReplicatedFaults
-from tests.deterministic.settled import Settled, unanswered
+from tests.deterministic.settled import Settled
 from tests.deterministic.topics import topics
 from tests.deterministic.wire import Coverage
 
@@ -104,7 +105,7 @@ class Schedule:
             (verb,) = draws.choices(verbs, weights)
             pending.create_task(verb(), name=f"step {number}")
             await asyncio.sleep(draws.expovariate(1 / _PAUSE_S))
-            for said in unanswered(self._cluster):
+            for said in wrong_answers(self._cluster):
                 observer.complain(said, self._cluster.turns.now_s)
             if observer.violations:
                 return

@@ -1,26 +1,15 @@
-"""What must hold once nothing is wrong any more, and what must hold of every answered write."""
+"""What must hold once nothing is wrong any more."""
 
 from collections.abc import Iterator
 
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.errors import (
-    Ambiguous,
-    BadVersion,
-    MultiFailed,
-    NodeExists,
-    NotEmpty,
-    SessionError,
-)
 from broker_ctl.store import partition_paths, paths
-from broker_ctl.store.interface import Check, Create, CreateMode, Delete, Operation
-from broker_ctl.store.memory.link import Request
 from broker_ctl.store.records.partitions import decode_topic
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import DaemonProcess
 from tests.deterministic.topics import NAMESPACE, topics
 
-_DEFINITE = (BadVersion, NodeExists, NotEmpty)
 _FRESH_S = 1.0
 
 
@@ -104,47 +93,3 @@ class Settled:
             yield f"knows {len(coordination.moves.all)} moves"
         if len(daemon.assembly.foundation.deletions):
             yield "has deletions to do"
-
-
-def unanswered(cluster: Cluster) -> Iterator[str]:
-    """I4: what was answered is what was done, and once; looks at each write when it is settled."""
-    for daemon in cluster.daemons:
-        requests = daemon.wire.requests
-        for request in [request for request in requests if request.future.done()]:
-            del requests[request]
-            if said := _judge_answer(request):
-                yield f"I4: {daemon.broker_id} {request.what}: {said}"
-
-
-def _judge_answer(request: Request) -> str | None:
-    changes = [op for op in request.operations if not isinstance(op, Check)]
-    if request.executions > 1:
-        return f"was applied {request.executions} times"
-    if request.future.cancelled() or not changes:
-        return None
-    error = request.future.exception()
-    if isinstance(error, Ambiguous | SessionError) or (error is None and _is_doubtful(request)):
-        return None
-    if isinstance(error, MultiFailed):
-        error = error.cause
-    # What it was done to may have gone since: then NoNode is true too.
-    if isinstance(error, _DEFINITE) and request.executions:
-        return f"was applied, and the answer is {error!r}"
-    is_moot = all(_is_indistinct(op) for op in changes)
-    if error is None and not request.executions and not is_moot:
-        return "was not applied, and the answer is yes"
-    return None
-
-
-def _is_doubtful(request: Request) -> bool:
-    """Whether the answer says of one of several changes that nobody can tell."""
-    answer = request.future.result()
-    return isinstance(answer, tuple) and any(isinstance(part, Ambiguous) for part in answer)
-
-
-def _is_indistinct(operation: Operation) -> bool:
-    """Whether it is as good as done when somebody else did it: a node that is to be gone, or a
-    container that is to be there. Other creates carry an id of their writer.
-    """
-    is_container = isinstance(operation, Create) and operation.mode is CreateMode.CONTAINER
-    return isinstance(operation, Delete) or is_container

@@ -10,6 +10,7 @@ from broker_ctl.errors import (
     Ambiguous,
     BadVersion,
     ConnectionLoss,
+    NodeExists,
     OperationTimeout,
     SessionExpired,
     StoreClosed,
@@ -143,6 +144,31 @@ async def test_a_write_whose_trace_was_written_over_is_ambiguous(rig: Rig) -> No
     assert isinstance(error, Ambiguous)
     assert error.session_id == session_id
     assert error.zxid_before == zxid > 0
+
+
+@pytest.mark.parametrize("messages", [0, 1], ids=["request", "reply"])
+async def test_a_sequential_node_cannot_be_told_and_is_not_made_twice(
+    rig: Rig, messages: int
+) -> None:
+    create = rig.store.create("/n-", b"1", CreateMode.SEQUENTIAL)
+    creation = await rig.stop_after(messages, create)
+    await rig.cut()
+    assert isinstance(await creation, Ambiguous)
+    assert len(await rig.other.children("/")) == messages
+
+
+async def test_who_wanted_a_node_that_another_made_meanwhile_has_that_node(rig: Rig) -> None:
+    creation = await rig.stop_after(0, rig.store.create("/parent"))
+    made = await rig.other.create("/parent")
+    await rig.cut()
+    assert await creation == made
+
+
+async def test_an_ephemeral_that_another_made_meanwhile_is_taken(rig: Rig) -> None:
+    creation = await rig.stop_after(0, rig.store.create("/e", b"1", CreateMode.EPHEMERAL))
+    await rig.other.create("/e", b"1", CreateMode.EPHEMERAL)
+    await rig.cut()
+    assert isinstance(await creation, NodeExists)
 
 
 async def test_a_refusal_whose_reply_was_cut_is_asked_for_again(rig: Rig) -> None:

@@ -35,7 +35,6 @@ def test_ours_lie_under_broker_ctl() -> None:
     assert paths.registration("b:1") == "/broker-ctl/brokers/b:1"
     assert paths.lease("b:1") == "/broker-ctl/leases/b:1"
     assert paths.move("m-1") == "/broker-ctl/moves/m-1"
-    assert paths.writer("b:1", 3) == "/broker-ctl/writers/b:1/3"
     assert paths.drain("b:1") == "/broker-ctl/drain/b:1"
     assert paths.plan_progress("0a1b") == "/broker-ctl/plans/0a1b/progress"
 
@@ -80,7 +79,7 @@ def test_the_namespace_of_policies_is_read_back() -> None:
 def test_the_name_of_a_direct_child_is_read_back() -> None:
     assert paths.name_below(paths.LOAD_REPORTS, paths.load_report("b:1")) == "b:1"
     assert paths.name_below(paths.LOAD_REPORTS, paths.LOAD_REPORTS) is None
-    assert paths.name_below(paths.WRITERS, paths.writer("b:1", 3)) is None
+    assert paths.name_below(paths.PLANS, paths.plan_progress("0a1b")) is None
     assert paths.name_below("/a", "/ab") is None
 
 

@@ -10,10 +10,8 @@ from collections import deque
 from typing import Any, Final
 
 from broker_ctl import errors
-from broker_ctl.store.interface import Create, Operation
+from broker_ctl.store.interface import Create
 from broker_ctl.store.memory.link import Kind, Link, Reply, Request
-from broker_ctl.store.memory.tree import Tree
-from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.zookeeper import resolve
 
 _MOST_IN_FLIGHT: Final = 1000
@@ -112,7 +110,7 @@ class RequestLine:
     def _resolve(self, request: Request, link: Link) -> None:
         """Was it done? As `store.zookeeper.requests` finds out, from nodes as they are now."""
         tree = link.server.tree
-        operations = [_located(operation, tree) for operation in request.operations]
+        operations = request.operations
         nodes = {operation.path: tree.find(operation.path) for operation in operations}
         sender = resolve.Sender(request.session_id, request.zxid_before)
         verdict = resolve.judge(operations, nodes, sender)
@@ -138,14 +136,3 @@ class RequestLine:
 
     def _ambiguous(self, request: Request, why: str) -> errors.Ambiguous:
         return errors.Ambiguous(f"{request.what}: {why}", request.session_id, request.zxid_before)
-
-
-def _located(operation: Operation, tree: Tree) -> Operation:
-    """With its real path, where the server numbered a marked node."""
-    if not isinstance(operation, Create) or not operation.mode.is_sequential:
-        return operation
-    mark, parent = resolve.mark_of(operation.path), parent_of(operation.path)
-    for name in tree.children(parent):
-        if mark is not None and name.startswith(mark):
-            return Create(f"{parent.rstrip('/')}/{name}", operation.data, operation.mode)
-    return operation

@@ -22,14 +22,12 @@ from broker_ctl.store.interface import (
     Result,
     Versioned,
 )
-from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.zookeeper import packing, wire
 from broker_ctl.store.zookeeper.resolve import (
     Sender,
     Verdict,
     is_numbered,
     judge,
-    mark_of,
     results,
 )
 from broker_ctl.store.zookeeper.session import Session
@@ -204,7 +202,6 @@ class Requests:
             raise lost
         try:
             async with asyncio.timeout_at(end_s):
-                operations = await self._located(operations)
                 nodes = await self._nodes(operations, end_s)
         except (TimeoutError, errors.StoreError) as error:
             # No error of these reads is an answer to the write.
@@ -222,30 +219,11 @@ class Requests:
         shown = results(operations, nodes)
         return tuple(lost if isinstance(result, Verdict) else result for result in shown)
 
-    async def _located(self, operations: Sequence[Operation]) -> Sequence[Operation]:
-        """The operations with their real paths, where the server numbered a marked node."""
-        first = operations[0]
-        if len(operations) > 1 or not isinstance(first, Create) or not first.mode.is_sequential:
-            return operations
-        mark = mark_of(first.path)
-        if mark is None:
-            raise errors.StoreError(f"{first.path} cannot be told from its like")
-        parent = parent_of(first.path)
-        await self.read(wire.sync(parent, self._root))
-        for name in await self.read(wire.children(parent, self._root)):
-            if name.startswith(mark):
-                path = f"{parent.rstrip('/')}/{name}"
-                return [Create(path, first.data, first.mode, first.ttl_ms)]
-        return operations
-
     async def _nodes(self, operations: Sequence[Operation], end_s: float) -> dict[str, Versioned]:
         """The nodes that the operations are about, as they are after all that was sent before."""
-        several = len(operations) > 1
         paths = list(
             dict.fromkeys(
-                op.path
-                for op in operations
-                if not (isinstance(op, Check) or (several and is_numbered(op)))
+                op.path for op in operations if not (isinstance(op, Check) or is_numbered(op))
             ),
         )
         if not paths:

@@ -4,10 +4,14 @@ Pure rules of reference metadata-store 6.7. The caller has waited until it is co
 synced, and then read; on one session nothing that was sent before can be applied after that read.
 A rule never guesses: where the nodes cannot tell, the verdict is UNKNOWN. What is older than the
 sender's zxid was not done by it, whatever else it looks like.
+
+An ephemeral node tells whose it is. A node without an owner tells it by its data, or nobody needs
+to know: where two made the same node with the same data at once, each asked for it to stand, first
+written after he asked, and so it does. Who must be the only one to have made a node makes it
+ephemeral, or writes an id of his own into it. What the server has numbered tells nothing, as its
+name is the answer that was lost.
 """
 
-import re
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +28,6 @@ from broker_ctl.store.interface import (
     SetData,
     Versioned,
 )
-
-_PROTECTED = re.compile(r"_c_[0-9a-f]{32}-")
 
 
 class Verdict(Enum):
@@ -44,21 +46,6 @@ class Sender:
     zxid_before: int
 
 
-def protected(path: str) -> str:
-    """``path`` with a random mark in its last name, so that a sequential node can be found again.
-
-    The seed's first rule (ZooKeeper client knowledge base): a GUID in the name.
-    """
-    parent, _, name = path.rpartition("/")
-    return f"{parent}/_c_{uuid.uuid4().hex}-{name}"
-
-
-def mark_of(path: str) -> str | None:
-    """The mark that `protected` put into the last name of ``path``."""
-    match = _PROTECTED.match(path.rpartition("/")[2])
-    return match[0] if match else None
-
-
 def is_numbered(operation: Operation) -> bool:
     """Whether the server completes the path, so that the operation does not say it."""
     return isinstance(operation, Create) and operation.mode.is_sequential
@@ -71,6 +58,8 @@ def judge(
 ) -> Verdict:
     """Whether ``operations``, sent as one, were applied, seen from their nodes as they are now."""
     if len(operations) == 1:
+        if is_numbered(operations[0]):
+            return Verdict.UNKNOWN
         return _judge_one(operations[0], nodes.get(operations[0].path), sender)
     if all(isinstance(operation, Check) for operation in operations):
         return Verdict.NOT_APPLIED
@@ -173,7 +162,6 @@ def _judge_create(operation: Create, found: Versioned | None, sender: Sender) ->
         return Verdict.NOT_APPLIED
     if found.stat.version:
         return Verdict.UNKNOWN  # written over: what it was created with is not to be seen
-    # Payloads of creates that must be told apart carry an id of their writer.
     return Verdict.APPLIED if found.data == operation.data else Verdict.NOT_APPLIED
 
 

@@ -26,7 +26,6 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.zookeeper.resolve import protected
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.support.ensemble import SharedEnsemble
 from tests.support.proxy import Loss, Proxy, Way
@@ -90,26 +89,7 @@ async def test_a_create_that_lost_to_another_says_so(
     assert await observer.get("/e") == theirs
 
 
-@BOTH
-@pytest.mark.parametrize("mode", [CreateMode.SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL])
-async def test_a_protected_sequential_node_is_made_once(
-    store: ZooKeeperStore,
-    proxy: Proxy,
-    observer: ZooKeeperStore,
-    loss: Loss,
-    mode: CreateMode,
-) -> None:
-    await observer.create("/q")
-    await observer.create("/q/n-", b"1", CreateMode.SEQUENTIAL)
-    path = protected("/q/n-")
-    proxy.lose(loss, CREATE)
-    created = await store.create(path, b"1", mode)
-    assert created.path == f"{path}0000000001"
-    assert created == await observer.get(created.path)
-    assert len(await observer.children("/q")) == 2
-
-
-async def test_an_unprotected_sequential_node_cannot_be_told(
+async def test_a_sequential_node_cannot_be_told_and_is_made_once(
     store: ZooKeeperStore,
     proxy: Proxy,
     observer: ZooKeeperStore,

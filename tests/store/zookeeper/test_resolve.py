@@ -19,8 +19,6 @@ from broker_ctl.store.zookeeper.resolve import (
     Verdict,
     is_numbered,
     judge,
-    mark_of,
-    protected,
     results,
 )
 
@@ -47,6 +45,7 @@ def node(
 EPHEMERAL = Create("/a", b"mine", CreateMode.EPHEMERAL)
 CREATE = Create("/a", b"mine")
 CONTAINER = Create("/a", b"", CreateMode.CONTAINER)
+NUMBERED = Create("/a", b"", CreateMode.SEQUENTIAL)
 SET_3 = SetData("/a", b"mine", 3)
 SET_ANY = SetData("/a", b"mine", ANY_VERSION)
 DELETE_3 = Delete("/a", 3)
@@ -79,6 +78,7 @@ ROWS: list[tuple[str, Operation, Versioned | None, Verdict]] = [
     ("create: written over", CREATE, node(NEW, NEWER, version=1), UNKNOWN),
     ("container: made", CONTAINER, node(NEW, owner=CONTAINER_OWNER, data=b""), APPLIED),
     ("container: there before", CONTAINER, node(OLD, data=b""), NOT_APPLIED),
+    ("sequential: its name is lost", NUMBERED, None, UNKNOWN),
     ("set: the next version, my data", SET_3, node(OLD, NEW, version=4), APPLIED),
     ("set: the version it was", SET_3, node(OLD, version=3, data=b"old"), NOT_APPLIED),
     (
@@ -133,7 +133,6 @@ SEAT = Create("/seat", b"mine", CreateMode.EPHEMERAL)
 EPOCH = SetData("/epoch", b"mine", 3)
 MARK = SetData("/mark", b"mine", ANY_VERSION)
 GONE = Delete("/gone", 0)
-NUMBERED = Create("/n-", b"", CreateMode.SEQUENTIAL)
 FENCE = Check("/fence", 1)
 
 SEAT_MINE = node(NEW, owner=MINE, path="/seat")
@@ -236,17 +235,6 @@ def test_the_results_of_a_lost_transaction_are_those_of_its_own_zxid() -> None:
     ]
     assert results([GONE, FENCE], {"/gone": GONE_AGAIN}) == [None, None]
     assert results([EPOCH], {"/epoch": EPOCH_LATER}) == [UNKNOWN]
-
-
-def test_a_protected_name_is_found_by_its_mark() -> None:
-    path = protected("/a/n-")
-    mark = mark_of(path)
-    assert mark is not None
-    assert path == f"/a/{mark}n-"
-    assert mark_of(path + "0000000003") == mark
-    assert mark_of(protected("/a/n-")) != mark
-    assert mark_of("/a/n-") is None
-    assert mark_of(f"/a/{mark}x/n-") is None
 
 
 def test_only_sequential_creates_are_numbered() -> None:
