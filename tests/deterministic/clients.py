@@ -165,15 +165,15 @@ class Clients:
 
     async def _queue_up(self, daemon: DaemonProcess, sign: str) -> None:
         assert daemon.store is not None
-        tree, path = self._cluster.ensemble.tree, f"{_COUNTERS}/q-{sign[-16:]}-"
+        path = f"{_COUNTERS}/q-{sign[-16:]}-"
         created: Versioned | None = None
         try:
             created = await daemon.store.create(
                 path, sign.encode(), CreateMode.SEQUENTIAL, make_parents=True
             )
         finally:
-            names = [f"{_COUNTERS}/{name}" for name in tree.children(_COUNTERS)]
-            made = [name for name in names if name.startswith(path)]
+            names = self._cluster.ensemble.tree.children(_COUNTERS)
+            made = [one for name in names if (one := f"{_COUNTERS}/{name}").startswith(path)]
             # Where its number was lost with the reply, nobody can tell; and it is not sent again.
             if len(made) > 1 or (created is not None and made != [created.path]):
                 said = f"I4: {path} was created as {made}, and {created} was the answer"
