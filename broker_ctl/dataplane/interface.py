@@ -112,7 +112,10 @@ class DataPlane(Protocol):
         ...
 
     async def loaded(self) -> Mapping[Bundle, int]:
-        """What is being served, with the token of each."""
+        """What is being served, with the token of each.
+
+        Nothing that a daemon of before has sent comes behind that.
+        """
         ...
 
     async def topics(self, bundle: Bundle) -> tuple[str, ...]:

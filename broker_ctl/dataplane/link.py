@@ -101,10 +101,21 @@ class Link:
 
     # Numbers.
 
-    async def _stamp(self, meant_for: str) -> Mapping[str, Any]:
-        """What goes into the body besides; the number is taken as the call is decided on."""
+    async def attach(self) -> str:
+        """The instance that takes our calls, and none of a daemon of before any more.
+
+        What it shows when it is asked after this is all that will come of theirs.
+
+        Raises:
+            DataPlaneError: it does not answer, or a later daemon has been heard.
+        """
         if not self._attached or self._attached != self.instance_id:
             await self._attach()
+        return self._attached
+
+    async def _stamp(self, meant_for: str) -> Mapping[str, Any]:
+        """What goes into the body besides; the number is taken as the call is decided on."""
+        await self.attach()
         if meant_for and meant_for != self._attached:
             raise DataPlaneUnreachable(f"the broker process is {self._attached}, not {meant_for}")
         if self._next_call is None:
@@ -119,14 +130,9 @@ class Link:
             return
         attaching = self._attaching = asyncio.get_running_loop().create_future()
         try:
-            status, payload = await self._exchange("POST", wire.ATTACH, {}, None)
-            if status == 404:
-                log.warning("the broker process numbers no calls: a late one may be carried out")
-                first = None
-            else:
-                payload = self._judged("POST", wire.ATTACH, status, payload)
-                with reading(wire.ATTACH):
-                    first = wire.count(payload, wire.FIRST_CALL)
+            instance_id, first = await self._numbered_from()
+            if first is not None:
+                first = await self._close_earlier(instance_id, first)
         except BaseException as error:
             is_answer = isinstance(error, DataPlaneError)
             attaching.set_exception(error if is_answer else DataPlaneUnreachable("not attached"))
@@ -134,10 +140,39 @@ class Link:
             attaching.exception()
             raise
         else:
-            self._attached, self._next_call = _instance_id(payload), first
+            self._attached, self._next_call = instance_id, first
             attaching.set_result(None)
         finally:
             self._attaching = None
+
+    async def _numbered_from(self) -> tuple[str, int | None]:
+        """Who answers, and where our numbers begin; no number from one that knows of none."""
+        status, payload = await self._exchange("POST", wire.ATTACH, {}, None)
+        if status == 404:
+            log.warning("the broker process numbers no calls: a late one may be carried out")
+            return _instance_id(payload), None
+        payload = self._judged("POST", wire.ATTACH, status, payload)
+        with reading(wire.ATTACH):
+            return _instance_id(payload), wire.count(payload, wire.FIRST_CALL)
+
+    async def _close_earlier(self, instance_id: str, first: int) -> int:
+        """Make sure of the number, which ends those of the daemons before; where to count from.
+
+        A first request that is late, of a daemon that is dead, takes a number and ends nobody's;
+        a second one that is late carries the number of its daemon.
+        """
+        body = {wire.INSTANCE_ID: instance_id, wire.CALL: first}
+        answer = await self._exchange("POST", wire.ATTACH, body, None)
+        payload = self._judged("POST", wire.ATTACH, *answer)
+        with reading(wire.ATTACH):
+            counted = wire.count(payload, wire.FIRST_CALL)
+        if counted == first:
+            return first + 1
+        log.warning(
+            "the broker process does not refuse what a daemon of before has sent until it gets a "
+            "call of this one: a late one may be carried out before"
+        )
+        return counted
 
 
 @contextmanager

@@ -15,10 +15,13 @@ from broker_ctl.dataplane import wire
 from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.interface import Unloaded
 from broker_ctl.dataplane.link import Link, reading
+from broker_ctl.errors import DataPlaneUnreachable
 from broker_ctl.http import HttpClient
 
 # An unload is answered at its deadline; the answer has this long for its way.
 _ANSWER_S = 1.0
+# Between attaching and looking the process may have been replaced.
+_LOOKS = 3
 
 
 class WebhookDataPlane:
@@ -63,7 +66,7 @@ class WebhookDataPlane:
 
     async def start(self) -> None:
         """Learn ``instance_id``; fails at once where the broker process does not answer."""
-        await self.loaded()
+        await self._look()
 
     async def stop(self) -> None:
         """Withdraw authority. The process is not ours to stop: it ends its acts by itself."""
@@ -114,11 +117,23 @@ class WebhookDataPlane:
         await self.link.call("POST", wire.FENCE, {"bundle": str(bundle)})
 
     async def loaded(self) -> Mapping[Bundle, int]:
-        """What is being served, with the token of each."""
+        """What is being served, with the token of each.
+
+        Attached first: a load that a daemon of before has sent, and that came behind the look,
+        would be served under the authority of this one.
+        """
+        for _ in range(_LOOKS):
+            attached = await self.link.attach()
+            instance_id, bundles = await self._look()
+            if instance_id == attached:
+                return bundles
+        raise DataPlaneUnreachable(f"{wire.STATE}: another instance answers each time")
+
+    async def _look(self) -> tuple[str, Mapping[Bundle, int]]:
         reply = await self.link.call("GET", wire.STATE)
         self._storage_refuses_old_tokens = reply.get(wire.STORAGE_REFUSES) is True
         with reading(wire.STATE):
-            return wire.tokens(reply, "bundles")
+            return reply[wire.INSTANCE_ID], wire.tokens(reply, "bundles")
 
     async def topics(self, bundle: Bundle) -> tuple[str, ...]:
         """Complete names of the bundle's loaded topics."""

@@ -17,7 +17,7 @@ What the broker process serves:
     POST /bundles/unload  {bundle, deadline_ms}      {topics_closed, is_confirmed}
     POST /bundles/fence   {bundle}                   {}
     POST /topics/unload   {topic}                    {}            404 not loaded
-    POST /attach          {}                         {first_call}
+    POST /attach          {}, then as below          {first_call}
     GET  /bundles/topics?bundle=BUNDLE               {topics: [TOPIC]}  404 not loaded
     GET  /bundles/topic-statistics?bundle=BUNDLE     {topics: {TOPIC: STATISTICS}}  404 the same
     GET  /statistics                                 {bundles: {BUNDLE: STATISTICS}}
@@ -42,8 +42,10 @@ wrong, children that are not their parent cut into pieces), 401 wrong or no secr
 path or not loaded, 409 fenced, 412 meant for another instance, 413 body too large. 5xx and 429: ask
 again.
 
-A daemon attaches before its first POST to an instance, and counts its calls from FIRST_CALL on, in
-the order in which it decides on them. Every other POST then carries two more fields,
+A daemon attaches before it looks at what an instance has loaded, and before any other POST to it,
+with two calls of ``/attach``. The first, with an empty body, hands out FIRST_CALL; the second is
+call FIRST_CALL, is answered with that number, and means that this daemon counts from there. Every
+POST but the first one carries two more fields, numbers in the order in which the daemon decides,
 
     instance_id   of the process that it is meant for
     call          its number
@@ -75,14 +77,17 @@ What the broker process promises:
     (409) one of ``/bundles/`` with a smaller ``call`` than one that was taken for any hash that it
     names: whatever it was for, the daemon has decided otherwise since. The numbers outlive unloads
     as tokens do, and nothing else: a new instance begins anew. Each FIRST_CALL is larger than the
-    one before by `CALLS_OF_A_DAEMON`, and once a call of one daemon was taken, whatever carries a
-    number of an earlier one is refused (409), also for hashes that nobody has named since: the
-    earlier daemon is dead, and what it sent would be served under the later one's authority.
-    Fields that are absent are not judged.
+    one before by `CALLS_OF_A_DAEMON`, and once a call of one daemon was taken, ``/attach`` among
+    them, whatever carries a number of an earlier one is refused (409), an ``/attach`` among it,
+    also for hashes that nobody has named since: the earlier daemon is dead, and what it sent would
+    be served under the later one's authority. The second ``/attach`` is answered when nothing that
+    was taken of an earlier daemon is still to be done. The first one takes no call: it may be a
+    late one, of a daemon that is dead. Fields that are absent are not judged.
 
 Until the next release a broker process that does not know ``/attach`` (404) gets its calls without
 the two fields. What arrives late there may be served until the daemon looks again at what is
-loaded.
+loaded. One that answers the second ``/attach`` as it does the first, with a new number, gets its
+calls counted from that. There this goes for what arrives before the first call of the daemon.
 """
 
 import math

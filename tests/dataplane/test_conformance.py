@@ -152,8 +152,30 @@ class Jealous(ReferenceBroker):
 class Recounting(ReferenceBroker):
     """Lets each daemon count from the same number."""
 
+    def attach(self, body: Fields) -> Fields:
+        return {wire.FIRST_CALL: body.get(wire.CALL, 1000)}
+
+
+class Unheeding(ReferenceBroker):
+    """Answers whoever attaches, and listens to the daemon before until this one calls."""
+
+    def attach(self, body: Fields) -> Fields:
+        return {wire.FIRST_CALL: body[wire.CALL]} if wire.CALL in body else super().attach(body)
+
+
+class Rash(ReferenceBroker):
+    """Takes whoever asks for a number for the one that lives."""
+
+    def attach(self, body: Fields) -> Fields:
+        first = super().attach(body)
+        return super().attach({wire.CALL: first[wire.FIRST_CALL]})
+
+
+class OnceNumbered(ReferenceBroker):
+    """Of the release before: takes each attachment for a first one."""
+
     def attach(self, _: Fields) -> Fields:
-        return {wire.FIRST_CALL: 1000}
+        return super().attach({})
 
 
 class Reloading(ReferenceBroker):
@@ -242,7 +264,7 @@ class NoBroker(ReferenceBroker):
 
 # Which checks must fail; others may fail too, where one fault shows in several places.
 BROKEN: dict[type[ReferenceBroker], set[str]] = {
-    Undead: {"call: of the daemon before is 409"},
+    Undead: {"call: of the daemon before is 409", "attach: ends the daemon before"},
     Forgetful: {"token outlives unload and fence"},
     Gullible: {
         "load: smaller token is 409",
@@ -263,9 +285,13 @@ BROKEN: dict[type[ReferenceBroker], set[str]] = {
         "call: a late fence, unload or split is 409",
         "call: number outlives unload and daemon",
         "call: of the daemon before is 409",
+        "attach: ends the daemon before",
     },
     Jealous: {"call: elsewhere it is not late"},
     Recounting: {"attach: calls are counted upwards"},
+    Unheeding: {"attach: ends the daemon before"},
+    Rash: {"attach: a first number ends nobody"},
+    OnceNumbered: {"attach: ends the daemon before"},
     Reloading: {"call: number outlives unload and daemon"},
     Impersonating: {"call: for another instance is 412"},
     Outdated: {"attach: calls are counted upwards"},

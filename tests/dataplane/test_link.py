@@ -34,6 +34,7 @@ class HoldingClient(HttpClient):
     def __init__(self) -> None:
         super().__init__(token=SECRET, timeout_s=5, max_body_bytes=1 << 20)
         self.held_path = ""
+        self.held_skips = 0
         self._held: tuple[str, str, Any] = ("", "", None)
         self.sent: list[tuple[str, Any]] = []
 
@@ -51,7 +52,10 @@ class HoldingClient(HttpClient):
             self.sent.append(
                 (url.partition("/dataplane/v1")[2], codec.decode_object(codec.encode(json)))
             )
-        if self.held_path and url.endswith(self.held_path):
+        is_held = bool(self.held_path) and url.endswith(self.held_path)
+        if is_held and self.held_skips:
+            self.held_skips -= 1
+        elif is_held:
             self.held_path, self._held = "", (method, url, json)
             raise HttpError("no answer in time")
         return await super().request(
@@ -159,17 +163,83 @@ async def test_what_the_daemon_before_has_sent_for_another_bundle_comes_too_late
         assert await after.loaded() == {RIGHT: 6}
 
 
+async def test_what_the_daemon_before_has_sent_comes_too_late_once_another_has_looked(
+    http: HoldingClient,
+) -> None:
+    """What is loaded behind the look would be served under the authority of who has looked."""
+    async with process(http) as (_, plane):
+        await plane.load(RIGHT, 4)
+        http.held_path = wire.LOAD
+        with pytest.raises(DataPlaneUnreachable):
+            await plane.load(LEFT, 5)
+        after = plane_at(plane.link._url, http)
+        assert await after.loaded() == {RIGHT: 4}
+        assert await http.arrive() == 409
+        assert await after.loaded() == {RIGHT: 4}
+
+
+async def test_a_late_attachment_of_the_daemon_before_ends_nobody(http: HoldingClient) -> None:
+    """Whichever of its two requests it is."""
+    async with process(http) as (broker, plane):
+        http.held_path = wire.ATTACH
+        with pytest.raises(DataPlaneUnreachable):
+            await plane.loaded()
+        after = plane_at(plane.link._url, http)
+        await after.load(LEFT, 5)
+        assert await http.arrive() == 200
+        await after.load(LEFT, 6)
+        first = broker.calls.attach({})
+        later = plane_at(plane.link._url, http)
+        await later.load(LEFT, 7)
+        with pytest.raises(DataPlaneFenced, match="of a daemon before"):
+            broker.calls.attach({wire.CALL: first[wire.FIRST_CALL]})
+        await later.load(LEFT, 8)
+        assert await later.loaded() == {LEFT: 8}
+
+
+async def test_a_lost_confirmation_is_made_up_for_with_another_number(
+    http: HoldingClient,
+) -> None:
+    async with process(http) as (_, plane):
+        http.held_path, http.held_skips = wire.ATTACH, 1
+        with pytest.raises(DataPlaneUnreachable):
+            await plane.load(LEFT, 5)
+        await plane.load(LEFT, 5)
+        assert await http.arrive() == 409
+        await plane.load(LEFT, 6)
+        assert await plane.loaded() == {LEFT: 6}
+
+
+async def test_the_look_is_at_the_process_that_was_attached_to(http: HoldingClient) -> None:
+    port = free_port()
+    plane = plane_at(f"http://127.0.0.1:{port}", http)
+    async with serving(ReferenceBroker(SECRET, None).app(), port):
+        assert await plane.loaded() == {}
+    async with serving(ReferenceBroker(SECRET, None).app(), port):
+        http.sent.clear()
+        assert await plane.loaded() == {}
+        assert [path for path, _ in http.sent] == ["/attach", "/attach"]
+
+
+async def test_a_start_ends_nobodys_calls(http: HoldingClient) -> None:
+    """A second daemon that was started by mistake gets as far as that."""
+    async with process(http) as (_, plane):
+        await plane.load(LEFT, 5)
+        await plane_at(plane.link._url, http).start()
+        await plane.load(LEFT, 6)
+
+
 async def test_all_that_is_sent_at_once_is_numbered_in_that_order(http: HoldingClient) -> None:
     async with process(http) as (_, plane), asyncio.TaskGroup() as tasks:
         for number in range(20):
             bundle = RIGHT if number % 2 else LEFT
             tasks.create_task(plane.load(bundle, number), name=f"load {number}")
     loads = [body for path, body in http.sent if path == "/bundles/load"]
-    first = wire.CALLS_OF_A_DAEMON
+    first = wire.CALLS_OF_A_DAEMON + 1
     assert {body["token"]: body[wire.CALL] for body in loads} == {
         number: first + number for number in range(20)
     }
-    assert [path for path, _ in http.sent].count("/attach") == 1
+    assert [path for path, _ in http.sent].count("/attach") == 2
 
 
 async def test_a_new_process_is_attached_to_anew(http: HoldingClient) -> None:
@@ -261,6 +331,24 @@ async def test_a_process_of_the_release_before_gets_its_calls_as_before(
             await plane.load(LEFT, 5)
         assert await plane.loaded() == {LEFT: 5}
         assert [path for path, _ in http.sent].count("/attach") == 1
+
+
+class _OnceNumbered(ReferenceBroker):
+    """Takes each attachment for a first one, as the release before did."""
+
+    def attach(self, _: dict[str, Any]) -> dict[str, Any]:
+        return dict(self.calls.attach({}))
+
+
+async def test_a_process_that_takes_no_confirmation_gets_its_calls_numbered_all_the_same(
+    http: HoldingClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(_OnceNumbered(SECRET, None).app()) as url:
+        plane = plane_at(url, http)
+        await plane.load(LEFT, 5)
+        assert http.sent[-1][1][wire.CALL] == 2 * wire.CALLS_OF_A_DAEMON
+        assert "until it gets a call of this one" in caplog.text
+        assert await plane.loaded() == {LEFT: 5}
 
 
 @pytest.mark.parametrize("reply", [{}, {"first_call": "7"}, {"first_call": -1}])

@@ -271,8 +271,12 @@ async def test_a_late_answer_of_a_dead_process_does_not_bring_it_back(http: Http
         body: dict[str, Any] = {"instance_id": instance_id, "usage": None, "bundles": {}}
         return web.json_response(body)
 
+    async def attach(_: web.Request) -> web.Response:
+        return web.json_response({"instance_id": "new"}, status=404)
+
     app = web.Application()
     app.router.add_get("/{any:.*}", answer)
+    app.router.add_post(wire.ATTACH, attach)
     async with serving(app) as url, asyncio.TaskGroup() as tasks:
         plane = plane_at(url, http, clock)
         older = tasks.create_task(plane.usage(), name="older call")

@@ -18,6 +18,7 @@ from broker_ctl.http import HttpClient, HttpReply
 from broker_ctl.simulation.workload import Workload
 from tests.deterministic.process_answers import ProcessAnswers
 from tests.deterministic.replica_process import ReplicaProcess
+from tests.support.call_gate import CallGate
 
 _LONGEST_S: Final = 0.002
 _TIMEOUT_S: Final = 1.0
@@ -29,6 +30,9 @@ class BrokerProcess:
     """One broker process after another; `ProcessCalls` is how a daemon calls it.
 
     ``network`` brings what it is sent, also while the process is stopped.
+
+    Attributes:
+        gates: what each of the processes has kept of its calls.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class BrokerProcess:
             topic_close_s=0.01,
             origin_s=0.0,
         )
+        self.gates: list[CallGate] = []
         self._network = network
         self._answers: ProcessAnswers | None = None
 
@@ -65,7 +70,9 @@ class BrokerProcess:
         await self.replicas.start()
         await self.replicas.run(self.serving.start())
         assert self.replicas.replicas is not None
-        self._answers = ProcessAnswers(self.serving, self.replicas.replicas)
+        gate = CallGate(self.serving.instance_id)
+        self.gates.append(gate)
+        self._answers = ProcessAnswers(self.serving, self.replicas.replicas, gate)
 
     async def kill(self) -> None:
         self._answers = None

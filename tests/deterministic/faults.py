@@ -15,6 +15,8 @@ _PAUSES: Final = (0.3, 0.9, 1.1, 2.0)
 _CUTS: Final = (0.05, 0.3, 0.9, 1.3, 1.8)
 _FOLLOWER_CUTS: Final = (0.3, 0.9, 1.5, 1.5)
 _LATE_S: Final = (1.0, 2.0, 3.0)
+_CALLS: Final = 3
+_CALL_S: Final = 3.0
 _RIVAL_S: Final = 1.0
 # A stop has a deadline for each stage and none for the whole: announcing, resigning, draining,
 # unregistering and deleting have 5 s each, the drain 2 s more, closing 2 s. A pause comes on top.
@@ -203,6 +205,32 @@ class Faults:
         count, most_s = self._draws.randrange(1, 4), self._draws.choice(_LATE_S)
         daemon.link.calls.late_s = [self._draws.uniform(0.3, most_s) for _ in range(count)]
         self.note("late calls", f"{daemon.broker_id} {count} calls, by up to {most_s} s")
+
+    async def kill_calling(self) -> None:
+        """A daemon dies while its calls are on their way, and another one comes at once."""
+        daemon = self._any()
+        if not daemon.is_running:
+            return
+        calls = daemon.link.calls
+        calls.late_s = [self._draws.uniform(0.3, max(_LATE_S)) for _ in range(_CALLS)]
+
+        def has_called() -> bool:
+            return daemon.link.calls is not calls or len(calls.late_s) < _CALLS
+
+        if not await self._cluster.until(has_called, _CALL_S) or daemon.link.calls is not calls:
+            return
+        self.note("kill with calls under way", daemon.broker_id)
+        daemon.kill()
+        self._cluster.observer.known.pop(daemon.broker_id, None)
+        daemon.start()
+
+    def judged_late(self) -> dict[str, int]:
+        """How many calls of a dead daemon broker processes have refused."""
+        gates = [gate for one in self._cluster.daemons for gate in one.process.gates]
+        return {
+            "late call of a dead daemon": sum(gate.ended[True] for gate in gates),
+            "late call, before another one called": sum(gate.ended[False] for gate in gates),
+        }
 
     async def replace_process(self) -> None:
         """The broker process dies behind a living daemon, and another one comes (I11)."""

@@ -18,12 +18,14 @@ _Answer = Callable[[Fields], Awaitable[Fields]]
 
 
 class ProcessAnswers:
-    """Of one process, from its start on."""
+    """Of one process, from its start on; ``calls`` is what it keeps of them."""
 
-    def __init__(self, serving: SimulatedDataPlane, replicas: SimulatedReplicas) -> None:
+    def __init__(
+        self, serving: SimulatedDataPlane, replicas: SimulatedReplicas, calls: CallGate
+    ) -> None:
         self._serving = serving
         self._replicas = replicas
-        self._calls = CallGate(serving.instance_id)
+        self._calls = calls
         self._answers: Final[Mapping[str, _Answer]] = {
             wire.ATTACH: self._attach,
             wire.STATE: self._state,
@@ -82,8 +84,8 @@ class ProcessAnswers:
     async def _usage(self, _: Fields) -> Fields:
         return wire.usage_json(await self._serving.usage())
 
-    async def _attach(self, _: Fields) -> Fields:
-        return self._calls.attach()
+    async def _attach(self, body: Fields) -> Fields:
+        return self._calls.attach(body)
 
     async def _load(self, body: Fields) -> Fields:
         bundle = self._admitted(body, "bundle")

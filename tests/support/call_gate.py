@@ -18,19 +18,32 @@ class MeantForAnother(Exception):
 
 
 class CallGate:
-    """Of one instance, from its start on."""
+    """Of one instance, from its start on.
+
+    Attributes:
+        ended: how many calls of daemons of before were refused; by whether the later daemon had
+            called for more than to attach.
+    """
 
     def __init__(self, instance_id: str) -> None:
+        self.ended = {True: 0, False: 0}
         self._instance_id = instance_id
         self._attached = 0
         # The newest daemon that was heard: whatever one before it has sent comes too late.
         self._newest = 0
+        self._is_called = False
         # For every hash the highest number that was taken, as it is with tokens.
         self._hashes = TokenMap()
         self._partitions: dict[TopicPartition, int] = {}
 
-    def attach(self) -> dict[str, int]:
-        """A daemon counts from here: higher than all before it."""
+    def attach(self, body: Mapping[str, Any]) -> dict[str, int]:
+        """A daemon may count from here, higher than all before it; with a number, it does.
+
+        Raises:
+            DataPlaneFenced: a later daemon was heard. ValueError: no number.
+        """
+        if wire.CALL in body:
+            return {wire.FIRST_CALL: self._number(body)}
         self._attached += 1
         return {wire.FIRST_CALL: self._attached * wire.CALLS_OF_A_DAEMON}
 
@@ -90,6 +103,8 @@ class CallGate:
         number = wire.count(body, wire.CALL)
         daemon = number // wire.CALLS_OF_A_DAEMON
         if daemon < self._newest:
+            self.ended[self._is_called] += 1
             raise DataPlaneFenced(f"call {number} is of a daemon before the one that is heard now")
         self._newest = daemon
+        self._is_called = number % wire.CALLS_OF_A_DAEMON > 0
         return number

@@ -128,8 +128,8 @@ class ReferenceBroker:
     def usage(self, _: Mapping[str, str]) -> Fields:
         return wire.usage_json(None)
 
-    def attach(self, _: Fields) -> Fields:
-        return self.calls.attach()
+    def attach(self, body: Fields) -> Fields:
+        return dict(self.calls.attach(body))
 
     def load(self, body: Fields) -> Fields:
         bundle, token = wire.bundle(body.get("bundle")), wire.count(body, "token")

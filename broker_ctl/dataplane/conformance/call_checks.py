@@ -76,10 +76,46 @@ async def late_of_daemon_before(subject: Subject) -> None:
     await subject.expect_loaded({})
 
 
+async def late_once_attached(subject: Subject) -> None:
+    """Attaching is a call: what an earlier daemon has sent comes too late from then on."""
+    first, second, token = (
+        await first_call(subject),
+        await first_call(subject),
+        subject.next_token(),
+    )
+    await confirm(subject, second)
+    await _act(subject, wire.LOAD, first, 409, bundle=str(WHOLE), token=token)
+    await _act(subject, wire.ATTACH, first, 409)
+    await _act(subject, wire.LOAD, second + 1, bundle=str(WHOLE), token=token)
+    await subject.expect_loaded({WHOLE: token})
+
+
+async def late_attachment(subject: Subject) -> None:
+    """A daemon that has asked for its first number alone has attached to nothing."""
+    first, token = await first_call(subject), subject.next_token()
+    await confirm(subject, first)
+    await first_call(subject)
+    await _act(subject, wire.LOAD, first + 1, bundle=str(WHOLE), token=token)
+    await confirm(subject, first)
+    await subject.expect_loaded({WHOLE: token})
+
+
+async def confirm(subject: Subject, first: int) -> None:
+    """Count from there."""
+    stamp = {wire.INSTANCE_ID: subject.instance_id, wire.CALL: first}
+    answered = wire.count(
+        await subject.expect(200, "POST", wire.ATTACH, json=stamp), wire.FIRST_CALL
+    )
+    if answered != first:
+        unmet(f"{wire.FIRST_CALL} {first} in answer to {wire.ATTACH} as call {first}", answered)
+
+
 async def other_instance(subject: Subject) -> None:
     """What is meant for another instance is refused."""
     body = {"bundle": str(WHOLE), "token": subject.next_token(), wire.INSTANCE_ID: _NOBODY}
     await subject.expect(412, "POST", wire.LOAD, json=body)
+    stamp = {wire.INSTANCE_ID: _NOBODY, wire.CALL: await first_call(subject)}
+    await subject.expect(412, "POST", wire.ATTACH, json=stamp)
     await subject.expect_loaded({})
 
 

@@ -108,6 +108,8 @@ def _checks(
         ("call: elsewhere it is not late", partial(calls.late_elsewhere, subject)),
         ("call: number outlives unload and daemon", partial(calls.late_after_unload, subject)),
         ("call: of the daemon before is 409", partial(calls.late_of_daemon_before, subject)),
+        ("attach: ends the daemon before", partial(calls.late_once_attached, subject)),
+        ("attach: a first number ends nobody", partial(calls.late_attachment, subject)),
         ("call: for another instance is 412", partial(calls.other_instance, subject)),
         ("topics: complete names, in the bundle", partial(bundles.topics, subject)),
         ("statistics and usage", partial(bundles.measurements, subject)),
