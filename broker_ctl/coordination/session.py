@@ -16,7 +16,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.coordination.heartbeats import Heartbeats
 from broker_ctl.core.lease import Heartbeat, Lease, LeaseRules
 from broker_ctl.core.session import Action, Event, State, step
-from broker_ctl.errors import AuthorityLost, SessionError, StoreError
+from broker_ctl.errors import AuthorityLost, HistoryBehind, SessionError, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, SessionEvent
 from broker_ctl.tasks import TaskScope, first_of
@@ -204,6 +204,7 @@ class SessionWatcher:
 
         Raises:
             SettingsError: the timeout that a server granted is too short for a lease.
+            HistoryBehind: the servers have forgotten what was seen, whoever has seen it.
         """
         done_epoch = 0
         while self._state is not State.CLOSED:
@@ -231,6 +232,9 @@ class SessionWatcher:
         """``work``; an error that comes of the end of its session is no error."""
         try:
             await work(epoch)
+        except* HistoryBehind:
+            # It ends more than this session.
+            raise
         except* SessionError as failed:
             # Whoever asks the store may hear of the end before the watcher does.
             log.info("session %d: %s", epoch, first_of(failed))

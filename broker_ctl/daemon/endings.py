@@ -8,7 +8,7 @@ from broker_ctl.core.session import Action
 from broker_ctl.daemon import exit_codes
 from broker_ctl.daemon.foundation import Foundation
 from broker_ctl.daemon.stores import OwnStore
-from broker_ctl.errors import AuthFailed, RetriesUsedUp, StoreClosed, StoreError
+from broker_ctl.errors import AuthFailed, HistoryBehind, RetriesUsedUp, StoreClosed, StoreError
 from broker_ctl.settings.session import SessionExpiredPolicy
 from broker_ctl.store.interface import SessionEvent
 
@@ -38,6 +38,10 @@ class OwnEnd:
         base.store.listen(partial(self._store_changed, base.store))
         if base.configuration_store is not base.store:
             base.configuration_store.listen(partial(self._store_changed, base.configuration_store))
+
+    def end_by(self, why: HistoryBehind) -> None:
+        """No store has ended, and the daemon cannot go on."""
+        self._decide(exit_codes.of(why), str(why))
 
     def _session_changed(self, action: Action) -> None:
         policy = self._base.settings.session.expired_policy

@@ -15,13 +15,16 @@ from broker_ctl.daemon.endings import OwnEnd
 from broker_ctl.daemon.partitions import Partitions
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.serving import Serving
-from broker_ctl.errors import BrokerCtlError, SessionError, StoreClosed
+from broker_ctl.errors import BrokerCtlError, HistoryBehind, SessionError, StoreClosed
 from broker_ctl.surface.parts import Readiness
+from broker_ctl.tasks import first_of
 
 log = logging.getLogger(__name__)
 
 _STAGE_S: Final = 5.0
 _SURFACE_S: Final = 2.0
+# Where it ended so, it holds nothing.
+_NOTHING_LEFT: Final = {exit_codes.SESSION_LOST, exit_codes.HISTORY_BEHIND}
 
 
 class _Stopped(Exception):
@@ -71,6 +74,10 @@ class Daemon:
     async def _serve(self) -> None:
         try:
             await Serving(self._assembly, self._notifier).run()
+        except* HistoryBehind as behind:
+            why = first_of(behind)
+            assert isinstance(why, HistoryBehind)
+            self._end.end_by(why)
         except* (StoreClosed, SessionError):
             # A store that ends, by a stop or by itself, ends it for whoever still waits for it.
             if not (self._end.is_stopping or self._end.decided.is_set()):
@@ -90,7 +97,7 @@ class Daemon:
             return
         log.info("stopping: handing bundles over")
         # With the session everything is given up already: each stage would wait for nobody.
-        if store.is_connected and self._end.code != exit_codes.SESSION_LOST:
+        if store.is_connected and self._end.code not in _NOTHING_LEFT:
             # As it is now: it can be changed at run time.
             now = self._managers.configuration.current().session
             await self._hand_over(now.shutdown_timeout_s)

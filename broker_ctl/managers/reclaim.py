@@ -10,16 +10,17 @@ the store from a session that was taken up again (`stopMode=keep`), is taken aga
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Final, TypeVar
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.dataplane.interface import DataPlane
-from broker_ctl.errors import DataPlaneError, StoreError
+from broker_ctl.errors import DataPlaneError, HistoryBehind, StoreError
 from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.namespaces import Namespaces
@@ -75,11 +76,15 @@ class Reclaim:
         """Take all again that is RECLAIMING.
 
         Returns once nothing is loaded any more but under the tokens of this session.
+
+        Raises:
+            HistoryBehind: something is loaded under a token that ZooKeeper has yet to give out.
         """
         began_s = asyncio.get_running_loop().time()
+        loaded = await self._loaded()
+        self._check_history(loaded)
         await self._settle_ring_changes()
         self._remember(await self._left_in_store())
-        loaded = await self._loaded()
         self._remember(loaded)
         await finish_ring_changes(self._dataplane, self._holdings, loaded)
         wanted = self._holdings.in_state(BundleState.RECLAIMING)
@@ -144,6 +149,19 @@ class Reclaim:
             except DataPlaneError as error:
                 log.warning("what is loaded? %s; asking again", error)
                 await asyncio.sleep(_RETRY_S)
+
+    def _check_history(self, loaded: Mapping[Bundle, int]) -> None:
+        """A daemon that was started anew has seen nothing; what it finds loaded tells as well.
+
+        By now this session has written, and was answered: whatever was a token before is less.
+        """
+        bundle, token = max(loaded.items(), key=itemgetter(1), default=(None, 0))
+        if token > (zxid := self._store.last_zxid):
+            raise HistoryBehind(
+                f"the history of ZooKeeper ends at 0x{zxid:x}, and {bundle} is loaded under token "
+                f"0x{token:x}: the servers were restored from a copy, or are others; see "
+                "'ZooKeeper restored from a copy' in the README"
+            )
 
     def _remember(self, bundles: Iterable[Bundle]) -> None:
         held = self._holdings.held

@@ -5,6 +5,8 @@ import logging
 
 import pytest
 
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
 from broker_ctl.daemon import exit_codes
 from broker_ctl.errors import AuthFailed, NoAuth, RetriesUsedUp, StoreError
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
@@ -47,6 +49,25 @@ async def test_a_store_that_gives_up_before_it_ever_was_connected_ends_it_alike(
         run.around.store.give_up(AuthFailed("no"))
         async with asyncio.timeout(60.0):
             assert await run.daemon == exit_codes.NOT_ADMITTED
+
+
+@in_virtual_time
+async def test_what_is_loaded_under_a_token_that_is_yet_to_come_ends_it_as_a_restored_zookeeper(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The servers take whoever has seen nothing, and its broker process remembers."""
+    with caplog.at_level(logging.ERROR):
+        async with whole_daemon() as run:
+            await run.wait_ready()
+            (bundle,) = Ring.even(Namespace("public", "default"), 1).bundles
+            token = run.around.store.last_zxid + 1_000
+            await run.assembly.managers.dataplane.load(bundle, token)
+            run.ensemble.expire(run.around.store.session_id)
+            async with asyncio.timeout(120.0):
+                assert await run.daemon == exit_codes.HISTORY_BEHIND
+            assert f"{bundle} is loaded under token 0x{token:x}: the servers were" in caplog.text
+            assert "TaskGroup" not in caplog.text
+            assert await run.assembly.managers.dataplane.loaded() == {}
 
 
 @in_virtual_time

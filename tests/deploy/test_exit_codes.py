@@ -1,21 +1,26 @@
 """How a real daemon ends when ZooKeeper is of no use to it any more."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.daemon import exit_codes
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp, StoreError
 from broker_ctl.http import HttpClient
-from tests.support.clusters import make_namespace
+from tests.support.clusters import look_up, make_namespace
 from tests.support.ensemble import SharedEnsemble
 from tests.support.restorable import Servers, restorable
+from tests.support.waiting import eventually
+from tests.support.webhook_process import broker_process, webhook
 
 DEADLINE_S = 60.0
+TOPIC = Topic("persistent", Namespace("public", "default"), "x")
 TICK = {"zookeeperTickTimeMillis": str(TICK_MS), "metadataStoreSessionTimeoutMillis": "4000"}
 
 
@@ -48,6 +53,37 @@ async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_and_says_s
             assert "restored from a copy" in daemon.files.log.read_text(encoding="utf-8")
         finally:
             await put_away(daemon)
+
+
+async def test_a_daemon_that_is_started_on_a_restored_zookeeper_is_told_by_its_broker_process(
+    tmp_path: Path,
+) -> None:
+    """It has seen nothing itself, and the servers take it."""
+    async with restorable(tmp_path, 1) as servers:
+        url = f"zk:{servers.ensemble.connect_string}"
+        secret_file = tmp_path / "secret"
+        with reserve_port() as held:
+            port = port_of(held)
+            settings = {"metadataStoreUrl": url, **TICK, **webhook(port, secret_file)}
+            daemon = DaemonProcess(tmp_path, 1, settings)
+            authority_url = f"{daemon.url}/dataplane/v1/authority"
+            async with broker_process(port, secret_file, authority_url):
+                await daemon.start()
+                try:
+                    await served_by(servers, daemon)
+                    async with HttpClient(timeout_s=5.0, max_body_bytes=65_536) as http:
+                        await eventually(partial(look_up, http, daemon, TOPIC), what="an owner")
+                    await servers.stop()
+                    servers.restore()
+                    await servers.start()
+                    assert await ended(daemon) == exit_codes.HISTORY_BEHIND
+                    for _ in range(2):
+                        await daemon.start()
+                        assert await ended(daemon) == exit_codes.HISTORY_BEHIND
+                    told = daemon.files.log.read_text(encoding="utf-8")
+                    assert told.count("is loaded under token") == 2
+                finally:
+                    await put_away(daemon)
 
 
 async def served_by(servers: Servers, daemon: DaemonProcess) -> None:

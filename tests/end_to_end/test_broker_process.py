@@ -1,9 +1,7 @@
 """A broker process of somebody else's behind the webhook: served, killed, noticed, back."""
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,42 +21,10 @@ from tests.support.clusters import look_up, make_namespace, status
 from tests.support.ensemble import SharedEnsemble
 from tests.support.proxy import Proxy
 from tests.support.waiting import eventually
+from tests.support.webhook_process import SECRET, broker_process, webhook
 from tests.support.zookeeper import expire_session, password_of
 
 TOPIC = Topic("persistent", Namespace("public", "default"), "x")
-SECRET = "the-secret-of-broker-and-daemon"
-
-
-def webhook(port: int, secret_file: Path) -> dict[str, str]:
-    """Settings of a daemon with a broker process on ``port``."""
-    secret_file.write_text(SECRET)
-    return {
-        "dataPlane": "webhook",
-        "dataPlaneUrl": f"http://127.0.0.1:{port}",
-        "dataPlaneSecretFile": str(secret_file),
-        "dataPlaneFailureTimeoutMillis": "1500",
-        "dataPlaneRequestTimeoutMillis": "1000",
-        "hostUsageSource": "host",
-    }
-
-
-@asynccontextmanager
-async def broker_process(
-    port: int, secret_file: Path, authority_url: str, *options: str
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The reference broker, as a process of its own."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.reference_broker",
-        "--port", str(port), "--secret-file", str(secret_file), "--authority-url", authority_url,
-        *options,
-        cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 async def test_a_dead_broker_process_is_noticed_and_a_new_one_is_given_everything_again(
