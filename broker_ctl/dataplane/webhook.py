@@ -6,6 +6,7 @@ pulled is counted by the broker process from the moment at which it asked (desig
 """
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from broker_ctl.clock import Clock
@@ -43,7 +44,7 @@ class WebhookDataPlane:
         self.link = Link(url, http, clock)
         self._clock = clock
         self._failure_timeout_s = failure_timeout_s
-        self._storage_refuses_old_tokens = False
+        self._state: Mapping[str, Any] = {}
         self._authority = Authority()
 
     @property
@@ -54,7 +55,7 @@ class WebhookDataPlane:
     @property
     def storage_refuses_old_tokens(self) -> bool:
         """As the broker process declared it last; no, where it does not say."""
-        return self._storage_refuses_old_tokens
+        return self._state.get(wire.STORAGE_REFUSES) is True
 
     @property
     def is_silent(self) -> bool:
@@ -66,7 +67,9 @@ class WebhookDataPlane:
 
     async def start(self) -> None:
         """Learn ``instance_id``; fails at once where the broker process does not answer."""
-        await self._look()
+        self._state = await self.link.call("GET", wire.STATE)
+        with reading(wire.STATE):
+            wire.tokens(self._state, "bundles")
 
     async def stop(self) -> None:
         """Withdraw authority. The process is not ours to stop: it ends its acts by itself."""
@@ -124,16 +127,11 @@ class WebhookDataPlane:
         """
         for _ in range(_LOOKS):
             attached = await self.link.attach()
-            instance_id, bundles = await self._look()
-            if instance_id == attached:
-                return bundles
+            self._state = await self.link.call("GET", wire.STATE)
+            if self._state[wire.INSTANCE_ID] == attached:
+                with reading(wire.STATE):
+                    return wire.tokens(self._state, "bundles")
         raise DataPlaneUnreachable(f"{wire.STATE}: another instance answers each time")
-
-    async def _look(self) -> tuple[str, Mapping[Bundle, int]]:
-        reply = await self.link.call("GET", wire.STATE)
-        self._storage_refuses_old_tokens = reply.get(wire.STORAGE_REFUSES) is True
-        with reading(wire.STATE):
-            return reply[wire.INSTANCE_ID], wire.tokens(reply, "bundles")
 
     async def topics(self, bundle: Bundle) -> tuple[str, ...]:
         """Complete names of the bundle's loaded topics."""
