@@ -14,6 +14,7 @@ from rich.text import Text
 from broker_ctl.cli.plan_table import print_plan
 from broker_ctl.cli.tables import print_table
 from broker_ctl.codec import encode
+from broker_ctl.core.imbalance import imbalance_text
 
 _BAR: Final = 24
 _MIB: Final = 1024 * 1024
@@ -167,7 +168,7 @@ def _brokers(seen: Picture) -> Table:
         table.add_column(name, justify="left" if name in {"broker", "usage"} else "right")
     for broker in seen["brokers"]:
         name, usage, *others = _broker_cells(broker)
-        bar = "█" * round(min(float(broker["usage"]), 1.0) * _BAR)
+        bar = "█" * round(min(float(broker["usage_ratio"]), 1.0) * _BAR)
         table.add_row(name, bar, usage, *others)
     return table
 
@@ -193,11 +194,10 @@ def _table(title: str, columns: Sequence[str], rows: Any) -> Table:
 
 
 def _title(seen: Picture) -> str:
-    uneven = seen["imbalance"]
     return (
         f"cluster {seen['cluster']}: {len(seen['brokers'])} brokers, {seen['bundle_count']} "
-        f"bundles with load data; max over mean usage {uneven['usage']:.2f}, "
-        f"throughput {uneven['throughput']:.2f}"
+        f"bundles with load data; max over mean usage {imbalance_text(seen['usage_imbalance'])}, "
+        f"throughput {imbalance_text(seen['throughput_imbalance'])}"
     )
 
 
@@ -211,23 +211,23 @@ def _acts_of(plan: Mapping[str, Any] | None) -> list[tuple[object, ...]]:
 def _plan_line(plan: Mapping[str, Any]) -> str:
     if not plan["decisions"]:
         return "nothing would be done"
-    before, after = plan["usage_imbalance_before"], plan["usage_imbalance_after"]
-    bytes_before, bytes_after = (
-        plan["throughput_imbalance_before"],
-        plan["throughput_imbalance_after"],
+    usage, throughput = (
+        f"{imbalance_text(plan[f'{of}_imbalance_before'])} -> "
+        f"{imbalance_text(plan[f'{of}_imbalance_after'])}"
+        for of in ("usage", "throughput")
     )
     return (
         f"planned: {len(plan['decisions'])} acts, of them {plan['moves']} moves; max over mean "
-        f"usage {before:.2f} -> {after:.2f}, throughput {bytes_before:.2f} -> {bytes_after:.2f}"
+        f"usage {usage}, throughput {throughput}"
     )
 
 
 def _broker_cells(broker: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         broker["broker"],
-        f"{broker['usage']:.1%}",
-        f"{broker['msg_rate']:,.0f}",
-        f"{broker['throughput'] / _MIB:,.1f}",
+        f"{broker['usage_ratio']:.1%}",
+        f"{broker['msg_per_s']:,.0f}",
+        f"{broker['throughput_bytes_per_s'] / _MIB:,.1f}",
         str(broker["bundles"]),
         f"{broker['age_s']:.0f} s ago",
     )
@@ -243,8 +243,8 @@ def _bundle_rows(seen: Picture) -> list[tuple[str, ...]]:
         (
             row["bundle"],
             row["owner"] or "nobody",
-            f"{row['msg_rate']:,.0f}",
-            f"{row['throughput'] / _MIB:,.2f}",
+            f"{row['msg_per_s']:,.0f}",
+            f"{row['throughput_bytes_per_s'] / _MIB:,.2f}",
             str(row["topics"]),
         )
         for row in seen["bundles"][:_MOST_BUNDLES]

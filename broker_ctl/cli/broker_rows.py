@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.units import shown
+
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
 
@@ -71,7 +73,7 @@ def _reported(row: Mapping[str, Any], *, is_giving: bool) -> dict[str, Any]:
     told = {name: row.get(name) for name in ("version", "started_ms")}
     if not row:
         return {**told, "state": None}
-    if not row["draining"]:
+    if not row["is_draining"]:
         return {**told, "state": "ready"}
     return {**told, "state": "draining" if row["bundles"] or is_giving else "drained"}
 
@@ -79,16 +81,4 @@ def _reported(row: Mapping[str, Any], *, is_giving: bool) -> dict[str, Any]:
 def list_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     """One line of the table."""
     names = ("broker", "leads", "broker_id", "version")
-    return *(row[name] for name in names), _time(row["started_ms"]), row["state"]
-
-
-def _time(at_ms: int | None) -> str | None:
-    from datetime import UTC, datetime
-
-    if at_ms is None:
-        return None
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        # Another's report may hold any number.
-        return None
+    return *(row[name] for name in names), shown("started_ms", row["started_ms"]), row["state"]

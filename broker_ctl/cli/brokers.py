@@ -27,17 +27,11 @@ _TOPIC_COLUMNS: Final = (
     "consumers",
     "msg/s in",
     "msg/s out",
-    "bytes/s in",
-    "bytes/s out",
+    "throughput in",
+    "throughput out",
 )
-_TOPIC_FIELDS: Final = (
-    "producerCount",
-    "consumerCount",
-    "msgRateIn",
-    "msgRateOut",
-    "msgThroughputIn",
-    "msgThroughputOut",
-)
+_COUNT_FIELDS: Final = ("producerCount", "consumerCount", "msgRateIn", "msgRateOut")
+_THROUGHPUT_FIELDS: Final = ("msgThroughputIn", "msgThroughputOut")
 
 
 @click.group(short_help="List the live brokers; show what one carries.", epilog=_EXAMPLES)
@@ -101,8 +95,12 @@ def topics(target: Target, *, namespace: str | None, limit: int) -> None:
 
 
 def _topic_rows(found: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    from broker_ctl.core.footprint import throughput_text
+
     for namespace, bundles in found.items():
         for span, domains in bundles.items():
             for lines in domains.values():
                 for name, line in lines.items():
-                    yield name, f"{namespace}/{span}", *(line[field] for field in _TOPIC_FIELDS)
+                    counts = (line[field] for field in _COUNT_FIELDS)
+                    throughput = (throughput_text(line[field]) for field in _THROUGHPUT_FIELDS)
+                    yield name, f"{namespace}/{span}", *counts, *throughput

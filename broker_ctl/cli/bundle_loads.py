@@ -17,7 +17,7 @@ _CLUSTER: Final = "/control/v1/cluster"
 
 
 async def loaded_rows(client: "Client", namespace: "Namespace") -> list[dict[str, Any]]:
-    """Each bundle along the ring; ``msg_rate`` and ``throughput`` are None where unknown."""
+    """Each bundle along the ring; its load is None where it is not known."""
     rows, loads = await owner_rows(client, namespace), await _loads(client)
     return [{**row, **_load_of(loads.get(row["bundle"], {}))} for row in rows]
 
@@ -36,22 +36,25 @@ async def _loads(client: "Client") -> dict[str, Mapping[str, Any]]:
 
 
 def _load_of(known: Mapping[str, Any]) -> dict[str, float | None]:
-    return {name: known.get(name) for name in ("msg_rate", "throughput")}
+    return {name: known.get(name) for name in ("msg_per_s", "throughput_bytes_per_s")}
 
 
 def ordered(rows: Iterable[dict[str, Any]], order: str) -> list[dict[str, Any]]:
     """As they come, or the most load first and what is unknown last."""
     if order == "bundle":
         return list(rows)
-    return sorted(
-        rows, key=lambda row: -1.0 if row["throughput"] is None else row["throughput"], reverse=True
-    )
+    return sorted(rows, key=_throughput, reverse=True)
+
+
+def _throughput(row: Mapping[str, Any]) -> float:
+    known: float | None = row["throughput_bytes_per_s"]
+    return -1.0 if known is None else known
 
 
 def list_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     """One line of the table."""
     from broker_ctl.core.rules import MIB
 
-    throughput = row["throughput"]
+    throughput = row["throughput_bytes_per_s"]
     mib = None if throughput is None else throughput / MIB
-    return row["bundle"], row["owner"], row["token"], row["msg_rate"], mib, row["note"]
+    return row["bundle"], row["owner"], row["token"], row["msg_per_s"], mib, row["note"]

@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.progress import Stage, duration_text, followed
+from broker_ctl.cli.progress import Stage, followed
 from broker_ctl.cli.tables import print_table
 from broker_ctl.cli.target import Target
+from broker_ctl.cli.units import duration_text, percent_text
 
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
@@ -48,8 +49,8 @@ def print_drains(rows: list[Mapping[str, Any]]) -> None:
                 row["broker"],
                 row["state"],
                 f"{row['bundles_left']} of {row['bundles_begun']}",
-                throughput_text(row["throughput_left_bytes"]),
-                row["moves_per_minute"],
+                throughput_text(row["throughput_left_bytes_per_s"]),
+                row["moves_per_s"] * 60,
                 duration_text(row["eta_s"]),
                 row["by"],
                 row["reason"],
@@ -66,13 +67,13 @@ def forecast_sentence(broker_id: str, found: Mapping[str, Any]) -> str:
     if "receivers" not in found:
         return f"drain {broker_id}, which is drained already"
     shown = [
-        f"{row['broker']} ({row['bundles']}, {row['usage_before_ratio']:.1%} -> "
-        f"{row['usage_after_ratio']:.1%})"
+        f"{row['broker']} ({row['bundles']}, {percent_text(row['usage_before_ratio'])} -> "
+        f"{percent_text(row['usage_after_ratio'])})"
         for row in found["receivers"][:_MOST_RECEIVERS]
     ]
     more = len(found["receivers"]) - len(shown)
     shown += [f"{more} more"] if more else []
-    load = throughput_text(found["throughput_bytes"])
+    load = throughput_text(found["throughput_bytes_per_s"])
     sentence = f"drain {broker_id}: {found['bundles']} bundles, {load}"
     if shown:
         sentence += f", to {', '.join(shown)}"
@@ -97,4 +98,4 @@ def wait_drained(target: Target, broker_id: str) -> Mapping[str, Any]:
 
 def _stage(row: Mapping[str, Any]) -> Stage:
     words = f"{row['bundles_left']} bundles left, ETA {duration_text(row['eta_s'])}"
-    return Stage(row["progress"], 1.0, words)
+    return Stage(row["progress_ratio"], 1.0, words)

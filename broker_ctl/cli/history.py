@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.units import time_text
 
 _HISTORY: Final = "/control/v1/history"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -81,5 +81,4 @@ def command(
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    at = datetime.fromtimestamp(row["at_ms"] / 1000, UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S}Z", row["cycle"], row["result"], row["sentence"], row["outcome"]
+    return time_text(row["at_ms"]), row["cycle"], row["result"], row["sentence"], row["outcome"]

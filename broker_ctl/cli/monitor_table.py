@@ -6,21 +6,27 @@ from typing import Any, Final
 
 from broker_ctl.cli.monitor_reports import BrokerLine, Reading
 from broker_ctl.cli.tables import print_table
+from broker_ctl.core.footprint import throughput_text
 from broker_ctl.core.load import BundleStats, UsageWeights, max_usage
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import TimeAverageBrokerData
 
 # What Pulsar's MAX counts: all but the heap.
 _WEIGHTS: Final = UsageWeights(direct_memory=1.0)
-_OVERVIEW: Final = ("broker", "updated", "max %", "topics", "bundles", "msg/s", "KB/s")
+_OVERVIEW: Final = ("broker", "updated", "max %", "topics", "bundles", "msg/s", "throughput")
 _USAGE: Final = ("cpu %", "memory %", "direct %", "bw in %", "bw out %", "max %")
+_RATE_FIELDS: Final = {
+    "in_msg_per_s": "msg_rate_in",
+    "out_msg_per_s": "msg_rate_out",
+    "in_bytes_per_s": "msg_throughput_in",
+    "out_bytes_per_s": "msg_throughput_out",
+}
 _COUNTS: Final = ("topics", "bundles", "producers", "consumers", "gained", "lost")
-_RATES: Final = ("msg/s in", "msg/s out", "total", "KB/s in", "KB/s out", "total")
-_KB: Final = 1000
+_RATES: Final = ("msg/s in", "msg/s out", "total", "bytes in", "bytes out", "total")
 
 
 def to_row(reading: Reading, wall_ms: int) -> dict[str, Any]:
-    """Plain JSON values; rates are messages and bytes a second."""
+    """Plain JSON values."""
     return {
         "at_ms": wall_ms,
         "brokers": [_broker_row(line, wall_ms) for line in reading.brokers],
@@ -31,13 +37,12 @@ def to_row(reading: Reading, wall_ms: int) -> dict[str, Any]:
 def _broker_row(line: BrokerLine, wall_ms: int) -> dict[str, Any]:
     report, usage = line.report, line.report.usage
     names = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
-    percents = (resource.percent for resource in usage.resources)
+    ratios = (resource.percent / 100 for resource in usage.resources)
     return {
         "broker": line.broker_id,
         "manager": report.manager,
         "age_s": _age_s(line, wall_ms),
-        "usage_percent": dict(zip(names, percents, strict=True))
-        | {"max": max_usage(usage, _WEIGHTS) * 100},
+        "usage_ratio": dict(zip(names, ratios, strict=True)) | {"max": max_usage(usage, _WEIGHTS)},
         "topics": report.total.topics,
         "bundles": report.bundles,
         "producers": report.total.producers,
@@ -51,15 +56,14 @@ def _broker_row(line: BrokerLine, wall_ms: int) -> dict[str, Any]:
 
 
 def _latest(total: BundleStats) -> dict[str, float]:
-    names = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
-    return {name: getattr(total, name) for name in names}
+    return {name: getattr(total, field) for name, field in _RATE_FIELDS.items()}
 
 
 def _term(average: TimeAverageBrokerData | None, term: str) -> dict[str, float] | None:
     """The averages of one term by the names of `_latest`; None where no leader wrote any."""
     if average is None:
         return None
-    return {name: getattr(average, f"{term}_{name}") for name in _latest(BundleStats())}
+    return {name: getattr(average, f"{term}_{field}") for name, field in _RATE_FIELDS.items()}
 
 
 def _age_s(line: BrokerLine, wall_ms: int) -> float | None:
@@ -99,11 +103,11 @@ def _overview(row: dict[str, Any]) -> Iterable[object]:
     return (
         row["broker"],
         _age(row),
-        row["usage_percent"]["max"],
+        row["usage_ratio"]["max"] * 100,
         row["topics"],
         row["bundles"],
         msg_in + msg_out,
-        (bytes_in + bytes_out) / _KB,
+        throughput_text(bytes_in + bytes_out),
     )
 
 
@@ -113,7 +117,7 @@ def _age(row: dict[str, Any]) -> str:
 
 def _details(row: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     yield ("system", *_USAGE)
-    yield ("usage", *row["usage_percent"].values())
+    yield ("usage", *(ratio * 100 for ratio in row["usage_ratio"].values()))
     yield ("count", *_COUNTS)
     counts = ("topics", "bundles", "producers", "consumers", "bundles_gained", "bundles_lost")
     yield ("now", *(row[name] for name in counts))
@@ -126,5 +130,5 @@ def _rates(rates: dict[str, float] | None) -> tuple[object, ...]:
     if rates is None:
         return (None,) * len(_RATES)
     msg_in, msg_out, bytes_in, bytes_out = rates.values()
-    kb_in, kb_out = bytes_in / _KB, bytes_out / _KB
-    return msg_in, msg_out, msg_in + msg_out, kb_in, kb_out, kb_in + kb_out
+    throughput = map(throughput_text, (bytes_in, bytes_out, bytes_in + bytes_out))
+    return msg_in, msg_out, msg_in + msg_out, *throughput

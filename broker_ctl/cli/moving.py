@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from broker_ctl.cli.partition_rows import REASSIGNMENTS, counted, ids_text, named
-from broker_ctl.cli.progress import Stage, duration_text, followed
+from broker_ctl.cli.progress import Stage, followed
 from broker_ctl.cli.tables import print_table
 from broker_ctl.cli.target import Target
+from broker_ctl.cli.units import duration_text
 
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client

@@ -1,7 +1,6 @@
 """``broker-ctl partitions history``: which partitions have other leaders, since when, and why."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -9,6 +8,7 @@ import click
 from broker_ctl.cli.partition_rows import PARTITIONS, ids_text, named
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.units import time_text
 
 _COLUMNS: Final = ("when", "partition", "leader", "leader epoch", "in sync", "why")
 _EXAMPLES: Final = """\b
@@ -42,10 +42,9 @@ def command(target: Target, *, topic: str | None, partition: int | None, limit: 
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    at = datetime.fromtimestamp(row["at_ms"] / 1000, UTC)
     before, leader = (_leader(row[name]) for name in ("before", "leader"))
     return (
-        f"{at:%Y-%m-%d %H:%M:%S}Z",
+        time_text(row["at_ms"]),
         named(row),
         leader if leader == before else f"{before} -> {leader}",
         row["leader_epoch"],

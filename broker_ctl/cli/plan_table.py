@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.tables import print_table
+from broker_ctl.cli.units import percent_text
 
 _COLUMNS: Final = ("what", "load", "source", "destination", "why")
 _PLAN_COLUMNS: Final = ("plan", "state", "done", "waiting", "obsolete", "failed", "by", "note")
@@ -32,10 +33,10 @@ def print_plans(rows: Sequence[Mapping[str, Any]]) -> None:
 def _figures(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     from broker_ctl.core.footprint import throughput_text
 
-    moved = throughput_text(plan["load_moved_bytes"])
+    moved = throughput_text(plan["load_moved_bytes_per_s"])
     return [
-        ("max over mean usage", _change(plan, "usage_imbalance", ".2f")),
-        ("max over mean throughput", _change(plan, "throughput_imbalance", ".2f")),
+        ("max over mean usage", _uneven(plan, "usage_imbalance")),
+        ("max over mean throughput", _uneven(plan, "throughput_imbalance")),
         ("moves", str(plan["moves"])),
         ("load moved", f"{moved}, {plan['load_moved_ratio']:.2%} of the cluster's"),
         ("held back", plan["held_back"].replace("_", " ")),
@@ -57,12 +58,19 @@ def _decision_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         )
     return (
         f"transfer {row['bundle']}",
-        throughput_text(row["throughput_bytes"]),
-        f"{row['source']} {_change(row, 'source_usage', '.1%')}",
-        f"{row['destination']} {_change(row, 'destination_usage', '.1%')}",
+        throughput_text(row["throughput_bytes_per_s"]),
+        f"{row['source']} {_change(row, 'source_usage')}",
+        f"{row['destination']} {_change(row, 'destination_usage')}",
         why,
     )
 
 
-def _change(row: Mapping[str, Any], name: str, form: str) -> str:
-    return f"{row[f'{name}_before']:{form}} -> {row[f'{name}_after']:{form}}"
+def _change(row: Mapping[str, Any], name: str) -> str:
+    before, after = row[f"{name}_before_ratio"], row[f"{name}_after_ratio"]
+    return f"{percent_text(before)} -> {percent_text(after)}"
+
+
+def _uneven(plan: Mapping[str, Any], name: str) -> str:
+    from broker_ctl.core.imbalance import imbalance_text
+
+    return f"{imbalance_text(plan[f'{name}_before'])} -> {imbalance_text(plan[f'{name}_after'])}"

@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 from broker_ctl.cli.target import Target
 
 _PERIOD_S: Final = 1.0
-_MINUTE_S: Final = 60
-_HOUR_S: Final = 3600
 
 
 class Stage(NamedTuple):
@@ -62,15 +60,3 @@ async def followed(
             if is_over(row):
                 return row
             await asyncio.sleep(_PERIOD_S)
-
-
-def duration_text(seconds: float | None) -> str:
-    """For people: ``40 s``, ``2 min 5 s``, ``1 h 20 min``."""
-    if seconds is None:
-        return "unknown"
-    whole = round(seconds)
-    if whole < _MINUTE_S:
-        return f"{whole} s"
-    if whole < _HOUR_S:
-        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S} s"
-    return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"

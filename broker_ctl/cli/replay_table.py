@@ -9,6 +9,7 @@ from typing import Any, Final
 from broker_ctl.cli.replays import Done
 from broker_ctl.cli.tables import print_table
 from broker_ctl.simulation.chart import Chart
+from broker_ctl.simulation.scores import Scores
 
 _COLUMNS: Final = (
     *("policy", "p50", "p99", "max", "moved %/h", "moves", "back and forth"),
@@ -19,13 +20,32 @@ _MOVE_COLUMNS: Final = (
     *("reason", "cause"),
 )
 
+_MINUTE_S: Final = 60
+
 
 def to_row(all_done: Sequence[Done]) -> dict[str, Any]:
     """Plain JSON values: scores by scenario and policy, and the bound of each scenario."""
     scenarios: dict[str, dict[str, Any]] = {}
     for done in all_done:
-        scenarios.setdefault(done.scenario, {})[done.policy] = done.scores.to_row()
-    return {"scenarios": scenarios, "bound": {done.scenario: done.bound for done in all_done}}
+        scenarios.setdefault(done.scenario, {})[done.policy] = _measures(done.scores)
+    return {
+        "scenarios": scenarios,
+        "imbalance_bound": {done.scenario: done.bound for done in all_done},
+    }
+
+
+def _measures(scores: Scores) -> dict[str, Any]:
+    settled = scores.settle_min
+    return {
+        "imbalance_p50": scores.p50,
+        "imbalance_p99": scores.p99,
+        "imbalance_max": scores.most,
+        "load_moved_ratio_per_h": scores.load_moved_pct_per_h / 100,
+        "moves": scores.moves,
+        "back_and_forth": scores.back_and_forth,
+        "settled_after_s": None if settled is None else settled * _MINUTE_S,
+        "overload_broker_s": scores.overload_broker_min * _MINUTE_S,
+    }
 
 
 def show(group: Sequence[Done]) -> None:

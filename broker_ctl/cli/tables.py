@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import click
 
+from broker_ctl.cli.units import label_of, shown
+
 _PIPE_WIDTH: Final = 400
 # From here on the decimals of a number say nothing to a reader.
 _LARGE: Final = 100
@@ -61,13 +63,15 @@ def print_facts(title: str, facts: Mapping[str, Any]) -> None:
     """Any JSON object: plain values as one table, then each list of objects as its own."""
     plain = {key: value for key, value in facts.items() if not _is_nested(value)}
     if plain:
-        print_table(title, ("", ""), plain.items())
+        facts_shown = ((label_of(key), shown(key, value)) for key, value in plain.items())
+        print_table(title, ("", ""), facts_shown)
     for key, value in facts.items():
         if isinstance(value, Mapping) and value:
-            print_facts(key, value)
+            print_facts(label_of(key), value)
         elif _is_nested(value):
             columns = _columns(value)
-            print_table(key, columns, ([row.get(name) for name in columns] for row in value))
+            rows = ([shown(name, row.get(name)) for name in columns] for row in value)
+            print_table(label_of(key), map(label_of, columns), rows)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -274,9 +274,11 @@ class Trial:
         self._seen.leader = str(overview.get("leader", ""))
         owned = sum(1 for bundle in overview["bundles"] if bundle.get("owner"))
         # The first picture that shows all bundles owned and measured.
-        is_whole = owned >= _BUNDLES and all(b["throughput"] > 0 for b in overview["bundles"])
+        is_whole = owned >= _BUNDLES and all(
+            b["throughput_bytes_per_s"] > 0 for b in overview["bundles"]
+        )
         if not self._seen.first and is_whole:
-            self._seen.first = float(overview["imbalance"]["usage"])
+            self._seen.first = float(overview["usage_imbalance"] or 0.0)
 
     def _judge(self, daemons: Daemons, end_ns: int) -> Verdict:
         # A broker that never served anything has no log.
@@ -294,7 +296,7 @@ class Trial:
             splits=int(newest.get("splits", 0)),
             unloads=int(newest.get("unloads", 0)),
             imbalance_first=self._seen.first,
-            imbalance_last=float(newest["imbalance"]["usage"]) if newest else 0.0,
+            imbalance_last=float(newest.get("usage_imbalance") or 0.0),
             owners_ok=verdict.owners_ok,
             double_served=verdict.double_served,
             unserved_s=verdict.unserved_s,

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from broker_ctl.cli.trial_partitions import sentence
+from broker_ctl.core.imbalance import imbalance_text
 from broker_ctl.embedded.load_client import LoadClientStatistics
 
 # In a low terminal, and in others.
@@ -94,10 +95,8 @@ def _table(title: str, *, is_headed: bool = True) -> Table:
 
 
 def _brokers(overview: dict[str, Any]) -> Table:
-    leader, imbalance = overview.get("leader"), float(overview["imbalance"]["usage"])
-    table = _table(
-        f"epoch {overview['epoch']}, cycle {overview['cycle']}, imbalance {imbalance:.2f}"
-    )
+    leader, imbalance = overview.get("leader"), imbalance_text(overview["usage_imbalance"])
+    table = _table(f"epoch {overview['epoch']}, cycle {overview['cycle']}, imbalance {imbalance}")
     for name in ("broker", "", "usage", "", "msg/s", "MiB/s", "bundles"):
         table.add_column(
             name,
@@ -105,14 +104,14 @@ def _brokers(overview: dict[str, Any]) -> Table:
             no_wrap=True,
         )
     for broker in overview["brokers"]:
-        usage = float(broker["usage"])
+        usage = float(broker["usage_ratio"])
         table.add_row(
             broker["broker"],
-            "leader" if broker["broker"] == leader else "draining" * bool(broker["draining"]),
+            "leader" if broker["broker"] == leader else "draining" * bool(broker["is_draining"]),
             "█" * round(min(usage, 1.0) * _BAR),
             f"{usage:.0%}",
-            f"{broker['msg_rate']:,.0f}",
-            f"{broker['throughput'] / _MIB:.1f}",
+            f"{broker['msg_per_s']:,.0f}",
+            f"{broker['throughput_bytes_per_s'] / _MIB:.1f}",
             str(broker["bundles"]),
         )
     return table
@@ -123,7 +122,7 @@ def _bundles(overview: dict[str, Any], room: int) -> Table:
     title = f"{len(bundles)} bundles"
     if len(bundles) > room:
         title += f", the {room} with the most traffic"
-        bundles = sorted(bundles, key=lambda bundle: -bundle["throughput"])[:room]
+        bundles = sorted(bundles, key=lambda bundle: -bundle["throughput_bytes_per_s"])[:room]
     table = _table(title)
     for name in ("bundle", "owner", "msg/s", "MiB/s", "topics"):
         table.add_column(
@@ -133,8 +132,8 @@ def _bundles(overview: dict[str, Any], room: int) -> Table:
         table.add_row(
             bundle["bundle"],
             bundle["owner"] or "-",
-            f"{bundle['msg_rate']:,.0f}",
-            f"{bundle['throughput'] / _MIB:.1f}",
+            f"{bundle['msg_per_s']:,.0f}",
+            f"{bundle['throughput_bytes_per_s'] / _MIB:.1f}",
             str(bundle["topics"]),
         )
     return table

@@ -199,11 +199,11 @@ class Transfer:
             bundle=str(self.bundle),
             source=self.source,
             destination=self.destination,
-            throughput_bytes=self.footprint.throughput_bytes,
-            source_usage_before=self.source_before.usage_ratio,
-            source_usage_after=self.source_after.usage_ratio,
-            destination_usage_before=self.destination_before.usage_ratio,
-            destination_usage_after=self.destination_after.usage_ratio,
+            throughput_bytes_per_s=self.footprint.throughput_bytes,
+            source_usage_before_ratio=self.source_before.usage_ratio,
+            source_usage_after_ratio=self.source_after.usage_ratio,
+            destination_usage_before_ratio=self.destination_before.usage_ratio,
+            destination_usage_after_ratio=self.destination_after.usage_ratio,
         )
 
 

@@ -35,7 +35,7 @@ class Receiver:
         return {
             "broker": self.broker_id,
             "bundles": self.bundles,
-            "throughput_bytes": self.throughput_bytes,
+            "throughput_bytes_per_s": self.throughput_bytes,
             "usage_before_ratio": self.usage_before_ratio,
             "usage_after_ratio": self.usage_after_ratio,
         }
@@ -98,7 +98,7 @@ class DrainForecast:
         return {
             "broker": self.broker_id,
             "bundles": self.bundles,
-            "throughput_bytes": self.throughput_bytes,
+            "throughput_bytes_per_s": self.throughput_bytes,
             "receivers": [each.to_row() for each in self.receivers],
             "staying": [{"bundle": name, "why": why} for name, why in sorted(self.staying.items())],
             "usage_at_best_ratio": most if math.isfinite(most) else None,

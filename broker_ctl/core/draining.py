@@ -74,9 +74,9 @@ class DrainProgress:
         return {
             "state": self.state.value,
             "bundles_left": self.bundles_left,
-            "throughput_left_bytes": self.throughput_left_bytes,
-            "progress": self.ratio,
-            "moves_per_minute": self.moves_per_minute,
+            "throughput_left_bytes_per_s": self.throughput_left_bytes,
+            "progress_ratio": self.ratio,
+            "moves_per_s": self.moves_per_minute / 60,
             "eta_s": self.eta_s,
         }
 

@@ -15,17 +15,17 @@ from broker_ctl.core.view import ClusterView
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """Max over mean of the brokers' usage and of their bytes/s."""
+    """Max over mean of the brokers' usage and of their bytes/s; None: there is no load at all."""
 
-    usage: float
-    throughput: float
+    usage: float | None
+    throughput: float | None
 
 
-def max_over_mean(loads: Iterable[float]) -> float:
-    """1.0 where there is no load at all."""
+def max_over_mean(loads: Iterable[float]) -> float | None:
+    """None where there is no load at all: nothing is even or uneven then."""
     values = list(loads)
     total = fsum(values)
-    return max(values) * len(values) / total if total > 0 else 1.0
+    return max(values) * len(values) / total if total > 0 else None
 
 
 def imbalance(view: ClusterView) -> Imbalance:
@@ -35,6 +35,11 @@ def imbalance(view: ClusterView) -> Imbalance:
         max_over_mean(load.usage_ratio for load in carrying),
         max_over_mean(load.throughput_bytes for load in carrying),
     )
+
+
+def imbalance_text(value: float | None) -> str:
+    """For people: ``1.07``, or a dash where there is no load."""
+    return "-" if value is None else f"{value:.2f}"
 
 
 def mean_usage(view: ClusterView) -> float:

@@ -25,7 +25,7 @@ from broker_ctl.core.decisions import (
     Transfer,
     Unload,
 )
-from broker_ctl.core.imbalance import Imbalance, imbalance, is_worth_it
+from broker_ctl.core.imbalance import Imbalance, imbalance, imbalance_text, is_worth_it
 from broker_ctl.core.invariants import check_in_steps
 from broker_ctl.core.placement.elsewhere import elsewhere
 from broker_ctl.core.placement.pipeline import admitted, place
@@ -62,10 +62,16 @@ class Plan:
         """One log line."""
         counts = Counter(decision.kind for decision in (*self.decisions, *self.skipped))
         what = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
+        usage, throughput = (
+            f"{imbalance_text(before)} -> {imbalance_text(after)}"
+            for before, after in (
+                (self.before.usage, self.after.usage),
+                (self.before.throughput, self.after.throughput),
+            )
+        )
         return (
             f"plan of epoch {self.epoch}: {what}; max over mean usage "
-            f"{self.before.usage:.2f} -> {self.after.usage:.2f}, throughput "
-            f"{self.before.throughput:.2f} -> {self.after.throughput:.2f}"
+            f"{usage}, throughput {throughput}"
         )
 
     def to_row(self) -> dict[str, Any]:

@@ -128,7 +128,11 @@ class Operations:
         moves = [decision for decision in plan.decisions if isinstance(decision, Transfer)]
         moved_bytes = fsum(move.footprint.throughput_bytes for move in moves)
         ratio = moved_bytes / total_bytes if total_bytes > 0 else 0.0
-        return {"moves": len(moves), "load_moved_bytes": moved_bytes, "load_moved_ratio": ratio}
+        return {
+            "moves": len(moves),
+            "load_moved_bytes_per_s": moved_bytes,
+            "load_moved_ratio": ratio,
+        }
 
     async def approve(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
         """See `ports.Operations.approve`.

@@ -27,10 +27,8 @@ def overview(leading: Leading, *, is_paused: bool) -> Mapping[str, Any]:
         "epoch": leading.leadership.epoch,
         "cycle": outcomes.cycle,
         "taken_at_ms": leading.survey.latest_ms,
-        "imbalance": {
-            "usage": uneven.usage if uneven else 1.0,
-            "throughput": uneven.throughput if uneven else 1.0,
-        },
+        "usage_imbalance": uneven.usage if uneven else None,
+        "throughput_imbalance": uneven.throughput if uneven else None,
         "brokers": [] if view is None else [broker_row(b) for b in view.brokers.values()],
         "bundles": [] if view is None else _heaviest(view),
         "bundle_count": 0 if view is None else len(view.bundles),
@@ -93,7 +91,7 @@ def _broker(leading: Leading, view: ClusterView, broker_id: str) -> dict[str, An
     return {
         **broker_row(broker),
         "reported": True,
-        "reported_usage": broker.usage_ratio,
+        "reported_usage_ratio": broker.usage_ratio,
         "owned": [bundle_row(seen) for seen in owned[:_MAX_BUNDLES]],
         "promised": sorted(promised),
     }
@@ -110,14 +108,14 @@ def _bundle(leading: Leading, view: ClusterView | None, bundle: Bundle) -> dict[
     return {
         **bundle_row(seen or BundleView(bundle, None, load)),
         "known": seen is not None,
-        "long_msg_rate": load.long.msg_rate,
-        "long_throughput": load.long.throughput,
+        "long_msg_per_s": load.long.msg_rate,
+        "long_throughput_bytes_per_s": load.long.throughput,
         "samples": load.long.samples,
-        "usage": 0.0 if seen is None else seen.footprint.usage_ratio,
+        "usage_ratio": 0.0 if seen is None else seen.footprint.usage_ratio,
         "last_owner": remembered.owner,
         "unowned_s": ago(remembered.free_since_s),
-        "unloaded_s_ago": ago(remembered.unloaded_s),
-        "split_s_ago": ago(remembered.split_s),
+        "since_unload_s": ago(remembered.unloaded_s),
+        "since_split_s": ago(remembered.split_s),
         "move": None if moving is None else move_row(moving.move),
         "promised_to": None if view is None else _promised_to(leading, view, bundle),
     }
@@ -133,11 +131,11 @@ def broker_row(broker: BrokerView) -> dict[str, Any]:
     expected = broker.expected
     return {
         "broker": broker.broker_id,
-        "usage": expected.usage_ratio,
-        "msg_rate": expected.msg_rate,
-        "throughput": expected.throughput_bytes,
+        "usage_ratio": expected.usage_ratio,
+        "msg_per_s": expected.msg_rate,
+        "throughput_bytes_per_s": expected.throughput_bytes,
         "bundles": len(broker.owned),
-        "draining": broker.is_draining,
+        "is_draining": broker.is_draining,
         "age_s": broker.age_s,
         "version": broker.load.version or None,
         "started_ms": broker.load.started_ms or None,
@@ -149,8 +147,8 @@ def bundle_row(seen: BundleView) -> dict[str, Any]:
     return {
         "bundle": str(seen.bundle),
         "owner": seen.owner,
-        "msg_rate": seen.load.short.msg_rate,
-        "throughput": seen.load.short.throughput,
+        "msg_per_s": seen.load.short.msg_rate,
+        "throughput_bytes_per_s": seen.load.short.throughput,
         "topics": seen.load.topics,
     }
 

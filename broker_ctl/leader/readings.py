@@ -31,12 +31,13 @@ def offline_bundles(leading: Leading) -> int:
 
 
 def unevenness(leading: Leading) -> Mapping[str, float]:
-    """Max over mean of the brokers at the last look, by what; nothing before the first."""
+    """Max over mean of the brokers by what; nothing before the first look, or without load."""
     view = leading.survey.latest
     if view is None:
         return {}
     uneven = imbalance(view)
-    return {"usage": uneven.usage, "throughput": uneven.throughput}
+    found = {"usage": uneven.usage, "throughput": uneven.throughput}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def report_ages_s(leading: Leading) -> Mapping[str, float]:

@@ -128,7 +128,7 @@ class AttachedRoutes:
                 "session": {
                     "state": parts.session_state(),
                     "epoch": session_epoch,
-                    "lease_remaining_ms": remaining_ms,
+                    "lease_remaining_s": remaining_ms / 1000,
                 },
                 "is_leader": parts.desk() is not None,
                 "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},

@@ -62,11 +62,12 @@ class ControlRoutes:
                 "session": {
                     "state": parts.session_state(),
                     "epoch": session_epoch,
-                    "lease_remaining_ms": remaining_ms,
+                    "lease_remaining_s": remaining_ms / 1000,
                 },
                 "is_leader": parts.desk() is not None,
                 "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},
-                "is_draining": parts.ownership.is_draining,
+                "is_stopping": parts.ownership.is_draining,
+                "is_drained": parts.own_id in parts.directives.drains,
                 "is_ready": readiness.is_ready,
                 "reason": readiness.reason,
                 "bundles": [

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from broker_ctl.clock import Clock
 from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.directives import Order, Pause
+from broker_ctl.core.directives import Drain, Order, Pause
 from broker_ctl.core.load import BrokerLoad
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.core.namespace import Ring
@@ -179,7 +179,12 @@ class LoadReporter(Protocol):
 
 
 class Directives(Protocol):
-    """The pause, which any broker can write; see `coordination.directives.Directives`."""
+    """The pause, which any broker can write, and the drains; see `coordination.directives`."""
+
+    @property
+    def drains(self) -> Mapping[str, Drain]:
+        """By broker, those that stand."""
+        ...
 
     @property
     def pause(self) -> Pause | None:

@@ -16,6 +16,7 @@ from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.attached import QUICK
 from tests.support.ensemble import SharedEnsemble
 from tests.support.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster
+from tests.support.json_units import out_of_system
 
 Served = tuple[ForeignCluster, str]
 
@@ -62,9 +63,10 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
     found = await attach(served, "--once", "--output", "json", "--set", f"{DYNAMIC[1]}=false")
     assert found.exit_code == 0, found.output
     seen = json.loads(found.output)
-    assert seen["imbalance"]["throughput"] == pytest.approx(1.0)
+    assert seen["throughput_imbalance"] == pytest.approx(1.0)
     assert seen["plan"]["decisions"] == []
     assert seen["own_balancing"] == []
+    assert list(out_of_system(seen)) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ async def test_it_quiets_the_cluster_acts_on_it_and_puts_its_settings_back(
     seen: dict[str, Any] = {}
     async for line in process.stdout:
         seen = json.loads(line)
-        if seen["plan"] and not seen["moves"] and seen["imbalance"]["throughput"] < 1.01:
+        if seen["plan"] and not seen["moves"] and seen["throughput_imbalance"] < 1.01:
             break
     assert cluster.overrides == {DYNAMIC[0]: "false", DYNAMIC[1]: "false"}
     process.send_signal(signal.SIGINT)

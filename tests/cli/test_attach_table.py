@@ -27,12 +27,24 @@ FINDING: dict[str, Any] = {
 
 
 def broker(broker_id: str, usage: float) -> dict[str, Any]:
-    rates = {"msg_rate": 1000.0, "throughput": 2.0 * 1024 * 1024, "bundles": 7, "age_s": 3.0}
-    return {"broker": broker_id, "usage": usage, "draining": False, **rates}
+    rates = {
+        "msg_per_s": 1000.0,
+        "throughput_bytes_per_s": 2.0 * 1024 * 1024,
+        "bundles": 7,
+        "age_s": 3.0,
+    }
+    return {
+        "broker": broker_id,
+        "usage_ratio": usage,
+        "is_draining": False,
+        "bundles": 7,
+        "age_s": 3.0,
+        **rates,
+    }
 
 
 def bundle(name: str) -> dict[str, Any]:
-    rates = {"msg_rate": 77.0, "throughput": 3.5 * 1024 * 1024, "topics": 12}
+    rates = {"msg_per_s": 77.0, "throughput_bytes_per_s": 3.5 * 1024 * 1024, "topics": 12}
     return {"bundle": name, "owner": None, **rates}
 
 
@@ -54,7 +66,8 @@ def picture(at_s: int = 0, **changes: Any) -> Mapping[str, Any]:
         "note": "",
         "held_back": "",
         "own_balancing": [],
-        "imbalance": {"usage": 1.5, "throughput": 1.6},
+        "usage_imbalance": 1.5,
+        "throughput_imbalance": 1.6,
         "brokers": [broker("b1:8080", 0.5), broker("b2:8080", 0.25)],
         "bundles": [
             bundle(f"public/default/0x{low:x}0000000_0x{low + 1:x}0000000") for low in range(9)

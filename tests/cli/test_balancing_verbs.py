@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
-from broker_ctl.cli.progress import duration_text
+from broker_ctl.cli.units import duration_text
 from broker_ctl.errors import OrderConflict
 from broker_ctl.ports import HistoryFilter
 from tests.support.cli_cluster import Cluster, running
@@ -190,7 +190,7 @@ def test_move_is_the_move_of_bundles(cluster: Cluster) -> None:
 def test_history_is_filtered_by_the_leader(cluster: Cluster, operations: MemoryOperations) -> None:
     result = cluster.run("history")
     assert result.exit_code == 0, result.output
-    assert "1970-01-01 00:00:00Z" in result.stdout
+    assert "1970-01-01T00:00:00Z" in result.stdout
     assert "skip cluster: below threshold" in result.stdout
     options = ["--kind", "split", "--broker", "b:1", "--bundle", BUNDLE]
     rows = cluster.json("history", *options, "--since", "2h", "--limit", "7")

@@ -54,8 +54,8 @@ def test_status_shows_session_bundles_and_decisions(cluster: Cluster) -> None:
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.stdout.splitlines()]
     assert ["state", "connected"] in lines
-    assert ["lease_remaining_ms", "1500"] in lines
-    assert ["is_leader", "no"] in lines
+    assert ["lease", "remaining", "1.5", "s"] in lines
+    assert ["is", "leader", "no"] in lines
     assert [BUNDLE, "owned", "101"] in lines
     assert "5 % above the mean" in result.stdout
     assert cluster.json("status")["broker"] == cluster.follower.broker_id
@@ -65,8 +65,8 @@ def test_status_of_the_cluster_comes_from_the_leader(cluster: Cluster) -> None:
     result = cluster.run("status", "--cluster")
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.stdout.splitlines()]
-    assert [cluster.leader.broker_id, "0.5"] in [line[:2] for line in lines]
-    assert cluster.json("status", "--cluster")["imbalance"] == 0.25
+    assert [cluster.leader.broker_id, "50.0%"] in [line[:2] for line in lines]
+    assert cluster.json("status", "--cluster")["usage_imbalance"] == 1.25
 
 
 def test_brokers_are_listed_and_the_leader_is_marked(cluster: Cluster) -> None:

@@ -56,11 +56,11 @@ def test_the_load_of_bundles_is_there_for_programs(cluster: Cluster) -> None:
         "owner": cluster.leader.broker_id,
         "token": 101,
         "note": "",
-        "msg_rate": 20.0,
-        "throughput": 3.0 * MIB,
+        "msg_per_s": 20.0,
+        "throughput_bytes_per_s": 3.0 * MIB,
     }
     assert second["bundle"] == str(BUNDLES[0])
-    assert (second["msg_rate"], second["throughput"]) == (None, None)
+    assert (second["msg_per_s"], second["throughput_bytes_per_s"]) == (None, None)
 
 
 def test_bundles_are_listed_where_nobody_leads(cluster: Cluster) -> None:
@@ -70,7 +70,7 @@ def test_bundles_are_listed_where_nobody_leads(cluster: Cluster) -> None:
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert [row["owner"] for row in rows] == [None, cluster.follower.broker_id, None, None]
-    assert {row["throughput"] for row in rows} == {None}
+    assert {row["throughput_bytes_per_s"] for row in rows} == {None}
     assert "the load is unknown: nobody leads at the moment" in result.stderr
 
 
@@ -113,10 +113,10 @@ def test_a_broker_is_drained_once_nothing_is_left_of_it(cluster: Cluster) -> Non
         rows = cluster.json("brokers", "list")
         return next(str(row["state"]) for row in rows if row["broker"] == broker_id)
 
-    desk.reported[broker_id] = {"draining": True, "bundles": 2}
+    desk.reported[broker_id] = {"is_draining": True, "bundles": 2}
     assert state() == "draining"
     # What is on its way does not count to it any more, and is still there.
-    desk.reported[broker_id] = {"draining": True, "bundles": 0}
+    desk.reported[broker_id] = {"is_draining": True, "bundles": 0}
     desk.moves = [{"from": broker_id}]
     assert state() == "draining"
     desk.moves = []

@@ -18,6 +18,7 @@ from broker_ctl.cli import monitor
 from broker_ctl.cli.main import main
 from broker_ctl.store import paths
 from tests.support.ensemble import SharedEnsemble
+from tests.support.json_units import out_of_system
 from tests.support.proxy import Proxy, Way
 
 BUNDLE = "public/default/0x00000000_0x40000000"
@@ -129,7 +130,9 @@ def seen(source: str) -> Any:
     result = run(source, "--once", "--output", "json")
     assert (result.exit_code, result.stderr) == (0, "")
     (line,) = result.stdout.splitlines()
-    return json.loads(line)
+    found = json.loads(line)
+    assert list(out_of_system(found)) == []
+    return found
 
 
 # What is shown.
@@ -142,20 +145,20 @@ def test_a_modular_report_is_shown_with_the_averages_that_the_leader_keeps(
     cluster.write(paths.broker_time_average("broker-1:8080"), AVERAGE)
     (row,) = seen(source)["brokers"]
     assert (row["broker"], row["manager"]) == ("broker-1:8080", "modular")
-    assert row["usage_percent"] == pytest.approx(
+    assert row["usage_ratio"] == pytest.approx(
         {
-            "cpu": 15.425,
-            "memory": 50.0,
-            "direct_memory": 0.244140625,
-            "bandwidth_in": 0.01,
-            "bandwidth_out": 0.02,
+            "cpu": 0.15425,
+            "memory": 0.5,
+            "direct_memory": 0.00244140625,
+            "bandwidth_in": 0.0001,
+            "bandwidth_out": 0.0002,
             # Without the heap.
-            "max": 15.425,
+            "max": 0.15425,
         }
     )
     assert (row["topics"], row["bundles"], row["producers"], row["consumers"]) == (3, 1, 1, 2)
     assert (row["bundles_gained"], row["bundles_lost"]) == (1, 0)
-    names = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+    names = ("in_msg_per_s", "out_msg_per_s", "in_bytes_per_s", "out_bytes_per_s")
     assert row["latest"] == dict(zip(names, (100.5, 1.0, 4000.0, 1000.0), strict=True))
     assert row["short_term"] == dict(zip(names, (0.0, 1.0, 2.0, 3.0), strict=True))
     assert row["long_term"] == dict(zip(names, (4.0, 5.0, 6.0, 7.0), strict=True))
@@ -174,8 +177,8 @@ def test_a_simple_report_is_shown_likewise(cluster: Cluster, source: str) -> Non
     cluster.report("broker-2:8080", SIMPLE)
     (row,) = seen(source)["brokers"]
     assert (row["manager"], row["short_term"], row["long_term"]) == ("simple", None, None)
-    assert row["usage_percent"]["cpu"] == pytest.approx(15.425)
-    assert row["latest"]["msg_throughput_in"] == 4000.0
+    assert row["usage_ratio"]["cpu"] == pytest.approx(0.15425)
+    assert row["latest"]["in_bytes_per_s"] == 4000.0
     assert (row["topics"], row["bundles_lost"]) == (3, 1)
 
 
@@ -188,13 +191,13 @@ def test_people_see_one_line_a_broker_and_one_table_each(cluster: Cluster, sourc
     assert (result.exit_code, result.stderr) == (0, "")
     lines = [line.split() for line in result.stdout.splitlines()]
     assert f"brokers at {source}: 2" in result.stdout
-    assert ["broker-2:8080", "no", "time", "15.4", "3", "1", "102", "5"] in lines
+    assert ["broker-2:8080", "no", "time", "15.4", "3", "1", "102", "4.9", "KiB/s"] in lines
     assert "broker-1:8080 (modular, " in result.stdout
     assert ["count", "topics", "bundles", "producers", "consumers", "gained", "lost"] in lines
     assert ["now", "3", "1", "1", "2", "1", "0"] in lines
     assert ["usage", "15.4", "50", "0.244", "0.01", "0.02", "15.4"] in lines
-    assert ["latest", "100", "1", "102", "4", "1", "5"] in lines
-    assert ["short", "0", "1", "1", "0.002", "0.003", "0.005"] in lines
+    assert ["latest", "100", "1", "102", "3.9", "KiB/s", "1000.0", "B/s", "4.9", "KiB/s"] in lines
+    assert ["short", "0", "1", "1", "2.0", "B/s", "3.0", "B/s", "5.0", "B/s"] in lines
     assert ["long", "-", "-", "-", "-", "-", "-"] in lines
     assert "skipped: 1" in result.stdout
 

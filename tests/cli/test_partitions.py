@@ -213,7 +213,7 @@ def test_changes_of_leaders_are_shown_newest_first(
     cluster: Cluster, desk: MemoryPartitionDesk
 ) -> None:
     shown = words(cluster.run("partitions", "history").stdout)
-    when, zero = ["1970-01-01", "00:01:00Z"], ["1970-01-01", "00:00:00Z"]
+    when, zero = ["1970-01-01T00:01:00Z"], ["1970-01-01T00:00:00Z"]
     assert [*when, "orders-1", "1", "->", "2", "4", "2,3", "why"] in shown
     assert [*zero, "orders-0", "1", "->", "none", "4", "2,3", "why"] in shown
     assert desk.asked == (None, None, 50)

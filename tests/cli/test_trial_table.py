@@ -13,14 +13,19 @@ URLS = ["http://127.0.0.1:40001", "http://127.0.0.1:40002"]
 
 
 def overview(brokers: int, bundles: int) -> dict[str, Any]:
-    rates = {"msg_rate": 1000.0, "throughput": 2.0 * 1024 * 1024}
+    rates = {"msg_per_s": 1000.0, "throughput_bytes_per_s": 2.0 * 1024 * 1024}
     return {
         "leader": "127.0.0.1:40000",
         "epoch": 1,
         "cycle": 7,
-        "imbalance": {"usage": 1.25},
+        "usage_imbalance": 1.25,
         "brokers": [
-            {"broker": f"127.0.0.1:{40000 + number}", "usage": 0.5, "draining": False, **rates}
+            {
+                "broker": f"127.0.0.1:{40000 + number}",
+                "usage_ratio": 0.5,
+                "is_draining": False,
+                **rates,
+            }
             | {"bundles": 9}
             for number in range(brokers)
         ],
@@ -28,8 +33,8 @@ def overview(brokers: int, bundles: int) -> dict[str, Any]:
             {
                 "bundle": f"public/default/0x{number:08x}_0x{number + 1:08x}",
                 "owner": "127.0.0.1:40000",
-                "msg_rate": 10.0,
-                "throughput": float(number),
+                "msg_per_s": 10.0,
+                "throughput_bytes_per_s": float(number),
                 "topics": 1,
             }
             for number in range(bundles)

@@ -68,9 +68,9 @@ def test_a_row_is_plain_json_with_kind_reason_and_sentence(decision: Decision) -
 def test_the_row_of_a_transfer_tells_both_loads_before_and_after() -> None:
     row = TRANSFER.to_row()
     assert (row["bundle"], row["source"], row["destination"]) == (str(A), "b1", "b2")
-    assert row["throughput_bytes"] == 40 * MIB
+    assert row["throughput_bytes_per_s"] == 40 * MIB
     loads = [
-        row[f"{end}_usage_{when}"]
+        row[f"{end}_usage_{when}_ratio"]
         for end in ("source", "destination")
         for when in ("before", "after")
     ]

@@ -6,6 +6,7 @@ from broker_ctl.core.decisions import Reason
 from broker_ctl.core.footprint import NO_FOOTPRINT, Footprint, throughput_text
 from broker_ctl.core.imbalance import (
     imbalance,
+    imbalance_text,
     improves,
     is_harmless,
     is_worth_it,
@@ -19,10 +20,17 @@ load = st.builds(Footprint, st.floats(0, 1), st.floats(0, 1e9))
 
 @pytest.mark.parametrize(
     ("loads", "expected"),
-    [([], 1.0), ([0, 0], 1.0), ([3, 3, 3], 1.0), ([4, 0], 2.0), ([2, 1, 0], 2.0)],
+    [([3, 3, 3], 1.0), ([4, 0], 2.0), ([2, 1, 0], 2.0)],
 )
 def test_imbalance_is_the_largest_load_over_the_mean(loads: list[float], expected: float) -> None:
     assert max_over_mean(loads) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("loads", [[], [0, 0]])
+def test_without_load_nothing_is_even_or_uneven(loads: list[float]) -> None:
+    found = max_over_mean(loads)
+    assert found is None
+    assert imbalance_text(found) == "-"
 
 
 def test_usage_and_throughput_are_judged_apart_and_draining_brokers_not_at_all() -> None:

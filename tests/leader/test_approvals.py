@@ -80,11 +80,11 @@ async def test_a_plan_says_what_would_be_reached_and_does_nothing() -> None:
         assert plan["usage_imbalance_before"] == pytest.approx(3.0)
         assert plan["usage_imbalance_after"] < 2.0
         assert plan["moves"] == len(plan["decisions"]) >= 4
-        assert plan["load_moved_bytes"] == pytest.approx(plan["moves"] * 1e8)
+        assert plan["load_moved_bytes_per_s"] == pytest.approx(plan["moves"] * 1e8)
         assert plan["load_moved_ratio"] == pytest.approx(plan["moves"] / 8)
         first = plan["decisions"][0]
-        assert first["source_usage_before"] == pytest.approx(0.8)
-        assert first["source_usage_after"] == pytest.approx(0.7)
+        assert first["source_usage_before_ratio"] == pytest.approx(0.8)
+        assert first["source_usage_after_ratio"] == pytest.approx(0.7)
         assert left(cluster) == 8
         assert await cluster.record_count() == 0
         brief = await controller.operations.plan(is_verbose=False)

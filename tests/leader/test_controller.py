@@ -102,19 +102,19 @@ async def test_an_overview_is_plain_json_with_what_was_promised(
     told = decode_object(encode(dict(controller.overview())))
     assert told["leader"] == A
     assert told["epoch"] == 1
-    assert told["imbalance"]["throughput"] == pytest.approx(4e8 / 1.5e8)
+    assert told["throughput_imbalance"] == pytest.approx(4e8 / 1.5e8)
     assert controller.leading is not None
-    assert unevenness(controller.leading)["throughput"] == told["imbalance"]["throughput"]
+    assert unevenness(controller.leading)["throughput"] == told["throughput_imbalance"]
     assert [row["broker"] for row in told["brokers"]] == [A, B, C]
     first = told["brokers"][0]
-    assert first["throughput"] == pytest.approx(4e8)
-    assert (first["bundles"], first["draining"]) == (1, False)
+    assert first["throughput_bytes_per_s"] == pytest.approx(4e8)
+    assert (first["bundles"], first["is_draining"]) == (1, False)
     assert (first["version"], first["started_ms"]) == ("0.1.0", 1)
     assert told["bundles"][0] == {
         "bundle": str(HOT),
         "owner": A,
-        "msg_rate": pytest.approx(4e4),
-        "throughput": pytest.approx(4e8),
+        "msg_per_s": pytest.approx(4e4),
+        "throughput_bytes_per_s": pytest.approx(4e8),
         "topics": 20,
     }
     assert (told["moves"], told["paused"], told["dry_run"]) == ([], False, False)
@@ -304,7 +304,7 @@ async def test_a_subject_is_explained_with_its_decisions(
     await eventually(lambda: controller.overview()["bundle_count"] == 1)
     told = controller.explain(str(HOT))
     assert told["bundle"] == str(HOT)
-    assert told["unloaded_s_ago"] is not None
+    assert told["since_unload_s"] is not None
     assert [row["kind"] for row in told["decisions"]] == ["transfer"]
     assert [row["kind"] for row in controller.explain(B)["decisions"]] == ["transfer"]
     assert controller.explain(C)["decisions"] == []

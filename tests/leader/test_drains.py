@@ -66,9 +66,9 @@ async def test_progress_says_what_is_left_and_when_it_will_be_over() -> None:
         (row,) = controller.operations.drains()
         assert row["state"] == "draining"
         assert 0 < row["bundles_left"] < 8
-        assert row["progress"] == pytest.approx(1 - row["bundles_left"] / 8)
-        assert row["moves_per_minute"] > 0
-        expected_s = row["bundles_left"] / row["moves_per_minute"] * 60
+        assert row["progress_ratio"] == pytest.approx(1 - row["bundles_left"] / 8)
+        assert row["moves_per_s"] > 0
+        expected_s = row["bundles_left"] / row["moves_per_s"]
         assert row["eta_s"] == pytest.approx(expected_s)
 
 
@@ -185,7 +185,7 @@ async def test_a_dry_run_says_what_would_go_where_and_drains_nothing() -> None:
         await cluster.synced(leading)
         told = await controller.operations.drain(A, "", "", is_forced=False, is_dry_run=True)
         assert (told["bundles"], told["staying"]) == (8, [])
-        assert told["throughput_bytes"] == pytest.approx(CAPACITY_BYTES_S * 0.8)
+        assert told["throughput_bytes_per_s"] == pytest.approx(CAPACITY_BYTES_S * 0.8)
         rows = {row["broker"]: row for row in told["receivers"]}
         assert {broker: row["bundles"] for broker, row in rows.items()} == {B: 4, C: 4}
         assert rows[B]["usage_before_ratio"] == 0.0

@@ -14,6 +14,7 @@ from broker_ctl.leader.kept_decisions import MOST_NODES, MOST_ROWS, KeptDecision
 from broker_ctl.ports import HistoryFilter, JournalEntry, Outcome
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
+from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions
 from broker_ctl.tasks import TaskScope
 from tests.support.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
 from tests.support.leading_controllers import leading_at
@@ -35,6 +36,15 @@ def entry(number: int) -> JournalEntry:
 def cycles(kept: KeptDecisions) -> list[int]:
     """Their numbers, the newest first."""
     return [row["cycle"] for row in kept.rows([])]
+
+
+def test_rows_that_an_earlier_build_kept_have_their_units_when_they_are_read() -> None:
+    own = {"kind": "transfer", "sentence": "moved", "result": "done", "epoch": 1, "cycle": 2}
+    old = {**own, "at_ms": 3, "throughput_bytes": 5.0, "source_usage_before": 0.5}
+    (row,) = decode_kept_decisions("/n", encode_kept_decisions([old]))
+    units = {"throughput_bytes_per_s": 5.0, "source_usage_before_ratio": 0.5}
+    assert row == {**own, "at_ms": 3, **units}
+    assert decode_kept_decisions("/n", encode_kept_decisions([row])) == [row]
 
 
 async def keep(

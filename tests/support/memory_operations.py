@@ -62,7 +62,7 @@ class MemoryOperations:
     def drains(self) -> list[dict[str, Any]]:
         told = [dict(row) for row in self.drained.values()]
         for row in self.drained.values():
-            row.update(state="drained", bundles_left=0, progress=1.0, eta_s=0.0)
+            row.update(state="drained", bundles_left=0, progress_ratio=1.0, eta_s=0.0)
         return told
 
     async def drain(
@@ -107,7 +107,7 @@ def planned() -> dict[str, Any]:
         "throughput_imbalance_before": 1.6,
         "throughput_imbalance_after": 1.2,
         "moves": 1,
-        "load_moved_bytes": 1e8,
+        "load_moved_bytes_per_s": 1e8,
         "load_moved_ratio": 0.05,
         "skipped_by_reason": {"cooling_down": 3},
     }
@@ -137,8 +137,8 @@ def draining(broker_id: str) -> dict[str, Any]:
         "state": "draining",
         "bundles_begun": 4,
         "bundles_left": 3,
-        "throughput_left_bytes": 3e8,
-        "progress": 0.25,
-        "moves_per_minute": 30.0,
+        "throughput_left_bytes_per_s": 3e8,
+        "progress_ratio": 0.25,
+        "moves_per_s": 0.5,
         "eta_s": 6.0,
     }

@@ -289,16 +289,16 @@ class MemoryDesk:
         self.moves: list[dict[str, Any]] = []
 
     def overview(self) -> Mapping[str, Any]:
-        usual = {"usage": 0.5, "draining": False, "bundles": 1}
+        usual = {"usage_ratio": 0.5, "is_draining": False, "bundles": 1}
         brokers = [
             {"broker": name, **usual, **self.reported.get(name, {})}
             for name in sorted(self._world.brokers)
         ]
         bundles = [
-            {"bundle": str(bundle), "msg_rate": msg_rate, "throughput": throughput}
+            {"bundle": str(bundle), "msg_per_s": msg_rate, "throughput_bytes_per_s": throughput}
             for bundle, (msg_rate, throughput) in self.bundle_loads.items()
         ]
-        seen = {"epoch": 9, "imbalance": 0.25, "brokers": brokers, "moves": self.moves}
+        seen = {"epoch": 9, "usage_imbalance": 1.25, "brokers": brokers, "moves": self.moves}
         return {**seen, "bundles": bundles}
 
     def explain(self, subject: str) -> Mapping[str, Any]:
@@ -307,7 +307,7 @@ class MemoryDesk:
             raise InvalidName(f"{subject!r} is neither a live broker nor a bundle")
         return {
             "subject": subject,
-            "load": {"usage_ratio": 0.5, "msg_rate": 10.0},
+            "load": {"usage_ratio": 0.5, "msg_per_s": 10.0},
             "decisions": [entry().decision.to_row() | {"result": "skipped"}],
         }
 

@@ -98,10 +98,11 @@ async def test_a_broker_says_how_it_stands(http: HttpClient, follower: Broker) -
     assert status == {
         "broker": follower.broker_id,
         "cluster": CLUSTER,
-        "session": {"state": "connected", "epoch": 3, "lease_remaining_ms": 1500},
+        "session": {"state": "connected", "epoch": 3, "lease_remaining_s": 1.5},
         "is_leader": False,
         "leader": {"broker": leader_id, "url": f"http://{leader_id}"},
-        "is_draining": False,
+        "is_stopping": False,
+        "is_drained": False,
         "is_ready": True,
         "reason": "",
         "bundles": [{"bundle": str(BUNDLE), "state": "owned", "token": 101}],
@@ -133,7 +134,7 @@ async def test_a_leader_that_is_just_beginning_is_not_sent_to_itself(
 
 async def test_the_leader_shows_the_cluster_and_explains(http: HttpClient, leader: Broker) -> None:
     overview = await http.request("GET", f"{leader.url}/control/v1/cluster")
-    assert overview.json()["imbalance"] == 0.25
+    assert overview.json()["usage_imbalance"] == 1.25
     url = f"{leader.url}/control/v1/explain?subject="
     explained = await http.request("GET", url + leader.broker_id)
     assert explained.json()["subject"] == leader.broker_id
