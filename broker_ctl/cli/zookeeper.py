@@ -1,4 +1,7 @@
-"""``broker-ctl zookeeper``: real ZooKeeper servers on this machine, in the foreground."""
+"""``broker-ctl zookeeper``: real ZooKeeper servers on this machine, in the foreground.
+
+Below it are the verbs for servers that are somebody else's.
+"""
 
 import asyncio
 import os
@@ -8,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+
+from broker_ctl.cli.zookeeper_epoch import command as raise_epoch
+from broker_ctl.cli.zookeeper_status import command as status
 
 if TYPE_CHECKING:
     from broker_ctl.embedded.ensemble import Ensemble
@@ -19,6 +25,8 @@ Examples:
   broker-ctl zookeeper
   broker-ctl zookeeper --nodes 3 --port 2181 --dir ./zk
   broker-ctl zookeeper --heap 1g
+  broker-ctl zookeeper status zk1:2181,zk2:2181,zk3:2181
+  broker-ctl zookeeper raise-epoch /var/lib/zookeeper --seen 0x1a00000005 --dry-run
 """
 
 
@@ -29,8 +37,10 @@ def _heap_mb(text: str) -> int:
     return int(found[1]) * (1024 if found[2] == "g" else 1)
 
 
-@click.command(
-    short_help="Run ZooKeeper on this machine, for trying and testing.", epilog=_EXAMPLES
+@click.group(
+    short_help="Run ZooKeeper here for trying; look at servers; raise an epoch.",
+    epilog=_EXAMPLES,
+    invoke_without_command=True,
 )
 @click.option(
     "--nodes", type=click.Choice(["1", "3"]), default="1", show_default=True, help="Servers to run."
@@ -57,8 +67,11 @@ def _heap_mb(text: str) -> int:
     show_default=True,
     help="Java heap of each server.",
 )
-def command(nodes: str, directory: Path | None, port: int, heap: int) -> None:
-    """Run one ZooKeeper server, or three that elect a leader, until Ctrl-C.
+@click.pass_context
+def command(
+    context: click.Context, nodes: str, directory: Path | None, port: int, heap: int
+) -> None:
+    """Run one ZooKeeper server, or three that elect a leader, until Ctrl-C; or a verb below.
 
     For trying and testing, not for production: all servers share this machine, listen on 127.0.0.1
     only, and do not wait for the disk. The data is kept, and found again by the next run with the
@@ -67,12 +80,18 @@ def command(nodes: str, directory: Path | None, port: int, heap: int) -> None:
 
     The servers are the ones inside the PySpark wheel: pip install 'broker-ctl[embedded]'.
     """
+    if context.invoked_subcommand is not None:
+        return
     from broker_ctl.embedded.ensemble import Ensemble
 
     home = directory or _default_directory(nodes)
     ensemble = Ensemble.of(home, int(nodes), first_port=port, heap_mb=heap)
     click.echo(f"starting {nodes} ZooKeeper server(s) in {home}")
     asyncio.run(_run(ensemble))
+
+
+command.add_command(status)
+command.add_command(raise_epoch)
 
 
 def _default_directory(nodes: str) -> Path:

@@ -1,0 +1,130 @@
+"""How one ZooKeeper server stands, by its own word: ``srvr``, which every release lets pass.
+
+A server that is up and has no quorum takes connections and opens no session. Whoever only connects
+cannot tell that from a slow one; this tells.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+LIMIT_S: Final = 3.0
+_MAX_BYTES: Final = 4096
+_NO_QUORUM: Final = "not currently serving requests"
+_TEXT: Final = 200
+
+
+class State(StrEnum):
+    """What part it plays."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OBSERVER = "observer"
+    STANDALONE = "standalone"
+    READ_ONLY = "read-only"
+    NOT_SERVING = "not serving"
+    UNKNOWN = "unknown"
+    UNREACHABLE = "unreachable"
+
+
+# A server that knows of its leader is one of those with a quorum.
+LED: Final = frozenset({State.LEADER, State.FOLLOWER, State.OBSERVER, State.STANDALONE})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one server says of itself.
+
+    Attributes:
+        zxid: of its newest transaction, as it writes it.
+        note: why the rest is not known.
+    """
+
+    server: str
+    state: State
+    version: str = ""
+    zxid: str = ""
+    connections: str = ""
+    note: str = ""
+
+
+async def ask_all(
+    hosts: Sequence[tuple[str, int]],
+    *,
+    limit_s: float = LIMIT_S,
+    tls: ssl.SSLContext | None = None,
+) -> list[Standing]:
+    """Each of them at once, in this order."""
+    async with asyncio.TaskGroup() as group:
+        asking = [
+            group.create_task(ask(*host, limit_s=limit_s, tls=tls), name=f"srvr {host[0]}")
+            for host in hosts
+        ]
+    return [one.result() for one in asking]
+
+
+async def ask(
+    host: str, port: int, *, limit_s: float = LIMIT_S, tls: ssl.SSLContext | None = None
+) -> Standing:
+    """One server; whatever goes wrong is in the answer."""
+    server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        async with asyncio.timeout(limit_s):
+            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+            try:
+                writer.write(b"srvr")
+                said = await reader.read(_MAX_BYTES)
+                while len(said) < _MAX_BYTES and (more := await reader.read(_MAX_BYTES)):
+                    said += more
+            finally:
+                writer.close()
+    except TimeoutError:
+        return Standing(server, State.UNREACHABLE, note=f"no answer within {limit_s:g} s")
+    except OSError as error:
+        return Standing(server, State.UNREACHABLE, note=str(error))
+    return read(server, said[:_MAX_BYTES].decode(errors="replace"))
+
+
+def read(server: str, said: str) -> Standing:
+    """What ``srvr`` was answered with."""
+    if _NO_QUORUM in said:
+        return Standing(server, State.NOT_SERVING, note="it is up and has no quorum")
+    facts = {key.strip(): value.strip() for key, _, value in map(_parted, said.splitlines())}
+    mode = facts.get("Mode", "")
+    known = next((state for state in LED | {State.READ_ONLY} if state == mode), None)
+    if known is None:
+        note = " ".join(said.split())[:_TEXT] or "an empty answer"
+        return Standing(server, State.UNKNOWN, note=note)
+    return Standing(
+        server,
+        known,
+        version=facts.get("Zookeeper version", "").partition("-")[0],
+        zxid=facts.get("Zxid", ""),
+        connections=facts.get("Connections", ""),
+    )
+
+
+def _parted(line: str) -> tuple[str, str, str]:
+    return line.partition(":")
+
+
+def verdict(standings: Sequence[Standing]) -> tuple[bool, str]:
+    """Whether the ensemble serves, and the sentence that says so."""
+    led = [one for one in standings if one.state in LED]
+    leader = next((one for one in led if one.state in {State.LEADER, State.STANDALONE}), None)
+    up = [one for one in standings if one.state is State.NOT_SERVING]
+    count = len(standings)
+    if leader is not None and len(led) == count:
+        return True, f"{leader.server} is the {leader.state}; all {count} serve"
+    if led:
+        who = "a leader that is not asked here" if leader is None else leader.server
+        return True, f"led by {who}; {len(led)} of {count} serve"
+    if up:
+        return False, (
+            f"no leader: {len(up)} of {count} are up, and have no quorum; start the others, and see"
+            " whether they reach each other at the ports of their election"
+        )
+    return False, f"no leader: none of {count} says that it serves"
