@@ -12,6 +12,8 @@ HISTORY_BEHIND: Final = 65
 RETRIES_USED_UP: Final = 69
 # zookeeperSessionExpiredPolicy=shutdown.
 SESSION_LOST: Final = 70
+# A ZooKeeper server is too old for what is asked of it.
+TOO_OLD: Final = 76
 # ZooKeeper refuses our credentials: starting again would not help.
 NOT_ADMITTED: Final = 77
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import uvloop
 
 from broker_ctl.clock import SystemClock
+from broker_ctl.daemon import exit_codes
 from broker_ctl.daemon.assembly import assemble
 from broker_ctl.daemon.attached import attach
 from broker_ctl.daemon.attached_lifecycle import AttachedDaemon
@@ -20,11 +21,12 @@ from broker_ctl.daemon.lifecycle import Daemon
 from broker_ctl.daemon.logs import configure_logs
 from broker_ctl.daemon.service import Notifier, StopSignals
 from broker_ctl.daemon.surroundings import LiveSurroundings
+from broker_ctl.errors import Unsupported
 from broker_ctl.settings.check import require_startable
 from broker_ctl.settings.dataplane import DataPlaneKind
 from broker_ctl.settings.load import load, read
 from broker_ctl.settings.root import Settings
-from broker_ctl.tasks import TaskScope
+from broker_ctl.tasks import TaskScope, first_of
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +57,14 @@ async def _run(settings: Settings) -> int:
     daemon = daemon_of(settings, signals)
     signals.install()
     settle()
-    async with TaskScope("garbage") as scope:
-        scope.keep(collect_now_and_then(), "collect")
-        return await daemon.run()
+    code = exit_codes.TOO_OLD
+    try:
+        async with TaskScope("garbage") as scope:
+            scope.keep(collect_now_and_then(), "collect")
+            code = await daemon.run()
+    except* Unsupported as old:
+        log.error("%s", first_of(old))  # noqa: TRY400
+    return code
 
 
 def daemon_of(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaemon:

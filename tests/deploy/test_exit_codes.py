@@ -15,6 +15,7 @@ from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUs
 from broker_ctl.http import HttpClient
 from tests.support.clusters import look_up, make_namespace
 from tests.support.ensemble import SharedEnsemble
+from tests.support.fake_zookeeper import FakeZooKeeper, before_3_6
 from tests.support.restorable import Servers, restorable
 from tests.support.waiting import eventually
 from tests.support.webhook_process import broker_process, webhook
@@ -105,6 +106,22 @@ async def test_attempts_that_are_used_up_end_it_with_a_code_of_their_own(tmp_pat
         await daemon.start()
         try:
             assert await ended(daemon) == exit_codes.RETRIES_USED_UP
+        finally:
+            await put_away(daemon)
+
+
+async def test_a_server_that_is_too_old_ends_it_with_a_code_of_its_own_and_its_name(
+    tmp_path: Path,
+) -> None:
+    async with FakeZooKeeper.playing(before_3_6) as fake:
+        url = {"metadataStoreUrl": f"zk:{fake.address}"}
+        daemon = DaemonProcess(tmp_path, 1, {**url, **TICK})
+        await daemon.start()
+        try:
+            assert await ended(daemon) == exit_codes.TOO_OLD
+            told = daemon.files.log.read_text(encoding="utf-8")
+            assert f"{fake.address}: this ZooKeeper knows no persistent recursive watch" in told
+            assert "Traceback" not in told
         finally:
             await put_away(daemon)
 

@@ -53,6 +53,7 @@ def test_what_somebody_has_to_look_at_keeps_it_from_starting_again() -> None:
     assert {int(code) for code in one("RestartPreventExitStatus").split()} == {
         exit_codes.HISTORY_BEHIND,
         exit_codes.RETRIES_USED_UP,
+        exit_codes.TOO_OLD,
         exit_codes.NOT_ADMITTED,
     }
     assert exit_codes.STOPPED == 0

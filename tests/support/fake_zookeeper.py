@@ -12,6 +12,8 @@ from broker_ctl.tasks import TaskScope
 LOOPBACK = "127.0.0.1"
 PING = 11
 AUTH = 100
+ADD_WATCH = 106
+UNIMPLEMENTED = -6
 _LENGTH = struct.Struct("!i")
 _CONNECT = struct.Struct("!iqiqi")
 _CONNECTED = struct.Struct("!iiqi")
@@ -140,3 +142,14 @@ async def serve(peer: Peer) -> None:
     while True:
         request = await peer.request()
         peer.send(node_reply(request.xid, b"fake"))
+
+
+async def before_3_6(peer: Peer) -> None:
+    """A server that knows no persistent watch: it says so, and closes the connection."""
+    peer.welcome(peer.connect.session_id or 0x1234)
+    while True:
+        request = await peer.request()
+        if request.opcode == ADD_WATCH:
+            peer.send(reply(request.xid, 1, UNIMPLEMENTED))
+            return
+        peer.send(node_reply(request.xid, b""))

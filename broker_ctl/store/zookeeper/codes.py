@@ -8,7 +8,7 @@ _ERRORS: Final[dict[int, tuple[type[errors.StoreError], str]]] = {
     -2: (errors.StoreError, "rolled back because of a neighbour"),
     -4: (errors.ConnectionLoss, "connection lost"),
     -5: (errors.StoreError, "the server could not read the request"),
-    -6: (errors.Unsupported, "the server does not know this request"),
+    -6: (errors.Unsupported, "the server does not know this request: 3.6 or newer is needed"),
     -7: (errors.OperationTimeout, "the server timed out"),
     -8: (errors.InvalidPath, "bad arguments"),
     -12: (errors.SessionExpired, "unknown session"),

@@ -1,11 +1,10 @@
-"""A session made for a question: what a server grants at least, and where its history stands.
+"""A session made for a question: what a server grants and knows, and where its history stands.
 
 To open one is a transaction: whoever gets it knows a zxid that was committed just now, whatever
 servers lag or were deposed.
 """
 
 import asyncio
-import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from broker_ctl.store.zookeeper.connection import Connection
 
 log = logging.getLogger(__name__)
 
+_NEEDED: Final = "ZooKeeper 3.6"
 _ASKED_MS: Final = 1
 _LIMIT_S: Final = 2.0
 _NO_PASSWORD: Final = bytes(16)
@@ -30,10 +30,12 @@ class Probe:
     Attributes:
         least_timeout_s: minSessionTimeout of the server, twice its tickTime unless it is set.
         zxid: a transaction that is committed; 0 where the server does not tell.
+        is_too_old: it knows no persistent recursive watch.
     """
 
     least_timeout_s: float
     zxid: int
+    is_too_old: bool
 
 
 async def probe(
@@ -60,10 +62,14 @@ async def probe(
             raise errors.ConnectionLoss(f"{host}:{port} refused to open a session")
         # It tells how far it is with any answer, a refusal among them.
         await _asked(connection, wire.exists("/"))
-        await _asked(connection, wire.close_session())
+        # Late, since a server closes the connection after a request that it does not know.
+        answer = await _asked(connection, wire.add_watch("/"))
+        is_too_old = isinstance(answer, errors.Unsupported)
+        if not is_too_old:
+            await _asked(connection, wire.close_session())
     finally:
         connection.abort("asked")
-    return Probe(handshake.timeout_ms / 1000, max(seen))
+    return Probe(handshake.timeout_ms / 1000, max(seen), is_too_old)
 
 
 async def least_timeouts_s(
@@ -72,8 +78,13 @@ async def least_timeouts_s(
     max_frame_bytes: int,
     tls: ssl.SSLContext | None = None,
 ) -> list[float]:
-    """What each server that answers in time grants a session at least."""
+    """What each server that answers in time grants a session at least.
+
+    Raises:
+        Unsupported: one is older than what this client needs.
+    """
     found: list[float] = []
+    too_old: list[str] = []
 
     async def ask(host: str, port: int) -> None:
         try:
@@ -83,10 +94,17 @@ async def least_timeouts_s(
             log.info("asking %s:%d for its shortest session: %s", host, port, error)
         else:
             found.append(one.least_timeout_s)
+            if one.is_too_old:
+                too_old.append(f"{host}:{port}")
 
     async with asyncio.TaskGroup() as group:
         for host, port in hosts:
             group.create_task(ask(host, port), name=f"shortest session of {host}:{port}")
+    if too_old:
+        raise errors.Unsupported(
+            f"{', '.join(sorted(too_old))}: this ZooKeeper knows no persistent recursive watch; "
+            f"{_NEEDED} or newer is needed on all servers"
+        )
     return found
 
 
@@ -123,8 +141,12 @@ class HistoryCheck:
         )
 
 
-async def _asked(connection: Connection, call: wire.Call[Any]) -> None:
+async def _asked(connection: Connection, call: wire.Call[Any]) -> errors.StoreError | None:
+    """The error that it was answered with."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     connection.send(call, answer)
-    with contextlib.suppress(errors.StoreError):
+    try:
         await answer
+    except errors.StoreError as error:
+        return error
+    return None

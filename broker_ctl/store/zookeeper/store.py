@@ -174,7 +174,11 @@ class ZooKeeperStore:
         await self._session.close(end_session=end_session)
 
     async def least_timeouts_s(self) -> Sequence[float]:
-        """What each server that answers in time grants a session at least: minSessionTimeout."""
+        """What each server that answers in time grants a session at least: minSessionTimeout.
+
+        Raises:
+            Unsupported: one is too old.
+        """
         options = self._options
         return await least_timeouts_s(
             parse_hosts(options.hosts), max_frame_bytes=options.max_frame_bytes, tls=options.tls

@@ -2,14 +2,17 @@
 
 import asyncio
 
+import pytest
+
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.errors import Unsupported
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.zookeeper.probe import least_timeouts_s, probe
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore, parse_hosts
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.ensemble import SharedEnsemble
-from tests.support.fake_zookeeper import FakeZooKeeper, Peer
+from tests.support.fake_zookeeper import FakeZooKeeper, Peer, before_3_6
 
 FRAME = 0xFFFFF
 
@@ -32,6 +35,13 @@ async def test_every_server_is_asked_and_one_that_is_not_there_is_left_out(
         hosts = f"{zookeeper.connect_string},127.0.0.1:{port_of(nobody)}"
         store = await open_store(hosts, rooted)
         assert await store.least_timeouts_s() == [2 * TICK_MS / 1000]
+
+
+async def test_a_server_that_is_too_old_is_named(zookeeper: SharedEnsemble) -> None:
+    async with FakeZooKeeper.playing(before_3_6) as fake:
+        hosts = parse_hosts(f"{zookeeper.connect_string},{fake.address}")
+        with pytest.raises(Unsupported, match=f"^{fake.address}: .* 3.6 or newer is needed"):
+            await least_timeouts_s(hosts, max_frame_bytes=FRAME)
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for_for_long() -> None:
