@@ -182,18 +182,6 @@ def _calls_have_no_numbers() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _attaching_ends_nobody() -> Iterator[None]:
-    """What a daemon has sent before it died is carried out until the next one calls for more."""
-
-    async def nothing(self: Link, instance_id: str, first: int) -> int:
-        return first + 1
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Link, "_close_earlier", nothing)
-        yield
-
-
 BUGS: Final[Mapping[str, Planted]] = {
     "skip-ephemeral-owner": _ephemeral_owner_is_not_compared,
     "trust-pongs": _pongs_prove_life,
@@ -204,7 +192,6 @@ BUGS: Final[Mapping[str, Planted]] = {
     "forget-reclaim-grace": _the_grace_is_forgotten,
     "commit-alone": _followers_are_not_waited_for,
     "elect-anybody": _anybody_alive_leads,
-    "attach-silently": _attaching_ends_nobody,
     "unnumbered-calls": _calls_have_no_numbers,
     "unfenced-controller": _controllers_are_not_fenced,
 }
