@@ -1,5 +1,6 @@
 """Fixtures that the whole suite shares."""
 
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,6 +53,22 @@ def _turn(nodeid: str) -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling | None:
     """For ``--dist loadfile``; None: xdist's own."""
     return _Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What programs write to the system's directory for such files lies among the tests' own.
+
+    A Spark or a browser that is killed, as tests do it, leaves there what it has.
+    """
+    directory = str(tmp_path_factory.mktemp("temporary"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", directory)
+        patch.setattr(tempfile, "tempdir", None)
+        # Java asks no environment, but Spark's launcher does.
+        patch.setenv("SPARK_LOCAL_DIRS", directory)
+        patch.setenv("SPARK_SUBMIT_OPTS", f"-Djava.io.tmpdir={directory} -XX:-UsePerfData")
+        yield
 
 
 @pytest.fixture(scope="session")

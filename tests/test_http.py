@@ -11,6 +11,7 @@ from aiohttp import web
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
 from tests.support.certificates import serving_context, trusting_context
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port, serving
 
 SECRET = "a-secret-that-is-seen-nowhere"
@@ -78,7 +79,7 @@ async def url() -> AsyncIterator[str]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[HttpClient]:
-    async with HttpClient(token=SECRET, timeout_s=5, max_body_bytes=LIMIT) as http:
+    async with HttpClient(token=SECRET, timeout_s=PATIENCE_S, max_body_bytes=LIMIT) as http:
         yield http
 
 
@@ -95,7 +96,7 @@ async def test_json_goes_out_and_comes_back_with_the_secret(client: HttpClient, 
 
 async def test_the_secret_may_be_bytes_or_absent(url: str) -> None:
     for token, sent in ((b"abc", "Bearer abc"), (None, None)):
-        async with HttpClient(token=token, timeout_s=5, max_body_bytes=LIMIT) as http:
+        async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=LIMIT) as http:
             assert (await http.request("GET", f"{url}/echo")).json()["authorization"] == sent
 
 
@@ -139,7 +140,8 @@ async def test_an_exchange_ends_by_its_deadline(client: HttpClient, url: str, pa
     start_s = time.monotonic()
     with pytest.raises(HttpError, match=rf"GET {url}/{path}: no answer within 0\.2 s"):
         await client.request("GET", f"{url}/{path}", timeout_s=0.2)
-    assert time.monotonic() - start_s < 2
+    # The client's own is far longer.
+    assert time.monotonic() - start_s < PATIENCE_S
 
 
 async def test_nobody_there_says_who_was_asked(client: HttpClient) -> None:
@@ -191,5 +193,5 @@ async def test_tls_trusts_the_given_context_and_nobody_else(client: HttpClient) 
     async with serving(application(), ssl=server) as url:
         with pytest.raises(HttpError, match="certificate"):
             await client.request("GET", f"{url}/echo")
-        async with HttpClient(timeout_s=5, max_body_bytes=LIMIT, ssl=trusting) as http:
+        async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=LIMIT, ssl=trusting) as http:
             assert (await http.request("GET", f"{url}/echo")).status == 200

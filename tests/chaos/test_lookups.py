@@ -8,6 +8,7 @@ from aiohttp import web
 from broker_ctl.core.names import Topic
 from broker_ctl.http import HttpClient
 from tests.chaos.lookups import MOST_HOPS, Lookups
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port, serving
 
 TOPIC = Topic.parse("persistent://t/ns/a b")
@@ -15,7 +16,7 @@ TOPIC = Topic.parse("persistent://t/ns/a b")
 
 @pytest.fixture
 async def lookups() -> AsyncIterator[Lookups]:
-    async with HttpClient(timeout_s=5.0, max_body_bytes=10_000) as http:
+    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=10_000) as http:
         yield Lookups(http)
 
 

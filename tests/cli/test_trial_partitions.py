@@ -6,13 +6,14 @@ from broker_ctl.cli.trial_partitions import TOPIC, make_topic, overview, sentenc
 from broker_ctl.errors import EmbeddedError, InvalidReplicas
 from broker_ctl.http import HttpClient
 from tests.support.surface_parts import serving_brokers
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port
 
 
 async def test_the_topic_is_made_at_the_controller_and_told_in_a_line() -> None:
     async with (
         serving_brokers([free_port(), free_port()]) as (leader, follower),
-        HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http,
+        HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
     ):
         await make_topic(http, follower.url, 6, brokers=4)
         (made,) = leader.partition_desk.written
@@ -27,7 +28,7 @@ async def test_the_topic_is_made_at_the_controller_and_told_in_a_line() -> None:
 async def test_why_there_is_no_topic_is_said() -> None:
     async with (
         serving_brokers([free_port()]) as [one],
-        HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http,
+        HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
     ):
         one.partition_desk.refuse = InvalidReplicas("names 4: no such broker lives")
         with pytest.raises(EmbeddedError, match="no such broker lives"):

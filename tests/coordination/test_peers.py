@@ -18,7 +18,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ours import Registration
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.web_server import free_port, serving
 
 ORDER = Prepare(3, Bundle.parse("t/ns/0x00000000_0xffffffff"), "m1", 2)
@@ -44,7 +44,7 @@ async def peers(other_url: str | None) -> AsyncIterator[HttpPeers]:
     await registry.start()
     await Registry(other_store, other, Deletions(other_store), 1.0).register(b"")
     await eventually(lambda: registry.peer("other:1"))
-    async with HttpClient(timeout_s=5.0, max_body_bytes=10_000) as http:
+    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=10_000) as http:
         yield HttpPeers(registry, http, Own())
     await registry.close()
     await store.close()

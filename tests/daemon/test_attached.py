@@ -23,7 +23,7 @@ from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 from tests.support.attached import AttachedRun, attached_run, attached_settings, attached_to
 from tests.support.foreign_cluster import DYNAMIC, NAMESPACE, ForeignCluster, foreign_cluster
 from tests.support.history_files import lines
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 ACT = "pulsarAct=true"
 
@@ -36,7 +36,7 @@ async def cluster() -> AsyncIterator[ForeignCluster]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[HttpClient]:
-    async with HttpClient(timeout_s=10, max_body_bytes=1 << 20) as client:
+    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as client:
         yield client
 
 

@@ -33,7 +33,7 @@ from broker_ctl.surface.parts import Parts, SurfaceRules
 from tests.support.replica_plane import InMemoryReplicas
 from tests.support.sessions import TICK_S, parties
 from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.web_server import serving
 
 STORE = "metadataStoreUrl=zk:127.0.0.1:1"
@@ -177,7 +177,10 @@ async def start_beside(answers: Mapping[str, Any]) -> None:
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    async with serving(app) as url, HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http:
+    async with (
+        serving(app) as url,
+        HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
+    ):
         clock = SystemClock()
         process = WebhookDataPlane(url, http, clock, failure_timeout_s=5)
         plane = build_replica_plane(settings_with("brokerId=3"), process, clock, Authority)

@@ -154,8 +154,8 @@ def test_minutes_of_three_brokers_are_judged_in_seconds(tmp_path: Path) -> None:
         for t in (1, 2)
         for p in range((10 * i + t) * 1000, (10 * i + t) * 1000 + 42)
     ]
-    start_s = time.monotonic()
+    start_s = time.process_time()
     found = judge(merged(map(read_acts, paths)), TICK_S, expected)
-    took_s = time.monotonic() - start_s
+    took_s = time.process_time() - start_s
     assert (found.owners_ok, found.unserved_s, found.acts) == (True, 0.0, 600 * 252)
     assert took_s < 20, "far beyond the second or so that it takes"

@@ -21,6 +21,7 @@ from broker_ctl.http import HttpClient, HttpReply
 from tests.support.manual_clock import ManualClock
 from tests.support.reference_broker import ReferenceBroker
 from tests.support.replica_planes import ORDERS, TOPIC_ID, state, told
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port, serving
 
 SECRET = "shared-by-both"
@@ -32,7 +33,7 @@ class HoldingClient(HttpClient):
     """Keeps the next call to one path on its way, until the test lets it arrive."""
 
     def __init__(self) -> None:
-        super().__init__(token=SECRET, timeout_s=5, max_body_bytes=1 << 20)
+        super().__init__(token=SECRET, timeout_s=PATIENCE_S, max_body_bytes=1 << 20)
         self.held_path = ""
         self.held_skips = 0
         self._held: tuple[str, str, Any] = ("", "", None)

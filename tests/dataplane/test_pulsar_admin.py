@@ -22,6 +22,7 @@ from tests.support.recorded_pulsar import (
     RecordedCluster,
     recorded_cluster,
 )
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port, serving
 
 TOKEN = "of-a-super-user"
@@ -50,7 +51,7 @@ class Scene:
 async def scene() -> AsyncIterator[Scene]:
     async with (
         recorded_cluster() as cluster,
-        HttpClient(token=TOKEN, timeout_s=5, max_body_bytes=1 << 20) as http,
+        HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
     ):
         yield Scene(cluster, http)
 
@@ -164,7 +165,7 @@ async def test_from_tls_nobody_is_followed_into_the_clear(scene: Scene) -> None:
     async with (
         serving(app, ssl=serving_context()) as url,
         HttpClient(
-            token=TOKEN, timeout_s=5, max_body_bytes=1 << 20, ssl=trusting_context()
+            token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20, ssl=trusting_context()
         ) as http,
     ):
         admin = PulsarAdmin((url, scene.cluster.urls[OTHER]), http, dict, act_timeout_s=5)

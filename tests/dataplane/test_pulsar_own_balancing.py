@@ -21,6 +21,7 @@ from broker_ctl.dataplane.pulsar.own_balancing import KEYS, judge
 from broker_ctl.dataplane.pulsar.quieting import Former, quiet, restore
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http import HttpClient
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import serving
 
 SHEDDING = "loadBalancerSheddingEnabled"
@@ -151,7 +152,7 @@ async def configured() -> AsyncIterator[tuple[Configured, PulsarAdmin]]:
     async with (
         serving(cluster.app("a:1")) as a,
         serving(cluster.app("b:1")) as b,
-        HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http,
+        HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
     ):
         cluster.urls = {"a:1": BrokerUrls("a:1", a), "b:1": BrokerUrls("b:1", b)}
         yield cluster, PulsarAdmin((a,), http, lambda: cluster.urls, act_timeout_s=5)

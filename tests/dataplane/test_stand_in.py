@@ -9,7 +9,7 @@ from broker_ctl.dataplane import wire
 from broker_ctl.dataplane.conformance.stand_in import SESSION_EPOCH, AuthorityStandIn
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.web_server import free_port
 
 
@@ -20,7 +20,7 @@ async def stand_in() -> AuthorityStandIn:
 
 
 async def ask(url: str, token: str | None = "secret") -> tuple[int, object]:
-    async with HttpClient(token=token, timeout_s=5, max_body_bytes=1000) as http:
+    async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=1000) as http:
         reply = await http.request("GET", url)
         return reply.status, reply.json()
 
@@ -53,19 +53,19 @@ async def test_garbage_is_hung_up_on(garbage: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(daemon.url.split(":")[2][:5]))
     writer.write(garbage)
     writer.write_eof()
-    assert b"200" not in await asyncio.wait_for(reader.read(), 5)
+    assert b"200" not in await asyncio.wait_for(reader.read(), PATIENCE_S)
     writer.close()
     await daemon.close()
 
 
 async def test_closing_hangs_up_on_those_who_wait() -> None:
     daemon = await stand_in()
-    daemon.remaining_ms, daemon.delay_s = 1, 30
+    daemon.remaining_ms, daemon.delay_s = 1, 2 * PATIENCE_S
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(_fails(daemon.url), name="asking")
         await eventually(lambda: len(daemon._tasks) == 1)
         await daemon.close()
-        assert await asyncio.wait_for(asking, 5)
+        assert await asyncio.wait_for(asking, PATIENCE_S)
 
 
 async def _fails(url: str) -> bool:

@@ -18,7 +18,7 @@ from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreac
 from broker_ctl.http import HttpClient
 from tests.support.manual_clock import ManualClock
 from tests.support.reference_broker import ReferenceBroker
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.web_server import free_port, serving
 
 SECRET = "shared-by-both"
@@ -30,7 +30,7 @@ TOPIC = f"persistent://{NAMESPACE}/orders"
 
 @pytest.fixture
 async def http() -> AsyncIterator[HttpClient]:
-    async with HttpClient(token=SECRET, timeout_s=5, max_body_bytes=1 << 20) as client:
+    async with HttpClient(token=SECRET, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as client:
         yield client
 
 
@@ -203,7 +203,7 @@ async def test_nobody_there_is_unreachable(http: HttpClient) -> None:
 
 
 async def test_a_wrong_secret_is_refused(pair: Pair) -> None:
-    async with HttpClient(token="guess", timeout_s=5, max_body_bytes=1000) as http:
+    async with HttpClient(token="guess", timeout_s=PATIENCE_S, max_body_bytes=1000) as http:
         plane = plane_at(pair.url, http, pair.clock)
         with pytest.raises(DataPlaneRefused, match="401"):
             await plane.start()

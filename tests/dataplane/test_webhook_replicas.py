@@ -22,6 +22,7 @@ from broker_ctl.http import HttpClient
 from tests.support.manual_clock import ManualClock
 from tests.support.reference_broker import ReferenceBroker
 from tests.support.replica_planes import ORDERS, TOPIC_ID, state, told
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port, serving
 
 SECRET = "shared-by-both"
@@ -35,7 +36,7 @@ def plane_at(url: str, http: HttpClient) -> WebhookReplicas:
 
 @pytest.fixture
 async def http() -> AsyncIterator[HttpClient]:
-    async with HttpClient(token=SECRET, timeout_s=5, max_body_bytes=1 << 22) as client:
+    async with HttpClient(token=SECRET, timeout_s=PATIENCE_S, max_body_bytes=1 << 22) as client:
         yield client
 
 

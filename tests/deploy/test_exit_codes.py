@@ -17,7 +17,7 @@ from tests.support.clusters import look_up, make_namespace
 from tests.support.ensemble import SharedEnsemble
 from tests.support.fake_zookeeper import FakeZooKeeper, before_3_6
 from tests.support.restorable import Servers, restorable
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.webhook_process import broker_process, webhook
 
 DEADLINE_S = 60.0
@@ -92,7 +92,7 @@ async def served_by(servers: Servers, daemon: DaemonProcess) -> None:
     await servers.stop()
     servers.copy()
     await servers.start()
-    async with HttpClient(timeout_s=5.0, max_body_bytes=65_536) as http:
+    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=65_536) as http:
         await daemon.wait_ready(http)
         await make_namespace(http, daemon)
 
@@ -139,7 +139,7 @@ async def test_a_tick_that_is_shorter_than_the_servers_is_refused_unless_they_ha
     await daemon.start()
     try:
         if is_told:
-            async with HttpClient(timeout_s=5.0, max_body_bytes=65_536) as http:
+            async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=65_536) as http:
                 await daemon.wait_ready(http)
         else:
             assert await ended(daemon) == exit_codes.FAILED

@@ -16,9 +16,9 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.http import HttpClient
 from tests.support.ensemble import SharedEnsemble
+from tests.support.waiting import PATIENCE_S
 
 WATCHDOG_US = 200_000
-DEADLINE_S = 20.0
 
 
 class ServiceManager:
@@ -31,7 +31,7 @@ class ServiceManager:
     async def hear(self, word: str, times: int = 1) -> None:
         """Wait until a line was told so many times, from now on."""
         loop, left = asyncio.get_running_loop(), times
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while left:
                 lines = (await loop.sock_recv(self._inbox, 4096)).decode().splitlines()
                 self.heard += lines
@@ -68,7 +68,7 @@ async def test_it_tells_that_it_serves_that_it_lives_and_that_it_stops(
 ) -> None:
     async with running(tmp_path, f"zk:{zookeeper.connect_string}{chroot}") as daemon:
         await manager.hear("READY=1")
-        async with HttpClient(timeout_s=5.0, max_body_bytes=65_536) as http:
+        async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=65_536) as http:
             assert (await http.request("GET", f"{daemon.url}/readyz")).status == 200
         assert f"STATUS=serving as {daemon.broker_id}" in manager.heard
         await manager.hear("WATCHDOG=1", times=3)

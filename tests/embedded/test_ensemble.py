@@ -17,7 +17,7 @@ from broker_ctl.embedded.server import Server
 from broker_ctl.errors import EmbeddedError
 from tests.support.ensemble import SharedEnsemble
 from tests.support.processes import is_gone
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def negotiated_ms(port: int, asked_ms: int) -> int:
         number.to_bytes(size, "big") for number, size in ((0, 4), (0, 8), (asked_ms, 4), (0, 8))
     )
     frame = hello + (16).to_bytes(4, "big") + bytes(16)
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         connection.sendall(len(frame).to_bytes(4, "big") + frame)
         answer = connection.recv(64)
     return int.from_bytes(answer[8:12], "big")

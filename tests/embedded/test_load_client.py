@@ -8,7 +8,7 @@ from aiohttp import web
 from broker_ctl.embedded.load_client import LoadClient
 from broker_ctl.http import HttpClient
 from broker_ctl.tasks import TaskScope
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.web_server import free_port, serving
 
 TOPIC = "persistent://public/default/a"
@@ -21,7 +21,10 @@ async def test_a_broker_that_is_gone_costs_no_lookup() -> None:
         return web.json_response({"brokerUrl": "pulsar://here:6650"})
 
     app.router.add_get("/lookup/v2/topic/{path:.*}", owner)
-    async with serving(app) as url, HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http:
+    async with (
+        serving(app) as url,
+        HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
+    ):
         gone = f"http://127.0.0.1:{free_port()}"
         # Whichever of the two is drawn first.
         for seed in range(6):

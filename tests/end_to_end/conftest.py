@@ -10,13 +10,14 @@ from broker_ctl.cli.trial import SETTINGS
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http import HttpClient
 from tests.support.ensemble import SharedEnsemble
+from tests.support.waiting import PATIENCE_S
 
 NewCluster = Callable[..., Daemons]
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[HttpClient]:
-    async with HttpClient(timeout_s=5.0, max_body_bytes=8 << 20) as client:
+    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=8 << 20) as client:
         yield client
 
 

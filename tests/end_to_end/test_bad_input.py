@@ -15,7 +15,7 @@ from tests.end_to_end.conftest import NewCluster
 from tests.support.clusters import leader_of, look_up, make_namespace
 from tests.support.ensemble import SharedEnsemble
 from tests.support.tenants import make_tenant
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.web_server import free_port
 
 TOPIC = Topic("persistent", Namespace("public", "default"), "topic-100")
@@ -203,8 +203,8 @@ async def test_a_wrong_token_and_an_oversized_body_change_nothing(
     )
     async with (
         cluster as daemons,
-        HttpClient(token=SECRET, timeout_s=5.0, max_body_bytes=1 << 20) as operator,
-        HttpClient(token="x" * 32, timeout_s=5.0, max_body_bytes=1 << 20) as stranger,
+        HttpClient(token=SECRET, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as operator,
+        HttpClient(token="x" * 32, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as stranger,
     ):
         await daemons.wait_ready(http)
         url = f"{daemons.all[0].url}/admin/v2/namespaces/public/default"

@@ -20,7 +20,7 @@ from tests.end_to_end.conftest import NewCluster
 from tests.support.clusters import look_up, make_namespace, status
 from tests.support.ensemble import SharedEnsemble
 from tests.support.proxy import Proxy
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.webhook_process import SECRET, broker_process, webhook
 from tests.support.zookeeper import expire_session, password_of
 
@@ -35,7 +35,7 @@ async def test_a_dead_broker_process_is_noticed_and_a_new_one_is_given_everythin
         port = port_of(held)
         async with (
             new_cluster(1, **webhook(port, secret_file)) as daemons,
-            HttpClient(token=SECRET, timeout_s=5.0, max_body_bytes=1 << 20) as as_daemon,
+            HttpClient(token=SECRET, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as as_daemon,
         ):
             only: DaemonProcess = daemons.all[0]
 
@@ -84,7 +84,7 @@ async def test_a_broker_process_that_keeps_replicas_is_told_of_them_and_a_new_on
         }
         async with (
             new_cluster(1, **settings) as daemons,
-            HttpClient(token=SECRET, timeout_s=5.0, max_body_bytes=1 << 20) as as_daemon,
+            HttpClient(token=SECRET, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as as_daemon,
         ):
             only: DaemonProcess = daemons.all[0]
 

@@ -23,7 +23,8 @@ from tests.support.zookeeper import expire_session, password_of
 ROOT = "/namespace/public/default"
 TOPICS = [Topic("persistent", Namespace("public", "default"), f"topic-{n}") for n in range(8, 40)]
 # From the end of the lease, which is before that of the session, to the end of the process.
-STOP_S = 3.0
+# A process that waited for a server to say so would wait for ever.
+STOP_S = 30.0
 NO_BALANCING = {
     "loadBalancerSheddingEnabled": "false",
     "loadBalancerAutoBundleSplitEnabled": "false",

@@ -52,9 +52,14 @@ async def test_a_stop_hands_everything_over_and_leaves_no_node(
         with connected(zookeeper.connect_string + chroot) as client:
             assert client.get_children("/loadbalance/brokers") == [other.broker_id]
             assert client.get_children("/broker-ctl/brokers") == [other.broker_id]
+            registered = client.exists(f"/broker-ctl/brokers/{other.broker_id}")
+        # Nobody waits for a session to expire.
+        left = await asyncio.to_thread(owners, zookeeper.connect_string + chroot)
+        assert registered is not None
+        assert set(left.values()) <= {registered.ephemeralOwner}
         for topic in TOPICS:
             answer = await eventually(
-                partial(look_up, http, other, topic), deadline_s=5, what=f"an owner of {topic}"
+                partial(look_up, http, other, topic), what=f"an owner of {topic}"
             )
             assert answer["brokerId"] == other.broker_id
 

@@ -23,7 +23,7 @@ from tests.support.ensemble import SharedEnsemble
 from tests.support.issued import Issued, issue
 from tests.support.own_settings import OwnSettings
 from tests.support.tenants import make_tenant
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 NAMESPACE = Namespace("public", "default")
 SETTLED = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false"}
@@ -54,7 +54,7 @@ def trusting(files: Issued, shown: Issued | None = None) -> HttpClient:
     if shown is not None:
         own = KeyPair(PemFile("cert", shown.certificate), PemFile("key", shown.key))
     tls = client_context(PemFile("ca", files.authority), own)
-    return HttpClient(timeout_s=5.0, max_body_bytes=1 << 20, ssl=tls)
+    return HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20, ssl=tls)
 
 
 async def is_ready(http: HttpClient, url: str) -> bool:

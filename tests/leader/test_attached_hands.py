@@ -45,7 +45,7 @@ from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.tasks import TaskScope
 from tests.support.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 RULES = LeaderRules(LeastLongTermMessageRate(), order_s=0.3, unload_s=0.3, load_s=0.3)
 SOME = Footprint(0.1, 1e6, 1e3, 10)
@@ -327,7 +327,7 @@ async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on
     with monkeypatch.context() as patched:
         patched.setattr(witness, "newest_owner", then_cut)
         for decision in (scene.transfer(), scene.split()):
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(PATIENCE_S):
                 with pytest.raises(LeadingSuspended):
                     await scene.leading.hands.carry_out(decision)
             leadership.resume()

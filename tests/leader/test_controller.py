@@ -19,7 +19,7 @@ from broker_ctl.tasks import TaskScope
 from tests.support.in_memory_broker import even_traffic
 from tests.support.in_memory_peers import BEFORE
 from tests.support.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 RING = Ring.even(NAMESPACE, 8)
@@ -320,7 +320,7 @@ async def test_a_leader_that_meets_a_newer_one_ends_quietly(
     work = await lead(cluster, controller, tasks)
     await cluster.elect(B)
     # Its next write is refused: averages are written all the time.
-    await asyncio.wait_for(asyncio.shield(work), 10.0)
+    await asyncio.wait_for(asyncio.shield(work), PATIENCE_S)
     assert not controller.is_leading
     assert work.exception() is None
 

@@ -11,6 +11,7 @@ from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.http import HttpClient
 from broker_ctl.managers.controlled_shutdown import ControlledShutdown, ShutdownRules
 from tests.support.sessions import TICK_S, Party, parties
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import serving
 
 DONE = {"broker": 1, "is_done": True, "led": [], "reason": ""}
@@ -52,7 +53,7 @@ class Leaving:
 
 @asynccontextmanager
 async def leaving() -> AsyncIterator[Leaving]:
-    client = HttpClient(timeout_s=5, max_body_bytes=1 << 20)
+    client = HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20)
     async with parties() as (party,), client as http:
         one = Leaving(party, http)
         app = web.Application()

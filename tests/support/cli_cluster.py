@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 from broker_ctl.cli.main import main
 from broker_ctl.surface.parts import SurfaceRules
 from tests.support.surface_parts import Broker, serving_brokers
-
-_DEADLINE_S = 10.0
+from tests.support.waiting import PATIENCE_S
 
 
 class Cluster:
@@ -63,11 +62,11 @@ def running(
     thread = threading.Thread(target=work, name="brokers")
     thread.start()
     try:
-        assert ready.wait(_DEADLINE_S)
+        assert ready.wait(PATIENCE_S)
         assert held, "the brokers did not start"
         yield held[0]
     finally:
         for leave in stop:
             leave()
-        thread.join(_DEADLINE_S)
+        thread.join(PATIENCE_S)
         assert ended.is_set()

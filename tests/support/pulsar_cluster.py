@@ -20,6 +20,7 @@ from tests.support.ensemble import LoopThread
 from tests.support.pulsar_distribution import Distribution
 from tests.support.pulsar_files import CLUSTER, bookie_conf, broker_conf, java_options
 from tests.support.pulsar_process import PulsarProcess
+from tests.support.waiting import PATIENCE_S
 
 _BROKER_MAIN: Final = "org.apache.pulsar.PulsarBrokerStarter"
 _BOOKIE_MAIN: Final = "org.apache.bookkeeper.server.Main"
@@ -77,7 +78,7 @@ class PulsarBroker:
 
     async def wait_ready(self) -> None:
         """Wait, in the cluster's own loop, until it answers and is registered."""
-        async with HttpClient(timeout_s=5, max_body_bytes=_MAX_REPLY_BYTES) as http:
+        async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=_MAX_REPLY_BYTES) as http:
 
             async def serves() -> bool:
                 try:

@@ -17,7 +17,7 @@ from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.storage import MemoryStorage, ReplicaStorage
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from tests.support.manual_clock import ManualClock
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.web_server import free_port
 
 _T = TypeVar("_T")
@@ -71,7 +71,7 @@ class Planes:
     async def __aenter__(self) -> Self:
         for number in self.ids:
             await self.start(number)
-            client = ReplicaClient(TcpNetwork(), self.addresses[number], timeout_s=10)
+            client = ReplicaClient(TcpNetwork(), self.addresses[number], timeout_s=PATIENCE_S)
             self._clients[number] = await self._stack.enter_async_context(client)
         return self
 

@@ -55,7 +55,7 @@ from broker_ctl.surface.server import Surface
 from tests.support.memory_operations import MemoryOperations
 from tests.support.partition_desk import MemoryPartitionDesk
 from tests.support.tenants import make_tenants
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 NAMESPACE = Namespace("t", "ns")
 RING = Ring.even(NAMESPACE, 4)
@@ -580,7 +580,7 @@ async def serving_brokers(
     base = rules or SurfaceRules(CLUSTER)
     world = World(brokers={f"127.0.0.1:{port}": urls_at(port) for port in ports})
     world.leader_id = world.controller_id = f"127.0.0.1:{ports[0]}"
-    async with HttpClient(token=token, timeout_s=5, max_body_bytes=1 << 20) as peers:
+    async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as peers:
         metadata = Metadata()
         brokers = [Broker(world, urls_at(port), peers, metadata) for port in ports]
         started: list[Surface] = []

@@ -6,12 +6,13 @@ import pytest
 
 from broker_ctl.http import HttpClient
 from tests.support.surface_parts import Broker, serving_brokers
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[HttpClient]:
-    async with HttpClient(timeout_s=5, max_body_bytes=1 << 20) as client:
+    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as client:
         yield client
 
 

@@ -11,6 +11,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
 from tests.support.surface_parts import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port
 
 READER = "a-secret-of-somebody-else"
@@ -55,7 +56,7 @@ async def broker() -> AsyncIterator[Broker]:
 
 
 async def status_of(broker: Broker, method: str, path: str, token: str | None) -> int:
-    async with HttpClient(token=token, timeout_s=5, max_body_bytes=1 << 20) as http:
+    async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
         return (await http.request(method, broker.url + path)).status
 
 
@@ -91,9 +92,9 @@ async def test_authority_is_for_the_broker_process(broker: Broker) -> None:
 
 
 async def test_a_refusal_says_what_is_wanted_and_no_secret(broker: Broker) -> None:
-    async with HttpClient(token=READER, timeout_s=5, max_body_bytes=1 << 20) as http:
+    async with HttpClient(token=READER, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
         forbidden = await http.request("GET", f"{broker.url}/control/v1/status")
-    async with HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http:
+    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
         unauthorized = await http.request("GET", f"{broker.url}/control/v1/status")
     assert unauthorized.headers["WWW-Authenticate"] == "Bearer"
     reason = "role reader is neither in superUserRoles nor in readOnlyRoles"
@@ -201,7 +202,7 @@ async def test_without_tokens_an_act_is_told_with_who_they_say_they_are(
 ) -> None:
     async with serving_brokers([free_port()]) as [open_broker]:
         with caplog.at_level(logging.INFO):
-            async with HttpClient(timeout_s=5, max_body_bytes=1 << 20) as http:
+            async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
                 body = {"by": "anna", "reason": "network"}
                 await http.request("PUT", f"{open_broker.url}/control/v1/pause", json=body)
                 await http.request("DELETE", f"{open_broker.url}/control/v1/pause")

@@ -13,6 +13,7 @@ from broker_ctl.store import paths
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
 from tests.support.surface_parts import CLUSTER, NAMESPACE, TOKEN, Broker, serving_brokers
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port
 
 TOPIC = Topic("persistent", NAMESPACE, "a/b %2F+ä")
@@ -157,7 +158,7 @@ async def test_clients_may_ask_and_super_users_may_write(http: HttpClient) -> No
         for method, body in (("PUT", 1), ("POST", 2), ("DELETE", None)):
             assert (await http.request(method, url_of(broker), json=body)).status == 401
         assert await partitions_at(http, broker) == 0
-        async with HttpClient(token=TOKEN, timeout_s=5, max_body_bytes=1 << 20) as admin:
+        async with HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as admin:
             await create(admin, broker)
         assert await partitions_at(http, broker) == 4
 

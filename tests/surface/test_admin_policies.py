@@ -22,6 +22,7 @@ from tests.support.surface_parts import (
     Broker,
     serving_brokers,
 )
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port
 
 ISOLATION = f"/admin/v2/clusters/{CLUSTER}/namespaceIsolationPolicies"
@@ -362,9 +363,9 @@ async def test_writes_are_for_super_users(
     guarded: Broker, method: str, path: str, body: Any
 ) -> None:
     for token, status in ((None, 401), (READER, 403)):
-        async with HttpClient(token=token, timeout_s=5, max_body_bytes=1 << 20) as http:
+        async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
             assert await status_of(http, guarded, method, path, body) == status
-    async with HttpClient(token=TOKEN, timeout_s=5, max_body_bytes=1 << 20) as http:
+    async with HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
         assert await status_of(http, guarded, method, path, body) in {204, 307, 404}
 
 

@@ -10,6 +10,7 @@ from broker_ctl.ports import HistoryFilter
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
 from tests.support.surface_parts import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port
 
 SAID = {"by": "anna", "reason": "kernel update"}
@@ -190,6 +191,6 @@ async def guarded() -> AsyncIterator[Broker]:
 
 
 async def test_a_token_says_who_it_was_whatever_the_body_says(guarded: Broker) -> None:
-    async with HttpClient(token=TOKEN, timeout_s=5, max_body_bytes=1 << 20) as http:
+    async with HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
         reply = await http.request("PUT", url_of(guarded, "pause"), json=SAID)
     assert reply.json()["by"] == "operator"

@@ -17,6 +17,7 @@ from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
 from tests.support.instructed import instruct, named, stop, told
 from tests.support.surface_parts import CLUSTER, TOKEN, Broker
+from tests.support.waiting import PATIENCE_S
 
 PATH = "/control/v1/instructions"
 
@@ -158,7 +159,7 @@ async def test_only_super_users_instruct_where_somebody_must_be_known(
     credentials = Credentials.parse(f"operator:{TOKEN}\n", ["operator"])
     async with instructed(leader, http, credentials=credentials) as one:
         assert (await one.tell(instruct(broker_epoch=77))).status == 401
-        async with HttpClient(token=TOKEN, timeout_s=5, max_body_bytes=1 << 20) as known:
+        async with HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as known:
             told_by = Instructed(known, one.url, one.replicas)
             assert (await told_by.tell(instruct(broker_epoch=77))).status == 200
 

@@ -19,6 +19,7 @@ from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
 from tests.support.partition_desk import EPOCH_OF_BROKER
 from tests.support.surface_parts import CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port
 
 ROOT = "/control/v1/partitions"
@@ -353,7 +354,7 @@ async def test_operators_show_a_token_and_clients_need_none(http: HttpClient) ->
     rules = SurfaceRules(CLUSTER, credentials=Credentials.parse(f"operator:{TOKEN}", ["operator"]))
     async with (
         serving_brokers([free_port()], rules) as [one],
-        HttpClient(token=TOKEN, timeout_s=5, max_body_bytes=1 << 20) as operator,
+        HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as operator,
     ):
         for asked in ALL:
             assert (await ask(http, one, *asked)).status == 401

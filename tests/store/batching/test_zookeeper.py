@@ -16,7 +16,7 @@ from tests.support.ensemble import SharedEnsemble
 from tests.support.fake_zookeeper import STAT, FakeZooKeeper, Peer, frame, reply
 from tests.support.proxy import Loss, Proxy, Way
 from tests.support.virtual_time import LoopClock
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper import expire_session
 
 GET, MULTI, MULTI_READ = 4, 14, 22
@@ -302,7 +302,7 @@ async def test_a_reply_that_is_too_large_is_asked_for_in_parts_and_told_in_order
             heard.append(path)
 
         paths = [f"/{number}" for number in range(8)]
-        async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
             for path in paths:
                 tasks.create_task(read(path), name="read")
         assert heard == paths

@@ -24,7 +24,7 @@ from tests.store.zookeeper.conftest import OpenStore
 from tests.support.ensemble import SharedEnsemble
 from tests.support.fake_zookeeper import FakeZooKeeper, Peer, node_reply, reply, serve
 from tests.support.proxy import Loss, Proxy, Way
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper import expire_session
 
 CONNECTED, SUSPENDED, RECONNECTED, EXPIRED, CLOSED = (
@@ -52,7 +52,7 @@ async def heard_from(store: ZooKeeperStore) -> list[SessionEvent]:
 async def until(
     events: list[SessionEvent],
     *expected: SessionEvent,
-    deadline_s: float = 15.0,
+    deadline_s: float = PATIENCE_S,
 ) -> None:
     await eventually(lambda: len(events) >= len(expected), deadline_s)
     assert events == list(expected)
@@ -68,8 +68,10 @@ async def test_a_half_open_connection_is_noticed_and_the_session_survives(
     rooted: StoreOptions,
     is_asked: bool,
 ) -> None:
-    timeout_s = 3.0
-    store = await open_store(proxy.address, replace(rooted, session_timeout_s=timeout_s))
+    # So long that a busy machine has some seconds to notice it in.
+    timeout_s = 9.0
+    limits = replace(rooted, session_timeout_s=timeout_s, operation_timeout_s=PATIENCE_S)
+    store = await open_store(proxy.address, limits)
     await store.create("/e", b"", CreateMode.EPHEMERAL)
     session_id, events = store.session_id, await heard_from(store)
     loop = asyncio.get_running_loop()
@@ -288,7 +290,8 @@ async def test_a_server_that_speaks_of_expiry_is_asked_again_at_once(
     open_store: OpenStore,
 ) -> None:
     async def first(peer: Peer) -> None:
-        peer.welcome(0x11)
+        # Who waits for its silence to be noticed waits longer than the test does.
+        peer.welcome(0x11, 1_000_000)
         peer.send(reply((await peer.request()).xid, 1, -112))
         await peer.wait_end()  # it does not close the connection
 
@@ -297,7 +300,7 @@ async def test_a_server_that_speaks_of_expiry_is_asked_again_at_once(
         events = await heard_from(store)
         assert isinstance(await outcome(store.set("/a", b"")), SessionExpired)
         # It knows the session after all: nothing is lost.
-        await until(events, SUSPENDED, RECONNECTED, deadline_s=1.0)
+        await until(events, SUSPENDED, RECONNECTED)
         assert [connect.session_id for connect in fake.connects] == [0, 0x11]
         await store.close(end_session=False)
 
@@ -607,13 +610,13 @@ async def test_refused_credentials_close_the_store_and_say_so(open_store: OpenSt
 
 async def test_a_close_that_nobody_answers_ends_soon(open_store: OpenStore) -> None:
     async def deaf(peer: Peer) -> None:
-        peer.welcome(0x11, 3000)
+        peer.welcome(0x11, 1_000_000)
         await peer.wait_end()
 
     async with FakeZooKeeper.playing(deaf) as fake:
         store = await open_store(fake.address)
         events = await heard_from(store)
-        async with asyncio.timeout(3.0):
+        async with asyncio.timeout(PATIENCE_S):
             await store.close()
         assert events[-1] is CLOSED
         assert len(store._session._tasks) == 0

@@ -1,0 +1,53 @@
+"""Where there is no Chromium, its tests are skipped by name, or fail where they must run."""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TESTS = "tests/pipeline/report/test_browser.py"
+REASON = "no Chromium here: apt-get install --no-install-recommends chromium"
+
+
+async def judged(nowhere: Path, *options: str) -> tuple[int | None, str]:
+    """The README's command for the tests that need one, on a machine where nothing is found."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", TESTS, *options),
+        cwd=ROOT,
+        env={"PATH": str(nowhere), "HOME": str(nowhere)},
+        stdout=PIPE,
+        stderr=STDOUT,
+    )
+    told, _ = await process.communicate()
+    return process.returncode, told.decode()
+
+
+async def test_without_a_chromium_its_tests_are_skipped_and_the_summary_says_why(
+    tmp_path: Path,
+) -> None:
+    code, told = await judged(tmp_path)
+    assert code == pytest.ExitCode.OK, told
+    lines = [line for line in told.splitlines() if line.startswith("SKIPPED")]
+    assert lines, told
+    for line in lines:
+        assert TESTS in line
+        assert line.endswith(REASON)
+    assert " passed" not in told
+
+
+async def test_where_a_chromium_is_required_they_fail_without_one(tmp_path: Path) -> None:
+    code, told = await judged(tmp_path, "--require-chromium")
+    assert code == pytest.ExitCode.TESTS_FAILED, told
+    assert REASON in told
+    assert "skipped" not in told.splitlines()[-1]
+
+
+def test_the_judgement_on_a_checkout_requires_one() -> None:
+    """With that option a skip is a failure there."""
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith('"$venv/bin/pytest"')] == [
+        '"$venv/bin/pytest" --require-chromium'
+    ]
