@@ -5,9 +5,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ALL_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 from typing import Final
@@ -85,9 +86,30 @@ def _submitted(pool: ProcessPoolExecutor, runs: Sequence[Run]) -> "list[Future[D
     """
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return [pool.submit(_one, run) for run in runs]
+        with _interrupted_afterwards():
+            return [pool.submit(_one, run) for run in runs]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+
+
+@contextmanager
+def _interrupted_afterwards() -> Iterator[None]:
+    """A process that is begun by halves ends with a traceback: Ctrl-C counts after the block.
+
+    What this thread has blocked is given to another one, such as the one that draws the bar, and
+    Python then calls the handler in this thread all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if came:
+        raise KeyboardInterrupt
 
 
 class _Shared:

@@ -5,18 +5,22 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
 
+from broker_ctl.cli import replay_pool
 from broker_ctl.cli.main import main
-from broker_ctl.cli.replays import contestant_of
+from broker_ctl.cli.replays import Run, contestant_of
 from broker_ctl.cli.scenario_list import SENTENCES
 from broker_ctl.core.deciding import DecidingRules
 from broker_ctl.simulation.scenarios.catalogue import NAMES
@@ -198,6 +202,39 @@ def test_an_interrupt_ends_it_under_its_bar(tmp_path: Path, jobs: str, moment: b
     assert b"2 replays of 2880 minutes" in shown
     assert b"Traceback" not in shown
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_is_begun_is_not_begun_by_halves() -> None:
+    """Ctrl-C reaches a thread that has not blocked it, and Python handles it in the main one."""
+    begun: list[str] = []
+    drawn = threading.Event()
+    drawing = threading.Thread(target=drawn.wait, name="a bar")
+    told, telling = socket.socketpair()
+    telling.settimeout(0.0)
+
+    class Pool:
+        def submit(self, _: object, run: str) -> None:
+            signal.pthread_kill(drawing.ident or 0, signal.SIGINT)
+            # The signal has come; its handler is called as soon as Python may.
+            assert told.recv(1)
+            begun.append(run)
+
+    drawing.start()
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    woken = signal.set_wakeup_fd(telling.fileno())
+    try:
+        pool, runs = cast("ProcessPoolExecutor", Pool()), cast("list[Run]", ["a", "b"])
+        with pytest.raises(KeyboardInterrupt):
+            replay_pool._submitted(pool, runs)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.set_wakeup_fd(woken)
+        signal.signal(signal.SIGINT, usual)
+        drawn.set()
+        drawing.join()
+        told.close()
+        telling.close()
+    assert begun == ["a", "b"]
 
 
 # Files.

@@ -74,6 +74,8 @@ async def test_a_restart_with_stop_mode_keep_moves_nothing(
     hosts = zookeeper.connect_string + chroot
     kept = {"stopMode": "keep", "sessionDirectory": str(tmp_path / "session")}
     kept["loadBalancerAutoBundleSplitEnabled"] = "false"
+    # A start takes long on a busy machine, and the session is to be there still.
+    kept["metadataStoreSessionTimeoutMillis"] = "60000"
     async with new_cluster(1, **kept) as daemons:
         await daemons.wait_ready(http)
         only = daemons.all[0]
