@@ -2,7 +2,9 @@
 
 import gc
 import logging
+import os
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -10,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any, Final
 
 from tests.deterministic.planted import BUGS
@@ -99,11 +101,23 @@ def _each(chunks: Sequence[tuple[int, int, str]], jobs: int) -> Iterator[Done]:
     if jobs == 1 or len(chunks) == 1:
         yield from map(_some, chunks)
         return
-    with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("fork"), _begin) as pool:
         try:
             yield from pool.map(_some, chunks)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Whoever runs schedules is ended as tests are, and its processes would work on for nobody."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _some(chunk: tuple[int, int, str]) -> Done:

@@ -3,15 +3,18 @@
 In processes of their own: on all cores, and with the hashes under which a seed replays.
 """
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.deterministic.planted import BUGS
+from tests.support.waiting import eventually
 
 SCHEDULES = 300
 # The schedules take minutes of processor time, however many share the processors.
@@ -65,3 +68,24 @@ def test_a_planted_bug_is_caught(bug: str) -> None:
     seed = FIRST_SEEDS.get(bug, 0)
     row = run("--seed", str(seed), "--schedules", str(SCHEDULES_OF_A_BUG), "--bug", bug)
     assert row["violations"], f"{bug} was not seen in {SCHEDULES_OF_A_BUG} schedules"
+
+
+async def test_whoever_is_killed_leaves_no_process_that_works_on() -> None:
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.deterministic", "--schedules", "5000", "--jobs", "2"),
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        works = psutil.Process(running.pid)
+        await eventually(lambda: len(works.children()) == 2, what="two processes")
+        children = works.children()
+    finally:
+        running.kill()
+        await running.wait()
+    await eventually(
+        lambda: not any(is_alive(child) for child in children), what="no process is left"
+    )
+
+
+def is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
