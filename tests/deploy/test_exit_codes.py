@@ -72,7 +72,7 @@ async def test_a_daemon_that_is_started_on_a_restored_zookeeper_is_told_by_its_b
                 await daemon.start()
                 try:
                     await served_by(servers, daemon)
-                    async with HttpClient(timeout_s=5.0, max_body_bytes=65_536) as http:
+                    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=65_536) as http:
                         await eventually(partial(look_up, http, daemon, TOPIC), what="an owner")
                     await servers.stop()
                     servers.restore()
