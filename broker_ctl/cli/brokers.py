@@ -8,6 +8,7 @@ import click
 from broker_ctl.cli.broker_rows import LIST_COLUMNS, broker_rows, list_cells
 from broker_ctl.cli.tables import echo_json, print_facts, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 _STATISTICS: Final = "/admin/v2/broker-stats"
 _EXAMPLES: Final = """\b
@@ -34,7 +35,9 @@ _COUNT_FIELDS: Final = ("producerCount", "consumerCount", "msgRateIn", "msgRateO
 _THROUGHPUT_FIELDS: Final = ("msgThroughputIn", "msgThroughputOut")
 
 
-@click.group(short_help="List the live brokers; show what one carries.", epilog=_EXAMPLES)
+@click.group(
+    cls=VerbGroup, short_help="List the live brokers; show what one carries.", epilog=_EXAMPLES
+)
 def command() -> None:
     """Show who is there, and what one of them carries."""
 

@@ -10,9 +10,12 @@ from broker_ctl.cli.bundle_loads import LIST_COLUMNS, ORDERS, list_cells, loaded
 from broker_ctl.cli.bundle_shapes import merge, split
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 
-@click.group(short_help="List, unload, split, merge and move bundles.", epilog=EXAMPLES)
+@click.group(
+    cls=VerbGroup, short_help="List, unload, split, merge and move bundles.", epilog=EXAMPLES
+)
 def command() -> None:
     """Work on bundles. A BUNDLE is tenant/namespace/0xLOW_0xHIGH, as `bundles list` prints it."""
 

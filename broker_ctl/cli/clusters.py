@@ -8,6 +8,7 @@ import click
 from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.tables import echo_json, print_facts, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 _CLUSTERS: Final = "/admin/v2/clusters"
 _EXAMPLES: Final = """\b
@@ -34,7 +35,7 @@ def _addresses(verb: Any) -> Any:
     return verb
 
 
-@click.group(short_help="Say which clusters there are.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Say which clusters there are.", epilog=_EXAMPLES)
 def command() -> None:
     """Work on clusters: namespaces live in them, and clients are sent to peers of this one."""
 

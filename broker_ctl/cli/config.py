@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.verb_help import VerbGroup
+
 if TYPE_CHECKING:
     from broker_ctl.settings.effect import WithoutEffect
     from broker_ctl.settings.load import Reading
@@ -45,7 +47,7 @@ _overrides = click.option(
 )
 
 
-@click.group(short_help="Check and show settings.", epilog=_GROUP_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Check and show settings.", epilog=_GROUP_EXAMPLES)
 def command() -> None:
     """Check a broker.conf, and show the settings that hold.
 

@@ -8,6 +8,7 @@ import click
 from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, is_wanted, judged, say
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
@@ -23,7 +24,9 @@ Examples:
 """
 
 
-@click.group(short_help="Change settings of all brokers at run time.", epilog=_EXAMPLES)
+@click.group(
+    cls=VerbGroup, short_help="Change settings of all brokers at run time.", epilog=_EXAMPLES
+)
 def command() -> None:
     """Work on overrides of settings: they hold on all brokers, at once, until they are deleted.
 

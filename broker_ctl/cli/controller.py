@@ -7,14 +7,15 @@ import click
 from broker_ctl.cli.partition_rows import PARTITIONS
 from broker_ctl.cli.tables import echo_json, print_facts
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 _EXAMPLE: Final = """\b
-Example:
+Examples:
   broker-ctl controller show
 """
 
 
-@click.group(short_help="Show who controls replicated partitions.", epilog=_EXAMPLE)
+@click.group(cls=VerbGroup, short_help="Show who controls replicated partitions.", epilog=_EXAMPLE)
 def command() -> None:
     """Ask for the controller: the broker that elects the leaders of replicated partitions."""
 

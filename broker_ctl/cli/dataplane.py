@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from broker_ctl import codec
+from broker_ctl.cli.verb_help import VerbGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 _MAX_SECRET_BYTES = 4096
 # \b keeps click from joining the lines.
 _EXAMPLE = """\b
-Example:
+Examples:
   broker-ctl dataplane check http://127.0.0.1:9090 --secret-file dataplane.secret
 """
 
 
-@click.group(name="dataplane")
+@click.group(cls=VerbGroup, name="dataplane", epilog=_EXAMPLE)
 def command() -> None:
     """Work on the broker process that serves the messages."""
 

@@ -15,6 +15,7 @@ from broker_ctl.cli.partition_rows import (
     preview,
 )
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 _ELECTIONS: Final = f"{PARTITIONS}/elections"
 _EXAMPLES: Final = """\b
@@ -26,7 +27,7 @@ Examples:
 _NAMED: Final = "TOPIC-PARTITION"
 
 
-@click.group(short_help="Elect leaders of replicated partitions.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Elect leaders of replicated partitions.", epilog=_EXAMPLES)
 def command() -> None:
     """Elect leaders. The controller elects by itself when one dies: this is for the rest."""
 

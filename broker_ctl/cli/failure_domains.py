@@ -18,6 +18,7 @@ from broker_ctl.cli.acts import (
 )
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -28,7 +29,7 @@ Examples:
 """
 
 
-@click.group(short_help="Say which brokers fail together.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Say which brokers fail together.", epilog=_EXAMPLES)
 def command() -> None:
     """Work on failure domains.
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.tables import echo_json, print_table
+from broker_ctl.cli.tables import echo_json, print_table, sentence_of
 from broker_ctl.cli.target import Target, daemon_options
 from broker_ctl.cli.units import time_text
 
@@ -81,4 +81,4 @@ def command(
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    return time_text(row["at_ms"]), row["cycle"], row["result"], row["sentence"], row["outcome"]
+    return time_text(row["at_ms"]), row["cycle"], row["result"], sentence_of(row), row["outcome"]

@@ -18,6 +18,7 @@ from broker_ctl.cli.acts import (
 )
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -32,7 +33,9 @@ _SCOPES: Final = ("all_matching", "changed", "none")
 _COLUMNS: Final = ("policy", "namespaces", "primary", "secondary", "min available", "unload scope")
 
 
-@click.group(short_help="Say which brokers serve which namespaces.", epilog=_EXAMPLES)
+@click.group(
+    cls=VerbGroup, short_help="Say which brokers serve which namespaces.", epilog=_EXAMPLES
+)
 def command() -> None:
     r"""Work on namespace isolation policies.
 

@@ -8,7 +8,7 @@ from broker_ctl.cli.tables import echo_json
 from broker_ctl.cli.target import Target, daemon_options
 
 _EXAMPLE: Final = """\b
-Example:
+Examples:
   broker-ctl leader
 """
 

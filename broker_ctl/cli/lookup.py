@@ -13,19 +13,39 @@ if TYPE_CHECKING:
 
 _EXAMPLES: Final = """\b
 Examples:
+  broker-ctl topics lookup persistent://shop/orders/new
+  broker-ctl topics lookup shop/orders/new --output json
+"""
+_EARLIER_EXAMPLES: Final = """\b
+Examples:
   broker-ctl lookup persistent://shop/orders/new
-  broker-ctl lookup shop/orders/new --output json
 """
 
 
-@click.command(short_help="Show which broker serves a topic.", epilog=_EXAMPLES)
+@click.command(name="lookup", epilog=_EXAMPLES)
 @click.argument("topic")
 @daemon_options
-def command(target: Target, *, topic: str) -> None:
+def lookup(target: Target, *, topic: str) -> None:
     """Look TOPIC up as a client would, following redirects; a bundle that nobody owns is assigned.
 
     TOPIC is a complete name, tenant/namespace/name, or a name in public/default.
     """
+    _show(target, topic)
+
+
+@click.command(name="lookup", epilog=_EARLIER_EXAMPLES, hidden=True)
+@click.argument("topic")
+@daemon_options
+def command(target: Target, *, topic: str) -> None:
+    """Look TOPIC up; the name of this verb is `topics lookup`, this one goes with the next release.
+
+    TOPIC is a complete name, tenant/namespace/name, or a name in public/default.
+    """
+    click.echo("broker-ctl lookup is called broker-ctl topics lookup: use that name", err=True)
+    _show(target, topic)
+
+
+def _show(target: Target, topic: str) -> None:
     from broker_ctl.core.names import Topic
 
     name = Topic.parse(topic)

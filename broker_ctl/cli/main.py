@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from broker_ctl.cli.verb_help import VerbGroup, told
 from broker_ctl.errors import BrokerCtlError
 
 # Verb -> where its command is. A module is imported when its verb, or a list of verbs, is asked
@@ -47,7 +48,7 @@ VERBS: Final = {
 }
 
 
-class Verbs(click.Group):
+class Verbs(VerbGroup):
     """One command per verb, loaded when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -60,7 +61,7 @@ class Verbs(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _, name = VERBS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
-        return command
+        return told(command)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a verb; what broker-ctl raises on purpose becomes one message and exit code 1."""
@@ -84,7 +85,15 @@ def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
             yield error
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl quickstart
+  broker-ctl config check broker.conf
+  broker-ctl status --cluster --url http://broker-2:8080
+"""
+
+
+@click.group(cls=Verbs, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="broker-ctl", prog_name="broker-ctl")
 def main() -> None:
     """Control plane of a message-broker cluster."""

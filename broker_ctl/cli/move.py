@@ -1,4 +1,4 @@
-"""``broker-ctl move``: one bundle to one broker, by hand."""
+"""``broker-ctl move``: the earlier name of ``broker-ctl bundles move``, for one release."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ Examples:
 """
 
 
-@click.command(short_help="Move a bundle to a broker.", epilog=_EXAMPLES)
+@click.command(short_help="Move a bundle to a broker.", epilog=_EXAMPLES, hidden=True)
 @click.argument("bundle")
 @click.argument("destination", metavar="BROKER")
 @act_options
@@ -24,6 +24,7 @@ def command(target: Target, *, bundle: str, destination: str, dry_run: bool, yes
     """Move BUNDLE to BROKER; returns when it is served there.
 
     A BUNDLE is tenant/namespace/0xLOW_0xHIGH, as `bundles list` prints it. Neither a pause nor a
-    budget stops it.
+    budget stops it. The name of this verb is `bundles move`; this one goes with the next release.
     """
+    click.echo("broker-ctl move is called broker-ctl bundles move: use that name", err=True)
     move_bundle(target, bundle, destination, dry_run=dry_run, yes=yes)

@@ -7,6 +7,7 @@ import click
 from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, is_wanted, judged, say
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
@@ -27,7 +28,7 @@ Examples:
   broker-ctl namespaces unload shop/orders --yes
 """
 _DELETE: Final = """\b
-Example:
+Examples:
   broker-ctl namespaces delete shop/orders --yes
 """
 _IN_CLUSTERS: Final = """\b
@@ -37,7 +38,11 @@ Examples:
 """
 
 
-@click.group(short_help="Create, list, unload and delete namespaces; say where one lives.")
+@click.group(
+    cls=VerbGroup,
+    short_help="Create, list, unload and delete namespaces; say where one lives.",
+    epilog=_CREATE,
+)
 def command() -> None:
     """Work on namespaces: named sets of topics that share one ring of bundles."""
 

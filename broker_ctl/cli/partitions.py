@@ -21,6 +21,7 @@ from broker_ctl.cli.partition_rows import (
 from broker_ctl.cli.reassign import command as reassign
 from broker_ctl.cli.tables import echo_json, print_facts, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -53,7 +54,9 @@ _REPLICAS: Final = click.option(
 )
 
 
-@click.group(short_help="Create, show and move replicated partitions.", epilog=_EXAMPLES)
+@click.group(
+    cls=VerbGroup, short_help="Create, show and move replicated partitions.", epilog=_EXAMPLES
+)
 def command() -> None:
     """Work on replicated topics, whose partitions have replicas on brokers with a brokerId."""
 

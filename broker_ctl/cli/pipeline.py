@@ -5,6 +5,8 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.verb_help import VerbGroup, told
+
 # Verb -> where its command is; imported when it is asked for.
 _VERBS: Final = {
     "backtest": "broker_ctl.cli.pipeline_backtest:command",
@@ -16,7 +18,7 @@ _VERBS: Final = {
 }
 
 
-class _Verbs(click.Group):
+class _Verbs(VerbGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_VERBS, *super().list_commands(ctx)]
 
@@ -25,10 +27,18 @@ class _Verbs(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _, name = _VERBS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
-        return command
+        return told(command)
 
 
-@click.group(name="pipeline", cls=_Verbs)
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl pipeline ingest /var/lib/broker-ctl/history --tables tables
+  broker-ctl pipeline profile tables --to profiles
+  broker-ctl pipeline report profiles --tables tables --to report.html
+"""
+
+
+@click.group(name="pipeline", cls=_Verbs, epilog=_EXAMPLES)
 def command() -> None:
     """Make tables and profiles of the history that daemons write.
 

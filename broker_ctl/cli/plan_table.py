@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from broker_ctl.cli.reasons import reason_text
 from broker_ctl.cli.tables import print_table
 from broker_ctl.cli.units import percent_text
 
@@ -18,8 +19,10 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         print_table("", _COLUMNS, map(_decision_cells, plan["decisions"]))
     print_table(f"plan {plan['id']}", ("", ""), _figures(plan))
     if plan["skipped_by_reason"]:
-        rows = sorted(plan["skipped_by_reason"].items(), key=lambda item: (-item[1], item[0]))
-        print_table("left as it is", ("why", "how many"), rows)
+        counts = sorted(plan["skipped_by_reason"].items(), key=lambda item: (-item[1], item[0]))
+        print_table(
+            "left as it is", ("why", "how many"), ((reason_text(why), n) for why, n in counts)
+        )
     for skip in plan.get("skipped", ()):
         click.echo(skip["sentence"])
 

@@ -23,6 +23,7 @@ from broker_ctl.cli.partition_rows import (
 )
 from broker_ctl.cli.tables import echo_json
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -38,7 +39,7 @@ _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 _MOST_NAMED: Final = 5
 
 
-@click.group(short_help="Move replicas to other brokers.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Move replicas to other brokers.", epilog=_EXAMPLES)
 def command() -> None:
     """Move replicas to other brokers: plan it, start it, see how far it is, or go back.
 
@@ -100,6 +101,9 @@ def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -
     """Begin to move the partitions that a file names; one that is being moved gets a new target."""
     targets = _targets_in(file)
     rows = _judged(target, "PUT", targets)
+    if all(row["before"] == row["replicas"] for row in rows):
+        say(target, "nothing", "the partitions have these replicas already", partitions=rows)
+        return
     if not target.is_json:
         preview_moves(rows)
     sentence = f"move {counted(len(rows), 'partition')}"

@@ -9,7 +9,7 @@ from broker_ctl.cli.pause import PAUSE
 from broker_ctl.cli.target import Target, daemon_options
 
 _EXAMPLE: Final = """\b
-Example:
+Examples:
   broker-ctl resume --yes
 """
 

@@ -1,6 +1,7 @@
 """``broker-ctl status``: how a broker stands, or the cluster as its leader sees it."""
 
 import asyncio
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,7 @@ def command(target: Target, *, cluster: bool, watch: bool) -> None:
 async def _watch(target: Target, client: "Client", path: str) -> None:
     from broker_ctl.errors import HttpError
 
+    is_tty = sys.stdout.isatty()
     while True:
         try:
             seen = await client.get(path)
@@ -48,10 +50,21 @@ async def _watch(target: Target, client: "Client", path: str) -> None:
             # Who watches wants to see it come back.
             click.echo(str(error), err=True)
         else:
-            if not target.is_json:
-                click.clear()
-            _show(target, seen)
+            if target.is_json or not is_tty:
+                _show(target, seen)
+            else:
+                _redraw(seen)
         await asyncio.sleep(_PERIOD_S)
+
+
+def _redraw(seen: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from broker_ctl.cli.watching import drawn
+
+    console = Console()
+    click.clear()
+    console.print(drawn(seen, console.height))
 
 
 def _show(target: Target, seen: dict[str, Any]) -> None:

@@ -70,8 +70,18 @@ def print_facts(title: str, facts: Mapping[str, Any]) -> None:
             print_facts(label_of(key), value)
         elif _is_nested(value):
             columns = _columns(value)
-            rows = ([shown(name, row.get(name)) for name in columns] for row in value)
+            rows = ([shown(name, _worded(row, name)) for name in columns] for row in value)
             print_table(label_of(key), map(label_of, columns), rows)
+
+
+def sentence_of(decision: Mapping[str, Any]) -> str:
+    """Of a decision whose result is told beside it: that it was skipped is said once."""
+    sentence = str(decision["sentence"])
+    return sentence.removeprefix("skip ") if decision.get("result") == "skipped" else sentence
+
+
+def _worded(row: Mapping[str, Any], name: str) -> Any:
+    return sentence_of(row) if name == "sentence" else row.get(name)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -8,6 +8,7 @@ import click
 from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.tables import echo_json, print_facts, print_table
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
@@ -38,7 +39,7 @@ _ROLES: Final = click.option(
 )
 
 
-@click.group(short_help="Create, show, change and delete tenants.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Create, show, change and delete tenants.", epilog=_EXAMPLES)
 def command() -> None:
     """Work on tenants: a namespace belongs to one, and lives in clusters that it may use."""
 

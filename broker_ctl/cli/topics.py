@@ -6,10 +6,11 @@ import click
 
 from broker_ctl.cli.acts import Act, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.bundle_acts import owner_row
-from broker_ctl.cli.lookup import command as lookup
+from broker_ctl.cli.lookup import lookup
 from broker_ctl.cli.partitioned_topics import PARTITIONED_VERBS, topic_path
 from broker_ctl.cli.tables import echo_json
 from broker_ctl.cli.target import Target, daemon_options
+from broker_ctl.cli.verb_help import VerbGroup
 
 if TYPE_CHECKING:
     from broker_ctl.cli.client import Client
@@ -25,7 +26,9 @@ Examples:
 """
 
 
-@click.group(short_help="Unload topics, give them partitions, find them.", epilog=_EXAMPLES)
+@click.group(
+    cls=VerbGroup, short_help="Unload topics, give them partitions, find them.", epilog=_EXAMPLES
+)
 def command() -> None:
     """Work on topics."""
 
@@ -74,7 +77,7 @@ def bundle_range(target: Target, *, topic: str) -> None:
 
 for _verb in PARTITIONED_VERBS:
     command.add_command(_verb)
-command.add_command(lookup, "lookup")
+command.add_command(lookup)
 
 
 async def _bundle_row(client: "Client", topic: "Topic") -> dict[str, Any]:

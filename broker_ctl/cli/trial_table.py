@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from broker_ctl.cli.tables import sentence_of
 from broker_ctl.cli.trial_partitions import sentence
 from broker_ctl.core.imbalance import imbalance_text
 from broker_ctl.embedded.load_client import LoadClientStatistics
@@ -70,11 +71,20 @@ class TrialTable:
 
 def drawn(picture: TrialPicture, height: int) -> RenderableType:
     """The picture in at most so many lines: brokers, decisions, addresses, then bundles."""
-    overview = picture.overview
+    return drawn_cluster(picture.overview, _foot(picture), height)
+
+
+def drawn_cluster(
+    overview: dict[str, Any], foot: Sequence[RenderableType], height: int
+) -> RenderableType:
+    """What the leader sees, above lines of the caller's; where there are many, the fullest."""
     if not overview:
         return Text("waiting for the leader's first picture")
     decisions = list(overview["decisions"])[: _DECISIONS_SHOWN[height >= _HIGH]]
-    foot = _foot(picture)
+    most = max(1, height - 1 - 2 * _HEAD - len(decisions) - len(foot))
+    if len(overview["brokers"]) > most:
+        fullest = sorted(overview["brokers"], key=lambda broker: -float(broker["usage_ratio"]))
+        overview = {**overview, "brokers": fullest[:most]}
     taken = _HEAD + len(overview["brokers"]) + 1 + len(decisions) + len(foot)
     # One line stays free: a terminal scrolls when its last one is written.
     room = height - 1 - taken - _HEAD
@@ -142,10 +152,12 @@ def _bundles(overview: dict[str, Any], room: int) -> Table:
 def _decisions(rows: Sequence[dict[str, Any]]) -> Table:
     """The newest first, each in one line."""
     table = _table("last decisions", is_headed=False)
-    table.add_column(no_wrap=True)
+    table.add_column(
+        no_wrap=True, min_width=max((len(row.get("result", "")) for row in rows), default=0)
+    )
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows:
-        table.add_row(row.get("result", ""), row["sentence"])
+        table.add_row(row.get("result", ""), sentence_of(row))
     return table
 
 

@@ -9,7 +9,7 @@ from broker_ctl.cli.drains import drain_path
 from broker_ctl.cli.target import Target, daemon_options
 
 _EXAMPLE: Final = """\b
-Example:
+Examples:
   broker-ctl undrain broker-2:8080
 """
 

@@ -106,7 +106,9 @@ class Election:
         before = self._state
         self._state, actions = step(before, event)
         if self._state is not before:
-            log.info("seat %s: %s -> %s (%s)", self._seat.name, before, self._state, event)
+            log.info(
+                "election at %s: %s -> %s (%s)", self._seat.node_path, before, self._state, event
+            )
         if self._leadership is not None and self._state is State.SUSPENDED:
             self._leadership.suspend()
         elif self._leadership is not None and self._state is State.LEADING:
@@ -156,7 +158,7 @@ class Election:
                 if news is not None:
                     await self._apply(news, scope, lead)
             except StoreError as error:
-                log.info("election of %s: %s", self._seat.name, error)
+                log.info("election at %s: %s", self._seat.node_path, error)
                 await asyncio.sleep(_RETRY_S)
                 continue
             if not self.is_resigned:
@@ -218,11 +220,11 @@ class Election:
         leadership: Leadership,
         lead: Callable[[Leadership], Awaitable[None]],
     ) -> None:
-        log.info("leading %s at epoch %d", self._seat.name, leadership.epoch)
+        log.info("elected at %s, epoch %d", self._seat.node_path, leadership.epoch)
         try:
             await lead(leadership)
         finally:
-            log.info("led %s at epoch %d", self._seat.name, leadership.epoch)
+            log.info("no longer leader at %s, epoch %d", self._seat.node_path, leadership.epoch)
             self._look.set()
 
     def _step_down(self) -> None:

@@ -114,7 +114,7 @@ def test_explain_asks_the_leader(cluster: Cluster) -> None:
     leader_id = cluster.leader.broker_id
     result = cluster.run("explain", leader_id)
     assert result.exit_code == 0, result.output
-    assert "skip cluster: below threshold: 5 % above the mean" in result.stdout
+    assert "skipped   cluster: below threshold: 5 % above the mean" in result.stdout
     assert cluster.json("explain", leader_id)["subject"] == leader_id
     result = cluster.run("explain", "nobody")
     assert result.exit_code == 1

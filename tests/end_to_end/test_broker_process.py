@@ -134,7 +134,10 @@ async def test_a_session_that_ends_while_everything_is_given_up_is_not_overlooke
                     log = only.files.log.read_text()
                     return any(word in log for word in words)
 
-                await eventually(partial(told, "led loadbalance"), what="the silence is noticed")
+                await eventually(
+                    partial(told, "no longer leader at /loadbalance/leader"),
+                    what="the silence is noticed",
+                )
                 await expire_session(address, session_id, password_of(session_id))
                 proxy.delay_s = 0.0
                 ends = partial(told, "session 1 has ended", "giving everything up")

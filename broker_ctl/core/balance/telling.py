@@ -96,7 +96,7 @@ class Telling:
 
     @property
     def _bound(self) -> str:
-        return f"no placement has its fullest broker below {self.bound:.2f}"
+        return f"even the best placement leaves the fullest broker at {self.bound:.2f} of the mean"
 
 
 def without_headroom(memory: BalanceMemory, rules: BalanceRules) -> list[Decision]:

@@ -34,5 +34,9 @@ class Balance:
         least = min(after.values())
         tied = [broker_id for broker_id, load in after.items() if load == least]
         chosen = draw(view.draw_seed, str(bundle), tied)
-        detail = f"{least[0]:.1%} usage with it, the least of {len(after)}"
+        detail = f"{least[0]:.1%} usage with it, {_compared(len(after))}"
         return Choice(chosen, Reason.LEAST_USAGE, detail)
+
+
+def _compared(count: int) -> str:
+    return "no other broker may take it" if count == 1 else f"the least of {count}"

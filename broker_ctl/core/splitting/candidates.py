@@ -133,7 +133,10 @@ def _excess(seen: BundleView, rules: SplitRules, most_usage: float) -> _Excess |
     if reason is Reason.BANDWIDTH:
         detail = f"{throughput_text(value)}, more than {throughput_text(limit)}"
     elif reason is Reason.BROKER_SHARE:
-        detail = f"{value:.1%} of a broker, more than {limit:.1%}"
+        detail = (
+            f"{value:.1%} of a broker's capacity, more than {limit:.1%} "
+            "(loadBalancerNamespaceBundleMaxBrokerPercentage of the mean usage)"
+        )
     else:
         detail = f"{value:,.0f} {unit}, more than {limit:,.0f}"
     return _Excess(

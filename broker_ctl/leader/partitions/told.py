@@ -24,7 +24,7 @@ class Told:
         if self._letters:
             took_s = now_s - self._since_s
             log.info(
-                "broker %d has answered to all of %d letters within %.3f s",
+                "broker %d has acknowledged %d instructions on replicas within %.3f s",
                 self._broker_id,
                 self._letters,
                 took_s,

@@ -47,7 +47,7 @@ class Dialer:
         """Count a failure; the powers of two are warned of, so a long outage has a short log."""
         self._failures += 1
         level = logging.WARNING if self._is_power else logging.DEBUG
-        log.log(level, "no session from %s:%d (%d): %s", *host, self._failures, why)
+        log.log(level, "no session from %s:%d, attempt %d: %s", *host, self._failures, why)
 
     @property
     def _is_power(self) -> bool:

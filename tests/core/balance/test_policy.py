@@ -55,7 +55,7 @@ def test_a_move_has_its_destination_its_loads_the_bound_and_a_reason() -> None:
     assert move.reason is Reason.IMBALANCE
     assert move.detail == (
         "1.40 and 0.60 of the mean usage 50.0% before the plan; "
-        "no placement has its fullest broker below 1.00"
+        "even the best placement leaves the fullest broker at 1.00 of the mean"
     )
     assert move.footprint.throughput_bytes == pytest.approx(160 * MIB)
     assert move.source_before.usage_ratio == pytest.approx(0.7)
@@ -98,7 +98,9 @@ def test_what_fits_nowhere_is_told() -> None:
     (skip,) = told(fleet({"b1": [800], "b2": [200], "b3": [200]}), RULES)
     assert isinstance(skip, Skip)
     assert (skip.subject, skip.reason) == ("b1", Reason.NO_GAIN)
-    assert skip.detail.endswith("no placement has its fullest broker below 2.00")
+    assert skip.detail.endswith(
+        "even the best placement leaves the fullest broker at 2.00 of the mean"
+    )
 
 
 def test_where_nobody_says_how_full_it_is_bytes_are_compared() -> None:

@@ -24,6 +24,7 @@ from tests.support.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, broker, 
 RULES = SplitRules()
 A, B, C, D = BUNDLES[:4]
 HOT = stats(150)
+SHARE = "(loadBalancerNamespaceBundleMaxBrokerPercentage of the mean usage)"
 
 
 def seen(line: BundleStats, **facts: Unpack[Facts]) -> ClusterView:
@@ -234,7 +235,7 @@ def test_a_bundle_above_a_tenth_of_a_mean_broker_is_halved_by_its_traffic() -> N
     assert isinstance(decision, Split)
     assert (decision.bundle, decision.reason) == (B, Reason.BROKER_SHARE)
     assert (decision.algorithm, decision.boundaries) == ("traffic_equally_divide", ())
-    assert decision.detail == "12.0% of a broker, more than 4.2%"
+    assert decision.detail == f"12.0% of a broker's capacity, more than 4.2% {SHARE}"
 
 
 def test_a_share_at_its_limit_is_left_alone_and_without_a_limit_every_share_is() -> None:
@@ -266,7 +267,7 @@ def test_a_share_is_one_of_a_mean_broker_wherever_the_bundle_lives() -> None:
     rules = replace(SHARED, max_share_ratio=0.19)
     splits = candidates(cluster([small, large]), rules)
     assert split(splits) == [A]
-    assert splits[0].detail == "10.0% of a broker, more than 9.5%"
+    assert splits[0].detail == f"10.0% of a broker's capacity, more than 9.5% {SHARE}"
 
 
 def test_of_several_excesses_the_share_is_told_and_the_worst_one_ranks() -> None:

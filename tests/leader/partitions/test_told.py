@@ -16,8 +16,8 @@ def test_a_burst_is_one_line_from_its_first_letter_to_its_last_answer(
     told.posted(1, 20.0)
     told.answered(20.125)
     assert caplog.messages == [
-        "broker 3 has answered to all of 42 letters within 1.250 s",
-        "broker 3 has answered to all of 1 letters within 0.125 s",
+        "broker 3 has acknowledged 42 instructions on replicas within 1.250 s",
+        "broker 3 has acknowledged 1 instructions on replicas within 0.125 s",
     ]
 
 

@@ -73,4 +73,4 @@ def test_a_long_outage_has_a_short_log(caplog: pytest.LogCaptureFixture) -> None
         for _ in range(1000):
             one.failed(("a", 1), "refused")
     assert len(caplog.records) == 10
-    assert caplog.records[-1].getMessage() == "no session from a:1 (512): refused"
+    assert caplog.records[-1].getMessage() == "no session from a:1, attempt 512: refused"

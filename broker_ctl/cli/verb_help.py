@@ -1,0 +1,52 @@
+"""How --help of every verb reads: sentences that are not cut, examples, exit codes."""
+
+from typing import Final
+
+import click
+
+# Longer than any first sentence.
+_WHOLE: Final = 1_000
+_EXIT_CODES: Final = """\b
+Exit codes: 0 done, 1 refused or failed (stderr says why), 2 wrong option or argument.
+"""
+
+
+class VerbGroup(click.Group):
+    """A group of verbs that shows the first sentence of each as a whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lines that click would cut are wrapped."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [
+            (name, command.get_short_help_str(_WHOLE))
+            for name, command in found
+            if command is not None and not command.hidden
+        ]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples, then exit codes."""
+        super().format_epilog(ctx, formatter)
+        with_exit_codes(self, formatter)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """With exit codes at the end of its help."""
+        command = super().get_command(ctx, cmd_name)
+        return None if command is None else told(command)
+
+
+def told(command: click.Command) -> click.Command:
+    """The same verb, whose help says how it ends."""
+    is_group = isinstance(command, click.Group)
+    if not is_group and "xit code" not in f"{command.help} {command.epilog}":
+        command.epilog = f"{command.epilog or ''}\n{_EXIT_CODES}"
+    return command
+
+
+def with_exit_codes(command: click.Command, formatter: click.HelpFormatter) -> None:
+    """Write them, unless the text of the verb has its own."""
+    if "xit code" not in f"{command.help} {command.epilog}":
+        formatter.write_paragraph()
+        formatter.write_text(_EXIT_CODES.replace("\b\n", "").strip())

@@ -1,0 +1,49 @@
+"""--help of every verb: a whole sentence, examples, exit codes."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from broker_ctl.cli.main import main
+
+
+def verbs(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of each verb and of each group."""
+    yield words
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None, name
+            yield from verbs(below, (*words, name))
+
+
+@pytest.mark.parametrize("words", list(verbs(main)), ids=" ".join)
+def test_every_verb_says_what_it_is_for_how_it_is_typed_and_how_it_ends(
+    words: tuple[str, ...],
+) -> None:
+    result = CliRunner().invoke(main, [*words, "--help"], terminal_width=80)
+    assert result.exit_code == 0, result.output
+    usage, text, *_ = result.output.split("\n\n")
+    assert usage.startswith("Usage: ")
+    sentence = " ".join(text.split())
+    assert "." in sentence
+    assert "..." not in result.output.partition("Commands:")[2].partition("Examples:")[0]
+    examples = result.output.partition("Examples:")[2]
+    assert f"broker-ctl {' '.join(words)}".strip() in examples
+    assert "xit code" in result.output
+
+
+@pytest.mark.parametrize(
+    ("earlier", "name"), [("move", "bundles move"), ("lookup", "topics lookup")]
+)
+def test_an_earlier_name_is_not_listed_and_says_the_new_one(earlier: str, name: str) -> None:
+    listed = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
+    assert f"\n  {earlier} " not in listed
+    arguments = ["t/n/0x00000000_0xffffffff", "b:1"] if earlier == "move" else ["t/n/topic"]
+    typed = [earlier, *arguments, "--url", "http://127.0.0.1:1"]
+    told = CliRunner().invoke(main, typed)
+    assert told.exit_code == 1
+    assert f"broker-ctl {earlier} is called broker-ctl {name}: use that name" in told.stderr
