@@ -33,6 +33,7 @@ from broker_ctl.store.zookeeper.line import RequestLine
 from broker_ctl.store.zookeeper.listeners import tell
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import HistoryCheck
+from broker_ctl.store.zookeeper.standing import tell_standing
 from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
 
@@ -197,10 +198,10 @@ class Session:
 
     async def _connect(self) -> Connection | None:
         """Try server after server until one takes us; None once closed."""
-        loop = asyncio.get_running_loop()
+        loop, options = asyncio.get_running_loop(), self._options
         began_s, retries = loop.time(), 0
         while not self._line.is_closed:
-            timeout_s = self._timeout_s or self._options.timeout_s
+            timeout_s = self._timeout_s or options.timeout_s
             host = self._dialer.next_host()
             try:
                 async with asyncio.timeout(self._dialer.limit_s(timeout_s)):
@@ -211,13 +212,16 @@ class Session:
                 self._dialer.failed(host, str(error) or "timed out")
                 outage_s = loop.time() - began_s
                 retries += outage_s > timeout_s
-                if 0 <= self._options.max_retries < retries:
+                if 0 <= options.max_retries < retries:
                     why = f"no session after {outage_s:.0f} s and {retries} more attempts: {error}"
                     self._end(errors.RetriesUsedUp(why))
                     return None
-                if self._dialer.is_at_a_loss and (behind := await self._find_history(*host)):
-                    self._end(behind)
-                    return None
+                if self._dialer.is_at_a_loss:
+                    # Beside the attempts: who is silent is waited for.
+                    self._tasks.start(tell_standing(options.hosts, options.tls), "srvr")
+                    if behind := await self._find_history(*host):
+                        self._end(behind)
+                        return None
                 await asyncio.sleep(self._dialer.delay_s(timeout_s, outage_s))
             else:
                 self._dialer.succeeded()

@@ -5,11 +5,14 @@ cannot tell that from a slow one; this tells.
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+log = logging.getLogger(__name__)
 
 LIMIT_S: Final = 3.0
 _MAX_BYTES: Final = 4096
@@ -64,6 +67,15 @@ async def ask_all(
             for host in hosts
         ]
     return [one.result() for one in asking]
+
+
+async def tell_standing(
+    hosts: Sequence[tuple[str, int]], tls: ssl.SSLContext | None = None
+) -> None:
+    """A line in the log on each of them, for an outage that each of them takes part in."""
+    standings = await ask_all(hosts, tls=tls)
+    each = "; ".join(f"{one.server} {one.state} {one.note}".rstrip() for one in standings)
+    log.warning("ZooKeeper: %s (%s)", verdict(standings)[1], each)
 
 
 async def ask(

@@ -620,3 +620,19 @@ async def test_a_close_that_nobody_answers_ends_soon(open_store: OpenStore) -> N
             await store.close()
         assert events[-1] is CLOSED
         assert len(store._session._tasks) == 0
+
+
+async def test_an_outage_of_servers_that_are_up_and_have_no_quorum_is_told_as_that(
+    open_store: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def electing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await reader.readexactly(4) == b"srvr":
+            writer.write(b"This ZooKeeper instance is not currently serving requests\n")
+        writer.close()
+
+    async with await asyncio.start_server(electing, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await open_store(address, connected=False)
+        told = "no leader: 1 of 1 are up, and have no quorum"
+        await eventually(lambda: told in caplog.text, deadline_s=60.0)
+        assert f"{address} not serving" in caplog.text
