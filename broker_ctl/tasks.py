@@ -72,7 +72,8 @@ class TaskScope:
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order in which they were started: they are cancelled in it.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._is_closed = False
         self._faults: TaskFaults | None = None
 
@@ -125,18 +126,18 @@ class TaskScope:
             raise RuntimeError(f"{self._owner} is closed: {name} not started")
         self._faults = _FAULTS.get()
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}: {name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(ended)
         return task
 
     def _joined_ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled():
             # Whoever joined may have gone away; then the answer is for nobody.
             task.exception()
 
     def _ended(self, task: asyncio.Task[Any], *, is_missed: bool = False) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task %s failed: %s", task.get_name(), error, exc_info=error)
             if self._faults is not None:
@@ -150,7 +151,8 @@ class TaskScope:
         self._is_closed = True
         # A task that ends may not start another any more, so one round is enough. A task that
         # closes its own scope must not wait for itself.
-        tasks = self._tasks - {asyncio.current_task()}
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not current]
         for task in tasks:
             task.cancel()
         if tasks:

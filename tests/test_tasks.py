@@ -29,6 +29,23 @@ async def test_tasks_are_named_after_their_owner_and_end_with_it() -> None:
 
 
 @in_virtual_time
+async def test_tasks_end_in_the_order_in_which_they_were_started() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        try:
+            await never()
+        finally:
+            ended.append(number)
+
+    async with TaskScope("owner") as scope:
+        for number in range(50):
+            scope.start(work(number), f"work {number}")
+        await asyncio.sleep(0)
+    assert ended == list(range(50))
+
+
+@in_virtual_time
 async def test_the_failure_of_one_leaves_the_others_and_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

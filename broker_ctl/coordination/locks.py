@@ -81,7 +81,7 @@ class Locks:
         self._broker_id = broker_id
         self._broker_of = broker_of
         self._held: dict[str, Lock] = {}
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._waiting: dict[str, dict[asyncio.Event, None]] = {}
         self._doubts = Doubts(store, root, draws, judge=self._judge, on_verified=on_verified)
         self._stop_watching: Callable[[], None] | None = None
         self.lost: Counter[Event] = Counter()
@@ -225,12 +225,12 @@ class Locks:
     async def wait_deleted(self, node: Versioned, limit_s: float) -> bool:
         """Wait until ``node`` is gone or replaced; False when it outlives the limit."""
         deleted = asyncio.Event()
-        waiting = self._waiting.setdefault(node.path, set())
-        waiting.add(deleted)
+        waiting = self._waiting.setdefault(node.path, {})
+        waiting[deleted] = None
         try:
             return await outwait(self._store, node, limit_s, deleted)
         finally:
-            waiting.discard(deleted)
+            waiting.pop(deleted, None)
             if not waiting and self._waiting.get(node.path) is waiting:
                 del self._waiting[node.path]
 

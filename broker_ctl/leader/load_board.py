@@ -79,7 +79,7 @@ class LoadBoard:
         self._loads: dict[Bundle, BundleLoad] = {}
         self._heard_s: dict[Bundle, float] = {}
         self._folded_s: dict[Bundle, float] = {}
-        self.guessed: set[Bundle] = set()
+        self.guessed: dict[Bundle, None] = {}
         self._reporters: dict[Bundle, str] = {}
 
     async def start(self) -> None:
@@ -146,7 +146,8 @@ class LoadBoard:
                 self._begin_anew(bundle, load)
             elif self._loads.setdefault(bundle, load) is load:
                 self._heard_s[bundle] = now_s
-        self.guessed.difference_update(loads)
+        for bundle in loads:
+            self.guessed.pop(bundle, None)
 
     def begin_with(
         self, looked_for: Iterable[Bundle], quotas: Mapping[Bundle, ResourceQuota]
@@ -157,7 +158,8 @@ class LoadBoard:
                 self._begin_anew(bundle, BundleLoad.of_quota(quota))
         if self.simple is not None:
             self.simple.begin_with(quotas)
-        self.guessed.difference_update(looked_for)
+        for bundle in looked_for:
+            self.guessed.pop(bundle, None)
 
     def _begin_anew(self, bundle: Bundle, load: BundleLoad) -> None:
         report = self._reports.get(self._reporters[bundle])
@@ -219,7 +221,7 @@ class LoadBoard:
         elapsed_s = None if folded_s is None else now_s - folded_s
         load = self._loads.get(bundle)
         if load is None:
-            self.guessed.add(bundle)
+            self.guessed[bundle] = None
             load = BundleLoad.unseen()
         self._loads[bundle] = load.fold(stats, sample_weight(elapsed_s, sample_s))
         self._heard_s[bundle] = self._folded_s[bundle] = now_s
@@ -272,7 +274,7 @@ class LoadBoard:
         self._heard_s.pop(bundle, None)
         self._folded_s.pop(bundle, None)
         self._reporters.pop(bundle, None)
-        self.guessed.discard(bundle)
+        self.guessed.pop(bundle, None)
 
 
 def _within(whole: BundleRange, ring: Ring) -> tuple[Bundle, ...]:

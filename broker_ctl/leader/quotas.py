@@ -123,7 +123,7 @@ class Quotas:
 
     async def look_for_quotas(self) -> None:
         """What bundles begin with of which there are no averages."""
-        guessed, store = frozenset(self._board.guessed), self._parts.store
+        guessed, store = tuple(self._board.guessed), self._parts.store
         quotas: dict[Bundle, ResourceQuota] = {}
         try:
             # A new leader has to look for all bundles of the cluster.
@@ -176,7 +176,8 @@ class Quotas:
             sums = TimeAverageBrokerData.of(map(self._board.load_of, report.lines))
             wishes.append(_Wish(paths.broker_time_average(broker_id), sums.encode()))
             await asyncio.sleep(0)
-        wishes += [_Wish(paths.broker_time_average(name), None) for name in known - reports.keys()]
+        gone = sorted(known - reports.keys())
+        wishes += [_Wish(paths.broker_time_average(name), None) for name in gone]
         for start in range(0, len(wishes), _BATCH):
             await self._commit(wishes[start : start + _BATCH])
 

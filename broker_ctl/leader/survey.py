@@ -91,7 +91,8 @@ class Survey:
     def _brokers(self, now_s: float) -> list[BrokerView]:
         """Live brokers that have reported. Others can be given no orders, or judged."""
         rules, reports = self._parts.rules(), self._board.reports
-        present = self._parts.registry.peers.keys() & reports.keys()
+        # In one order: the sum of their capacities must not change from one run to the next.
+        present = sorted(self._parts.registry.peers.keys() & reports.keys())
         sizes = size_ratios({b: reports[b].data.load.usage for b in present}, rules.weights)
         return [
             BrokerView(

@@ -96,7 +96,7 @@ class DataPlaneWatch:
         found = frozenset(one for one in loaded.items() if self._is_stranger(*one))
         again, self._strangers = found & self._strangers, found
         fenced: set[Bundle] = set()
-        for bundle, token in again:
+        for bundle, token in sorted(again):
             # While others were fenced, it may have been acquired.
             if not self._is_stranger(bundle, token):
                 continue

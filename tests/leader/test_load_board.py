@@ -223,7 +223,7 @@ async def test_a_quota_comes_before_the_defaults_and_after_averages(
 ) -> None:
     await report(cluster.brokers[A], 10, **lines(first=100.0, second=100.0, third=100.0))
     await heard(board, A, 10)
-    assert board.guessed == {FIRST, SECOND, THIRD}
+    assert set(board.guessed) == {FIRST, SECOND, THIRD}
     board.seed({THIRD: _load()})
     quota = ResourceQuota(1.0, 1.0, 500.0, 500.0, 1.0)
     board.begin_with({FIRST, SECOND}, {FIRST: quota, THIRD: quota, FOURTH: quota})
@@ -232,7 +232,7 @@ async def test_a_quota_comes_before_the_defaults_and_after_averages(
     assert board.load_of(SECOND).short.throughput == pytest.approx(100.0)
     assert board.load_of(THIRD) == _load().fold(even_traffic(100.0))
     assert FOURTH not in board.loads
-    assert board.guessed == set()
+    assert not board.guessed
 
 
 async def test_a_report_of_the_simple_manager_counts_as_well(

@@ -184,4 +184,4 @@ async def test_a_leader_looks_for_the_quotas_of_bundles_without_averages(
         writer = Quotas(leading.parts, leading.leadership, leading.board, {})
         await writer.look_for_quotas()
         assert leading.board.load_of(bundle).long.samples == 1000
-        assert leading.board.guessed == set()
+        assert not leading.board.guessed

@@ -122,8 +122,9 @@ def _changed(
     for name, boundaries in now.items():
         if before.get(name) != boundaries:
             yield BoundariesRow(str(name), boundaries)
-    for name in before.keys() - now.keys():
-        yield BoundariesRow(str(name), ())
+    for name in before:
+        if name not in now:
+            yield BoundariesRow(str(name), ())
 
 
 def _bundle_load(seen: BundleView) -> BundleLoadRow:

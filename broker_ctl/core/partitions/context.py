@@ -59,7 +59,9 @@ class Context:
         self.rules: dict[str, TopicRules] = {}
         self.assignments: dict[TopicPartition, Assignment] = {}
         self.states: dict[TopicPartition, LeaderAndIsr] = {}
-        self.offline: set[TopicPartition] = set()
+        # In the order in which they came, so that what is made of them is done in the same order
+        # at every run; and nearly in that of their names, so that to sort them costs little.
+        self.offline: dict[TopicPartition, None] = {}
         self.under_replicated: set[TopicPartition] = set()
         self.under_min_isr: set[TopicPartition] = set()
         self.preferring: Counter[int] = Counter()
@@ -68,16 +70,14 @@ class Context:
         self.deleting: set[str] = set()
         self.unreadable: set[str] = set()
         self.failures = Failures()
-        self._led_by: defaultdict[int, set[TopicPartition]] = defaultdict(set)
-        # In the order in which they came, which is nearly that of their names: a full instruction
-        # sorts them.
+        self._led_by: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
         self._replicas_on: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
 
     # Asking.
 
     def led_by(self, broker_id: int) -> Collection[TopicPartition]:
         """Partitions whose leader is this broker, alive or not; `NO_LEADER`: that have none."""
-        return self._led_by.get(broker_id, ())
+        return self._led_by.get(broker_id, {}).keys()
 
     def dead_brokers(self) -> list[int]:
         """Those that have replicas, and are not registered; ascending."""
@@ -123,7 +123,8 @@ class Context:
             self.failures.put(broker_id, frozenset())
             self.offline |= self._led_by[broker_id]
         for broker_id in come:
-            self.offline -= self._led_by[broker_id]
+            for partition in self._led_by[broker_id]:
+                self.offline.pop(partition, None)
         self.put_silent(self.silent & brokers.keys())
 
     def put_silent(self, silent: Collection[int]) -> None:
@@ -178,7 +179,7 @@ class Context:
             self.reassigning.add(partition)
         state = self.states.get(partition)
         if state is None:
-            self.offline.add(partition)
+            self.offline[partition] = None
             self.led_elsewhere[preferred].add(partition)
         else:
             self._judge(partition, assignment, state)
@@ -197,7 +198,7 @@ class Context:
             if assignment is not None:
                 self._unassign(partition, assignment)
             self.drop_state(partition)
-            self.offline.discard(partition)
+            self.offline.pop(partition, None)
 
     # States.
 
@@ -209,10 +210,10 @@ class Context:
         before = self.states.get(partition)
         self.states[partition] = state
         if before is None:
-            self._led_by[state.leader].add(partition)
+            self._led_by[state.leader][partition] = None
         elif before.leader != state.leader:
-            self._led_by[before.leader].discard(partition)
-            self._led_by[state.leader].add(partition)
+            self._led_by[before.leader].pop(partition, None)
+            self._led_by[state.leader][partition] = None
         self._judge(partition, assignment, state)
 
     def drop_state(self, partition: TopicPartition) -> None:
@@ -220,12 +221,12 @@ class Context:
         before = self.states.pop(partition, None)
         if before is None:
             return
-        self._led_by[before.leader].discard(partition)
+        self._led_by[before.leader].pop(partition, None)
         self.under_replicated.discard(partition)
         self.under_min_isr.discard(partition)
         assignment = self.assignments.get(partition)
         if assignment is not None and assignment.replicas:
-            self.offline.add(partition)
+            self.offline[partition] = None
             self.led_elsewhere[assignment.replicas[0]].add(partition)
 
     def _judge(
@@ -233,7 +234,10 @@ class Context:
     ) -> None:
         """Put the partition into the sets that it belongs to now."""
         leader, replicas, isr = state.leader, assignment.replicas, len(state.isr)
-        _keep(self.offline, partition, leader not in self.brokers)
+        if leader in self.brokers:
+            self.offline.pop(partition, None)
+        else:
+            self.offline[partition] = None
         _keep(self.under_replicated, partition, isr < len(replicas))
         _keep(self.under_min_isr, partition, isr < self.rules_of(partition[0]).min_isr)
         preferred = replicas[0] if replicas else NO_LEADER

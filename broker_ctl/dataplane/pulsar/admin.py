@@ -125,7 +125,7 @@ class PulsarAdmin:
         reply = await self._link.ask(f"{_CONFIGURATION}/runtime", at=self._address(broker_id))
         with _reading(f"{_CONFIGURATION}/runtime"):
             values = decode_object(reply.body)
-            return {key: str(values[key]) for key in KEYS & values.keys()}
+            return {key: str(values[key]) for key in sorted(KEYS & values.keys())}
 
     async def all_running(self) -> Mapping[str, Mapping[str, str]]:
         """As `running`, of all live brokers.

@@ -90,7 +90,8 @@ class Batches:
     ) -> Changes:
         """Draft, write and tell, many at a time; what became of each.
 
-        ``draft`` may be asked several times for a partition, each time about a newer state.
+        They are written, told and recorded in the order of their names. ``draft`` may be asked
+        several times for a partition, each time about a newer state.
         """
         changes = Changes()
 
@@ -114,7 +115,7 @@ class Batches:
             for partition in left:
                 changes.failed[partition] = BadVersion(f"{partition} changes all the time")
 
-        await pipelined(batched(partitions, CHUNK), change, reason)
+        await pipelined(batched(sorted(partitions), CHUNK), change, reason)
         for partition, error in islice(changes.failed.items(), _SHOWN):
             log.warning("%s: %s stays as it is: %s", reason, partition, error)
         if len(changes.failed) > _SHOWN:
@@ -155,9 +156,9 @@ class Batches:
         match error.cause:
             case NoNode() if guilty not in self._context.states:
                 # There is no such topic any more: its own event waits.
-                gone = {each for each in made.partitions if each.topic == guilty.topic}
+                gone = [each for each in made.partitions if each.topic == guilty.topic]
                 changes.failed.update(dict.fromkeys(gone, error.cause))
-                return [each for each in made.partitions if each not in gone]
+                return [each for each in made.partitions if each.topic != guilty.topic]
             case NodeExists() if error.path != partition_paths.leader_and_isr(guilty):
                 await self._find_parents(made.partitions, changes)
                 return made.partitions

@@ -79,7 +79,7 @@ class Deletions:
 
     async def topics_changed(self, topics: Collection[str]) -> None:
         """See `Procedure`: a topic that is being deleted does not grow (KAFKA-6612)."""
-        for name in self._ending.keys() & topics:
+        for name in sorted(self._ending.keys() & topics):
             try:
                 await self._restore(name, self._ending[name])
             except StoreError as error:

@@ -123,11 +123,12 @@ class Membership:
     async def retry_offline(self, brokers: Iterable[int], reason: str) -> Changes:
         """Elect for partitions that nobody leads and that have a replica on one of these (A.1)."""
         context = self._context
-        offline = {
+        offline = dict.fromkeys(
             partition
             for broker_id in brokers
-            for partition in context.offline.intersection(context.replicas_on(broker_id))
-        }
+            for partition in context.replicas_on(broker_id)
+            if partition in context.offline
+        )
         return await self.elect(offline, reason)
 
     async def catch_up(self) -> None:
@@ -179,7 +180,9 @@ class Membership:
         known = context.states.keys()
         if failed_now:
             await self._engine.change(failed_now & known, self._elect, "replica failed")
-        await self._engine.change(healed & context.offline & known, self._elect, "replica healed")
+        await self._engine.change(
+            healed & context.offline.keys() & known, self._elect, "replica healed"
+        )
 
     async def silence_changed(self, silent: Collection[int]) -> None:
         """These do not acknowledge: they count as dead, as long as somebody else can lead."""

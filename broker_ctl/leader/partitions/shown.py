@@ -71,7 +71,7 @@ def topic_row(context: Context, name: str) -> dict[str, Any]:
         "topic": name,
         "topic_id": topic.topic_id,
         "partitions": len(partitions),
-        "offline": len(partitions & context.offline),
+        "offline": len(partitions & context.offline.keys()),
         "under_replicated": len(partitions & context.under_replicated),
         "under_min_isr": len(partitions & context.under_min_isr),
         "reassigning": len(partitions & context.reassigning),

@@ -122,5 +122,5 @@ class Topics:
     async def _apply_rules(self, name: str) -> None:
         partitions: Iterable[TopicPartition] = self._context.partitions_of(name)
         await self._engine.tell(partitions)
-        offline = self._context.offline.intersection(partitions)
+        offline = [each for each in partitions if each in self._context.offline]
         await self._membership.elect(offline, "topic rules changed")

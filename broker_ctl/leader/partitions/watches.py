@@ -105,13 +105,13 @@ class Watches:
         found = map(partition_paths.partition_of_state, changed)
         return [partition for partition in found if partition is not None]
 
-    def take_names(self, subject: Subject) -> set[str] | None:
-        """Topics of which the subject may have changed; None: of any."""
+    def take_names(self, subject: Subject) -> list[str] | None:
+        """Topics of which the subject may have changed, by name; None: of any."""
         names, self._names[subject] = self._names[subject], set()
         if subject in self._all:
             self._all.discard(subject)
             return None
-        return names
+        return sorted(names)
 
     # Listening.
 

@@ -148,8 +148,10 @@ class WriteEntry(Entry):
         checks = [op for op in operations if isinstance(op, Check)]
         changes = [op for op in operations if not isinstance(op, Check)]
         own = [op.path for op in changes if not (isinstance(op, Create) and op.mode.is_sequential)]
-        self.alone = tuple(dict.fromkeys(own))
-        self.shared = tuple({check.path for check in checks} - set(self.alone))
+        alone = dict.fromkeys(own)
+        checked = dict.fromkeys(check.path for check in checks)
+        self.alone = tuple(alone)
+        self.shared = tuple(path for path in checked if path not in alone)
         makes_ephemerals = any(isinstance(op, Create) and op.mode.is_ephemeral for op in changes)
         # At the head of a batch only checks of what it does not change itself mean the same, and
         # only where they are first here does the same operation fail first.

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from broker_ctl.core.partitions.machines import PartitionStage
+from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import NO_LEADER
 from broker_ctl.leader.partitions.recent import MOST, RecentTransitions
@@ -68,6 +69,25 @@ async def test_of_many_changes_at_once_the_log_has_a_few_and_their_number(
         assert caplog.text.count("leader 1 -> 2") == 10
         assert "broker died: 15 partitions more have another leader" in caplog.text
         assert len(desk_of(running).transitions("t", None, 1000)) == 50
+
+
+@in_virtual_time
+async def test_what_one_act_changes_is_recorded_in_the_order_of_the_names() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        running = await cluster.lead(office())
+        for topic in ("b", "c", "a"):
+            await cluster.create_topic(topic, *[(1, 2)] * 12)
+        await eventually(lambda: running.value("offline") == 0)
+        await cluster.stop_broker(1)
+        died: list[TopicPartition] = []
+
+        def all_recorded() -> bool:
+            rows = running.journal.rows
+            died[:] = [each.partition for _, each in rows if each.reason == "broker died"]
+            return len(died) == 36
+
+        await eventually(all_recorded)
+        assert died == [partition(topic, number) for topic in "abc" for number in range(12)]
 
 
 def transition(number: int) -> Transition:
