@@ -107,6 +107,7 @@ def partitions_of(
             authority=authority,
             instance_id=lambda: dataplane.instance_id,
             poll_s=settings.partitions.poll_s,
+            lag_time_s=settings.partitions.lag_time_max_s,
         )
     )
     return Partitions(

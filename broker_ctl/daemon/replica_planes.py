@@ -81,5 +81,4 @@ def build_replica_plane(
         TcpNetwork(),
         clock=clock,
         authority=authority,
-        lag_time_s=settings.partitions.lag_time_max_s,
     )

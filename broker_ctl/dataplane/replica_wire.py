@@ -9,7 +9,7 @@ several, each of which stands for itself.
     POST /replicas/become-follower  {topics, partitions: [ENTRY], brokers}  {errors: [ERROR]}
     POST /replicas/stop             {stops: [STOP]}                         {errors: [ERROR]}
     GET  /replicas                                                          {replicas: [REPLICA]}
-    GET  /replicas/isr-wishes                                               {wishes: [WISH]}
+    GET  /replicas/isr-wishes?lag_time_max_ms=MS                            {wishes: [WISH]}
     POST /replicas/isr-answers      {answers: [ANSWER]}                     {}
 
     topics   {NAME: TOPIC_ID}: of all that are named; an ID is new each time a topic is made
@@ -43,7 +43,10 @@ What the broker process promises:
     REPLICAS. It wishes the same until it is answered, and counts the members of both ISRs
     meanwhile. An answer with a version that is not larger than its own says that it is not written
     yet; one with a larger leader epoch ends its leadership. When it starts anew it has no wishes,
-    and leads again, under the leader epoch of before too, when it is told.
+    and leads again, under the leader epoch of before too, when it is told. Asked for wishes, it
+    wishes a follower out that has not caught up for MS milliseconds (an integer from 1 on), and no
+    other. What is asked last counts, as another daemon may have another setting; where MS is
+    absent, which ends with the next release, the broker process has a limit of its own.
 5.  A stop ends leading and fetching, and with IS_DELETED the log goes too, whatever the leader
     epoch. What is not held needs no stop.
 6.  A call that is meant for another ``instance_id`` is refused (412): what leads was told so by a
@@ -70,7 +73,7 @@ from broker_ctl.core.partitions.instructions import (
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer, IsrWish
-from broker_ctl.dataplane.wire import MAX_REQUEST_BYTES, PREFIX, field
+from broker_ctl.dataplane.wire import MAX_REQUEST_BYTES, MAX_TOKEN, PREFIX, field
 
 REPLICAS: Final = f"{PREFIX}/replicas"
 BECOME_LEADER: Final = f"{REPLICAS}/become-leader"
@@ -78,6 +81,7 @@ BECOME_FOLLOWER: Final = f"{REPLICAS}/become-follower"
 STOP: Final = f"{REPLICAS}/stop"
 ISR_WISHES: Final = f"{REPLICAS}/isr-wishes"
 ISR_ANSWERS: Final = f"{REPLICAS}/isr-answers"
+LAG_TIME: Final = "lag_time_max_ms"
 
 # Keys, braces and commas around what is counted, ``instance_id`` and ``call``.
 _FRAME_BYTES: Final = 512
@@ -138,6 +142,25 @@ def brokers(body: Any) -> dict[int, str]:
     """
     addresses: dict[str, Any] = field(body, "brokers", dict)
     return {int(broker): field(addresses, broker, str) for broker in addresses}
+
+
+def wishes_path(lag_time_s: float) -> str:
+    """Where wishes are asked for, by the time that a follower may lag."""
+    return f"{ISR_WISHES}?{LAG_TIME}={max(1, round(lag_time_s * 1000))}"
+
+
+def lag_time_s(query: Mapping[str, str]) -> float | None:
+    """The time that isr-wishes brings; None: that is left to the broker process.
+
+    Raises:
+        ValueError: no integer from 1 to 2^63 - 1.
+    """
+    text = query.get(LAG_TIME)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= MAX_TOKEN):
+        raise ValueError(f"{LAG_TIME}: an integer from 1 on expected, not {text!r:.80}")
+    return int(text) / 1000
 
 
 def stops(body: Any) -> list[ReplicaStop]:

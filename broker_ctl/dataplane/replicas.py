@@ -95,8 +95,11 @@ class ReplicaPlane(Protocol):
         """All that is held."""
         ...
 
-    async def isr_wishes(self) -> Sequence[IsrWish]:
-        """What the leaders here would change; the same again until it is answered."""
+    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
+        """What the leaders here would change; the same again until it is answered.
+
+        A follower that has not caught up for ``lag_time_s`` is to leave the ISR.
+        """
         ...
 
     async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:

@@ -44,9 +44,9 @@ class WebhookReplicas:
         with reading(wire.REPLICAS):
             return wire.replicas(reply)
 
-    async def isr_wishes(self) -> Sequence[IsrWish]:
+    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
         """What the leaders there would change."""
-        reply = await self._link.call("GET", wire.ISR_WISHES)
+        reply = await self._link.call("GET", wire.wishes_path(lag_time_s))
         with reading(wire.ISR_WISHES):
             return wire.wishes(reply)
 

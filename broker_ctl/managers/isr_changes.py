@@ -30,15 +30,21 @@ _IN_FLIGHT: Final = 256
 class IsrChanges:
     """One round after another of asking the data plane and writing.
 
+    Args:
+        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
+
     Attributes:
         expanded, shrunk: ISRs that were changed.
         refused: wishes that were overtaken, or could not be written.
     """
 
-    def __init__(self, store: MetadataStore, plane: ReplicaPlane, broker_id: int) -> None:
+    def __init__(
+        self, store: MetadataStore, plane: ReplicaPlane, broker_id: int, lag_time_s: float
+    ) -> None:
         self._store = store
         self._plane = plane
         self._broker_id = broker_id
+        self._lag_time_s = lag_time_s
         self.expanded = 0
         self.shrunk = 0
         self.refused = 0
@@ -49,7 +55,7 @@ class IsrChanges:
         Raises:
             DataPlaneError, StoreError: those that were not answered are wished again.
         """
-        wishes = await self._plane.isr_wishes()
+        wishes = await self._plane.isr_wishes(self._lag_time_s)
         if not wishes:
             return 0
         known = await self._read(wishes)

@@ -46,6 +46,7 @@ class ReplicaParts:
     Attributes:
         instance_id: of the broker process that keeps them.
         poll_s: between two questions for wishes.
+        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
     """
 
     store: MetadataStore
@@ -54,6 +55,7 @@ class ReplicaParts:
     authority: ReplicaAuthority
     instance_id: Callable[[], str]
     poll_s: float
+    lag_time_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Replicas:
             self._failed,
         )
         self._queue = StateQueue(store, ids.broker_id, self._instructions.obey)
-        self._isr = IsrChanges(store, parts.plane, ids.broker_id)
+        self._isr = IsrChanges(store, parts.plane, ids.broker_id, parts.lag_time_s)
         self._session_epoch = 0
         self._instance_id = ""
 

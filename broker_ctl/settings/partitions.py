@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from broker_ctl.settings.conditions import REPLICATING, SIMULATED, given, where
+from broker_ctl.settings.conditions import REPLICATING, where
 from broker_ctl.settings.model import Setting
 
 
@@ -32,9 +32,10 @@ class PartitionSettings:
         int,
         Setting(
             "replicaLagTimeMaxMillis",
-            "How long a follower may not have caught up until its leader takes it out of the ISR.",
+            "How long a follower may not have caught up until its leader takes it out of the "
+            "ISR; the broker process is told.",
             at_least=1,
-            used_with=(SIMULATED, given("brokerId")),
+            used_with=REPLICATING,
         ),
     ] = 30_000
     min_in_sync: Annotated[

@@ -174,6 +174,8 @@ class Cluster:
             "brokerId": str(number),
             "replicaAcknowledgeTimeoutMillis": "2000",
             "replicaPollMillis": "200",
+            # Short, so that a follower leaves the ISR while a fault lasts.
+            "replicaLagTimeMaxMillis": "1500",
             "leaderImbalanceCheckIntervalSeconds": "10",
             "dataPlane": "webhook",
             "dataPlaneUrl": f"http://127.0.0.1:{port_of(held)}",

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
@@ -14,9 +14,6 @@ from broker_ctl.dataplane.replication.directory import DirectoryStorage
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from tests.support.reference_broker import ReferenceBroker
-
-# Short, so that a follower leaves the ISR while a fault lasts.
-LAG_S: Final = 1.5
 
 _Fields = dict[str, Any]
 
@@ -33,13 +30,12 @@ class ReplicaRoutes:
             TcpNetwork(),
             clock=broker.clock,
             authority=lambda: broker.authority,
-            lag_time_s=LAG_S,
         )
 
     def add_to(self, app: web.Application) -> None:
         app.cleanup_ctx.append(self._serving)
         app.router.add_get(replica_wire.REPLICAS, self._answered(self._held))
-        app.router.add_get(replica_wire.ISR_WISHES, self._answered(self._wishes))
+        app.router.add_get(replica_wire.ISR_WISHES, self._wishes)
         app.router.add_post(replica_wire.BECOME_LEADER, self._answered(self._lead))
         app.router.add_post(replica_wire.BECOME_FOLLOWER, self._answered(self._follow))
         app.router.add_post(replica_wire.STOP, self._answered(self._stop))
@@ -57,17 +53,21 @@ class ReplicaRoutes:
             data = await request.read()
             body = codec.decode_object(data) if data else {}
             self._broker.calls.check_instance(body)
-            found = await act(body)
-            row = {"instance_id": self._broker.instance_id, **found}
-            return web.Response(body=codec.encode(row), content_type="application/json")
+            return self._reply(await act(body))
 
         return handle
+
+    def _reply(self, found: _Fields) -> web.Response:
+        row = {"instance_id": self._broker.instance_id, **found}
+        return web.Response(body=codec.encode(row), content_type="application/json")
 
     async def _held(self, _: _Fields) -> _Fields:
         return replica_wire.replicas_json(await self._plane.replicas())
 
-    async def _wishes(self, _: _Fields) -> _Fields:
-        return replica_wire.wishes_json(await self._plane.isr_wishes())
+    async def _wishes(self, request: web.Request) -> web.Response:
+        lag_time_s = replica_wire.lag_time_s(request.query)
+        assert lag_time_s is not None
+        return self._reply(replica_wire.wishes_json(await self._plane.isr_wishes(lag_time_s)))
 
     async def _lead(self, body: _Fields) -> _Fields:
         told = replica_wire.told(body)

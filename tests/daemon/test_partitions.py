@@ -152,7 +152,7 @@ async def test_it_is_told_of_no_authority_before_all_that_led_has_been_stopped()
         own = LiveBroker(1, 0, "h", 6650, "a:1", "http://a:1")
         ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
         replicas = Replicas(
-            ReplicaParts(party.store, ids, plane, gate, lambda: plane.instance_id, poll_s=1.0)
+            ReplicaParts(party.store, ids, plane, gate, lambda: plane.instance_id, 1.0, 30.0)
         )
         told = partial(authority, party.watcher, party.clock, replicas)
         assert told() == (1, 0)

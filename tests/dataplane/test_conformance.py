@@ -248,6 +248,21 @@ class Lenient(ReferenceReplicas):
         return {}
 
 
+class Unhearing(ReferenceReplicas):
+    """Has a lag time of its own."""
+
+    def wishes(self, _: Mapping[str, str]) -> Fields:
+        return super().wishes({})
+
+
+class Hasty(ReferenceReplicas):
+    """Wishes out whoever is not there yet."""
+
+    def wishes(self, query: Mapping[str, str]) -> Fields:
+        replica_wire.lag_time_s(query)
+        return replica_wire.wishes_json(self.leaders.wishes(-1.0))
+
+
 class Amnesiac(ReferenceReplicas):
     """Shows nothing of what it holds."""
 
@@ -307,6 +322,8 @@ BROKEN_REPLICAS: dict[type[ReferenceReplicas], set[str]] = {
     Clinging: {"replicas: stop and delete, and again"},
     Dilatory: {"replicas: a late deletion is 409"},
     Lenient: {"replicas: malformed body is 400"},
+    Unhearing: {"replicas: wishes by the lag time of the question"},
+    Hasty: {"replicas: wishes by the lag time of the question"},
     Amnesiac: {
         "replicas: made and shown, and again",
         "replicas: smaller leader epoch",
@@ -413,7 +430,7 @@ def test_a_broker_without_replicas_is_not_asked_for_them(reports: Reports) -> No
 def test_a_broker_with_replicas_passes_again_and_again(reports: Reports) -> None:
     report = reports[ReferenceReplicas]
     assert failed(report) == set()
-    assert len([result for result in report if result.name.startswith("replicas: ")]) == 8
+    assert len([result for result in report if result.name.startswith("replicas: ")]) == 9
 
 
 @pytest.mark.parametrize("kind", BROKEN_REPLICAS)

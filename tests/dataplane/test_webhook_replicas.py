@@ -21,7 +21,7 @@ from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http import HttpClient
 from tests.support.manual_clock import ManualClock
 from tests.support.reference_broker import ReferenceBroker
-from tests.support.replica_planes import ORDERS, TOPIC_ID, state, told
+from tests.support.replica_planes import LAG_S, ORDERS, TOPIC_ID, state, told
 from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port, serving
 
@@ -77,16 +77,44 @@ async def test_wishes_and_their_answers(http: HttpClient) -> None:
         leading = broker.replicas.table.replicas[ORDERS].leading
         assert leading is not None
         now_s = broker.clock.now_s()
-        assert await plane.isr_wishes() == []
+        assert await plane.isr_wishes(LAG_S) == []
         leading._followers[2].caught_up_s = now_s - 1000
         leading._followers[2].end_offset = -1
         wish = IsrWish(ORDERS, 2, 20, (1,))
-        assert await plane.isr_wishes() == [wish]
+        assert await plane.isr_wishes(LAG_S) == [wish]
         await plane.answer_wishes([IsrAnswer(ORDERS, None, is_granted=False)])
-        assert await plane.isr_wishes() == [wish]
+        assert await plane.isr_wishes(LAG_S) == [wish]
         await plane.answer_wishes([IsrAnswer(ORDERS, state(1, 2, (1,), 21), is_granted=True)])
-        assert await plane.isr_wishes() == []
+        assert await plane.isr_wishes(LAG_S) == []
         assert (leading.isr, leading.version) == ((1,), 21)
+
+
+async def test_who_lags_is_judged_by_the_time_that_the_daemon_says(http: HttpClient) -> None:
+    broker = ReferenceBroker(SECRET, None, broker_id=1)
+    async with serving(broker.app()) as url:
+        plane = plane_at(url, http)
+        await plane.become_leader([told(state(1, 2, (1, 2)))])
+        assert broker.replicas is not None
+        leading = broker.replicas.table.replicas[ORDERS].leading
+        assert leading is not None
+        leading._followers[2].caught_up_s = broker.clock.now_s() - 1000
+        leading._followers[2].end_offset = -1
+        assert await plane.isr_wishes(100_000.0) == []
+        assert [wish.isr for wish in await plane.isr_wishes(900.0)] == [(1,)]
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "1e3", "\u0663", "9" * 5000, str(1 << 63)])
+def test_a_lag_time_is_judged(text: str) -> None:
+    with pytest.raises(ValueError, match="lag_time_max_ms"):
+        replica_wire.lag_time_s({"lag_time_max_ms": text})
+
+
+def test_a_lag_time_goes_over_the_wire_in_milliseconds() -> None:
+    assert (
+        replica_wire.wishes_path(12.5) == "/dataplane/v1/replicas/isr-wishes?lag_time_max_ms=12500"
+    )
+    assert replica_wire.lag_time_s({"lag_time_max_ms": "12500"}) == 12.5
+    assert replica_wire.lag_time_s({}) is None
 
 
 async def test_thousands_go_in_bodies_that_are_small_enough(plane: ReplicaPlane) -> None:

@@ -59,6 +59,7 @@ _SETTINGS = {
     "loadBalancerBundleUnloadMinThroughputThreshold": "0",
     "loadBalancerMaxLoadMovedPerHourPercentage": "1000",
     "replicaPollMillis": "1000",
+    "replicaLagTimeMaxMillis": "3000",
     "replicaAcknowledgeTimeoutMillis": "2000",
     "controlledShutdownMaxRetries": "1",
     "leaderImbalanceCheckIntervalSeconds": "15",

@@ -131,8 +131,10 @@ class ProcessAnswers:
     async def _held(self, _: Fields) -> Fields:
         return replica_wire.replicas_json(await self._replicas.replicas())
 
-    async def _wishes(self, _: Fields) -> Fields:
-        return replica_wire.wishes_json(await self._replicas.isr_wishes())
+    async def _wishes(self, query: Fields) -> Fields:
+        lag_time_s = replica_wire.lag_time_s(query)
+        assert lag_time_s is not None
+        return replica_wire.wishes_json(await self._replicas.isr_wishes(lag_time_s))
 
     async def _lead(self, body: Fields) -> Fields:
         told = replica_wire.told(body)

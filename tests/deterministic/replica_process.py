@@ -12,7 +12,6 @@ from tests.deterministic.network import MemoryNetwork
 
 _T = TypeVar("_T")
 
-LAG_S: Final = 3.0
 REPLICA_PORT: Final = 6650
 
 
@@ -58,7 +57,6 @@ class ReplicaProcess:
             self._network.of(self.host),
             clock=TurnsClock(self._turns),
             authority=self._authority,
-            lag_time_s=LAG_S,
         )
         await self.run(replicas.start())
 

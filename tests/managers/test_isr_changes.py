@@ -16,6 +16,7 @@ from tests.support.instructed import named, put_state
 from tests.support.replica_plane import InMemoryReplicas
 from tests.support.virtual_time import in_virtual_time
 
+LAG_S = 12.5
 STATE = LeaderAndIsr(1, 4, (1, 2), 3, is_recovering=True)
 
 
@@ -31,7 +32,7 @@ class Leader:
         self.plane = InMemoryReplicas(1)
         self.store = MemoryStore(ensemble, mishaps=self._mishap)
         self.controller = MemoryStore(ensemble)
-        self.isr = IsrChanges(self.store, self.plane, 1)
+        self.isr = IsrChanges(self.store, self.plane, 1, LAG_S)
         self.cuts = 0
 
     def _mishap(self, request: Request, point: Point) -> Mishap | None:
@@ -66,6 +67,7 @@ async def test_the_leader_changes_the_isr_and_nothing_else() -> None:
         before = await put_state(one.controller, "t-0", STATE)
         one.wish("t-0", (1, 2, 3), before.version)
         assert await one.isr.settle() == 1
+        assert one.plane.lag_time_s == LAG_S
         after = await one.stands("t-0")
         # But that it recovers: who is in sync has all that there is (KIP-704).
         assert before.is_recovering

@@ -46,6 +46,7 @@ class Keeping:
                 authority=self.authority,
                 instance_id=lambda: self.plane.heard_instance_id,
                 poll_s=0.5,
+                lag_time_s=30.0,
             )
         )
 

@@ -55,6 +55,8 @@ _REFUSALS = (
     CorruptRecord,
     InvalidName,
 )
+# Where a daemon of an earlier release does not say how long a follower may lag.
+_OWN_LAG_TIME_S = 30.0
 _Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -267,14 +269,17 @@ class ReferenceReplicas:
             storage,
             clock=broker.clock,
             authority=lambda: broker.authority,
-            lag_time_s=30.0,
         )
 
     def answers(self) -> Mapping[str, Callable[[Mapping[str, str]], Fields]]:
         return {
             replica_wire.REPLICAS: lambda _: replica_wire.replicas_json(self.table.held()),
-            replica_wire.ISR_WISHES: lambda _: replica_wire.wishes_json(self.leaders.wishes()),
+            replica_wire.ISR_WISHES: self.wishes,
         }
+
+    def wishes(self, query: Mapping[str, str]) -> Fields:
+        lag_time_s = replica_wire.lag_time_s(query) or _OWN_LAG_TIME_S
+        return replica_wire.wishes_json(self.leaders.wishes(lag_time_s))
 
     def acts(self) -> Mapping[str, Callable[[Fields], Fields]]:
         return {

@@ -27,6 +27,7 @@ class InMemoryReplicas:
         wishes: what it answers until it is told what became of them.
         answers: what it was told.
         refusals: reasons by partition.
+        lag_time_s: as it came with the last question for wishes.
         is_silent: answers nothing.
         heard_instance_id: as the daemon has it, which hears of another one when it is answered.
     """
@@ -42,6 +43,7 @@ class InMemoryReplicas:
         self.wishes: dict[TopicPartition, IsrWish] = {}
         self.answers: list[IsrAnswer] = []
         self.refusals: dict[TopicPartition, str] = {}
+        self.lag_time_s = 0.0
         self.is_silent = False
 
     @property
@@ -80,7 +82,8 @@ class InMemoryReplicas:
         self._heard()
         return list(self.held.values())
 
-    async def isr_wishes(self) -> Sequence[IsrWish]:
+    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
+        self.lag_time_s = lag_time_s
         self._heard()
         return list(self.wishes.values())
 

@@ -99,7 +99,6 @@ class Planes:
             TcpNetwork(),
             clock=self.clock,
             authority=lambda: self.authority[number],
-            lag_time_s=LAG_S,
         )
         await plane.start()
         self.planes[number] = plane
@@ -119,7 +118,7 @@ class Planes:
 
     async def wait_wish(self, number: int, isr: Sequence[int]) -> IsrWish:
         async def wished() -> IsrWish | None:
-            wishes = await self.planes[number].isr_wishes()
+            wishes = await self.planes[number].isr_wishes(LAG_S)
             return next((wish for wish in wishes if wish.isr == tuple(isr)), None)
 
         return await eventually(wished, what=f"{number} wishes {isr}")

@@ -158,7 +158,12 @@ WIRED: Final = (
         ATTACHED,
     ),
     Wired("stateChangeTransport", "zkqueue", {"ControllerParts.has_queues": 1}, NUMBERED),
-    Wired("replicaLagTimeMaxMillis", "30001", {"Leaderships._lag_time_s": 1}, NUMBERED),
+    Wired(
+        "replicaLagTimeMaxMillis",
+        "30001",
+        {"ReplicaParts.lag_time_s": 1, "IsrChanges._lag_time_s": 1},
+        NUMBERED,
+    ),
     Wired("minInSyncReplicas", "2", {"ControllerRules.min_isr": 1}, NUMBERED),
     Wired(
         "uncleanLeaderElectionEnable", "true", {"ControllerRules.is_unclean_allowed": 1}, NUMBERED

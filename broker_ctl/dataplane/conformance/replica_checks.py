@@ -18,7 +18,7 @@ from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane import replica_wire as wire
 from broker_ctl.dataplane.conformance.call_checks import first_call
 from broker_ctl.dataplane.conformance.subject import TENANT, Subject, unmet
-from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer
+from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer, IsrWish
 from broker_ctl.dataplane.wire import CALL, INSTANCE_ID
 
 _TOPIC: Final = f"{TENANT}-replicas"
@@ -27,6 +27,10 @@ _TOPIC_ID: Final = "b" * 32
 _OTHER_ID: Final = "c" * 32
 # Not this broker process: it has no address, so nothing is fetched from it.
 _ELSEWHERE: Final = 0x7FFFFFFF
+_SHORT_S: Final = 0.001
+_LONG_S: Final = 86_400.0
+# Leaders may look for those who lag now and then only.
+_WISHED_S: Final = 5.0
 _MALFORMED: Final[Sequence[tuple[str, Any]]] = (
     (wire.BECOME_LEADER, {}),
     (wire.BECOME_LEADER, {"topics": {}, "partitions": [[_TOPIC, 0]]}),
@@ -123,6 +127,28 @@ async def isr_answers(subject: Subject) -> None:
             unmet("no wish of a leader that is alone", wish)
 
 
+async def lag_time(subject: Subject) -> None:
+    """Who has not caught up for as long as the question says is wished out, and not before."""
+    state = LeaderAndIsr(1, 1, (1, _ELSEWHERE), 1, version=1)
+    told = [ReplicaState(_FIRST, _TOPIC_ID, state, (1, _ELSEWHERE))]
+    for body in wire.told_bodies(told):
+        await _call(subject, wire.BECOME_LEADER, body, ())
+    if wish := await _wished(subject, _LONG_S):
+        unmet(f"nobody wished out who has lagged for less than {_LONG_S:g} s", wish)
+
+    async def wished_out() -> bool:
+        wish = await _wished(subject, _SHORT_S)
+        return wish is not None and _ELSEWHERE not in wish.isr
+
+    await subject.eventually(
+        f"{_ELSEWHERE}, which fetches nothing, is wished out by {wire.LAG_TIME}=1",
+        _WISHED_S,
+        wished_out,
+    )
+    for text in ("0", "-1", "1.5", "soon", ""):
+        await subject.expect(400, "GET", f"{wire.ISR_WISHES}?{wire.LAG_TIME}={text}")
+
+
 async def malformed(subject: Subject) -> None:
     """What does not fit is refused, and nothing of it is done."""
     for path, body in _MALFORMED:
@@ -182,6 +208,11 @@ async def _call(
     if found != list(errors):
         reasons = [error.reason for error in errors]
         unmet(f"errors {reasons} in answer to POST {path}", [error.reason for error in found])
+
+
+async def _wished(subject: Subject, lag_time_s: float) -> IsrWish | None:
+    wishes = wire.wishes(await subject.expect(200, "GET", wire.wishes_path(lag_time_s)))
+    return next((wish for wish in wishes if wish.partition == _FIRST), None)
 
 
 async def _numbered(

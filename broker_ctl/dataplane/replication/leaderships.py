@@ -41,7 +41,6 @@ class Leaderships:
 
     Args:
         replicas: all that are held; the table's.
-        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
     """
 
     def __init__(
@@ -52,14 +51,12 @@ class Leaderships:
         *,
         clock: Clock,
         authority: Callable[[], Authority],
-        lag_time_s: float,
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
         self._storage = storage
         self._clock = clock
         self._authority = authority
-        self._lag_time_s = lag_time_s
         self.feeds = Feeds()
         self.commits = Commits()
         # Leaders whose ISR may have to change; all others cost nothing.
@@ -159,14 +156,14 @@ class Leaderships:
                 feed.mark(partition)
         return {"data": frame.data, "cuts": frame.cuts} if frame.data or frame.cuts else {}
 
-    def wishes(self) -> Sequence[IsrWish]:
-        """What the leaders would have in sync."""
+    def wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
+        """What the leaders would have in sync, by the time that a follower may lag."""
         now_s = self._clock.now_s()
         heard: dict[int, bool] = {}
 
         def is_heard(follower: int) -> bool:
             if follower not in heard:
-                heard[follower] = now_s - self.feeds.heard_of(follower) <= self._lag_time_s
+                heard[follower] = now_s - self.feeds.heard_of(follower) <= lag_time_s
             return heard[follower]
 
         found = []
@@ -174,7 +171,7 @@ class Leaderships:
             leading = self._replicas[partition].leading
             if leading is None or leading.is_settled():
                 del self._unsettled[partition]
-            elif (wish := leading.update_wish(now_s, self._lag_time_s, is_heard)) is not None:
+            elif (wish := leading.update_wish(now_s, lag_time_s, is_heard)) is not None:
                 found.append(wish)
         return found
 

@@ -33,7 +33,6 @@ class SimulatedReplicas:
         network: how others reach it, and it them; live: `TcpNetwork`.
         clock: judges authority, and who lags.
         authority: how long writes may be taken, as it stands now; asked at each.
-        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
     """
 
     def __init__(
@@ -45,16 +44,13 @@ class SimulatedReplicas:
         *,
         clock: Clock,
         authority: Callable[[], Authority],
-        lag_time_s: float = 30.0,
     ) -> None:
         self._address = address
         self._storage = storage
         self._network = network
         self._table = ReplicaTable(storage)
         held = self._table.replicas
-        self._leaders = Leaderships(
-            broker_id, held, storage, clock=clock, authority=authority, lag_time_s=lag_time_s
-        )
+        self._leaders = Leaderships(broker_id, held, storage, clock=clock, authority=authority)
         self._fetchers = Fetchers(broker_id, held, storage, network, self._leaders.fail)
         self._server = ReplicaServer(held, self._leaders, clock)
         self._listener: Listener | None = None
@@ -114,9 +110,9 @@ class SimulatedReplicas:
         """All that is held."""
         return self._table.held()
 
-    async def isr_wishes(self) -> Sequence[IsrWish]:
+    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
         """What the leaders here would change; costs nothing for those that are settled."""
-        return self._leaders.wishes()
+        return self._leaders.wishes(lag_time_s)
 
     async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
         """Tell what became of them."""

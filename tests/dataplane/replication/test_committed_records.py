@@ -47,7 +47,6 @@ class Process:
             storage,
             clock=clock,
             authority=lambda: Authority(1, float("inf")),
-            lag_time_s=LAG_S,
         )
         self.fetchers = Fetchers(number, held, storage, TcpNetwork(), self.leaders.fail)
         self.server = ReplicaServer(held, self.leaders, clock)
@@ -282,7 +281,7 @@ class Cluster:
     def wish(self, number: int) -> None:
         if number in self.alive:
             process = self.alive[number]
-            self.in_flight.extend((process, wish) for wish in process.leaders.wishes())
+            self.in_flight.extend((process, wish) for wish in process.leaders.wishes(LAG_S))
 
     def compare_and_set(self, is_answered: bool, is_last: bool, is_late: bool = False) -> None:
         """``is_late``: an answer comes before the write is done, as if from a read elsewhere."""

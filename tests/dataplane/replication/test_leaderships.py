@@ -27,7 +27,6 @@ class Leader:
             storage,
             clock=clock,
             authority=lambda: Authority(1, float("inf")),
-            lag_time_s=LAG_S,
         )
         self.leaders.begin(self.replica, told(state(1, 2, (1, 2)), replicas=(1, 2)))
         self.feed: Feed = self.leaders.feeds.open(2, clock.now_s())
@@ -97,7 +96,7 @@ def test_a_follower_that_is_idle_is_let_in_once_it_is_named_again() -> None:
     leader.leaders.begin(leader.replica, told(alone, replicas=(1,)))
     leader.name(2, 0, epoch=3)
     leader.frame()
-    assert leader.leaders.wishes() == []
+    assert leader.leaders.wishes(LAG_S) == []
     leader.leaders.told_again(leader.replica, told(alone, replicas=(1, 2)))
     leader.leaders.frame(leader.feed)
-    assert [wish.isr for wish in leader.leaders.wishes()] == [(1, 2)]
+    assert [wish.isr for wish in leader.leaders.wishes(LAG_S)] == [(1, 2)]

@@ -186,7 +186,7 @@ async def test_a_leader_that_learns_of_a_newer_epoch_takes_nothing_more() -> Non
         assert "their fate is unknown" in sent.result()
         with pytest.raises(DataPlaneFenced, match="a newer leader epoch stands in the store"):
             await planes.client(1).produce(ORDERS, [b"b"])
-        assert await planes[1].isr_wishes() == []
+        assert await planes[1].isr_wishes(LAG_S) == []
         await planes.tell(told(elected), 2)
         await planes.client(2).produce(ORDERS, [b"c"])
         await planes.tell(told(elected), 1)
@@ -234,17 +234,17 @@ async def test_a_follower_that_dies_leaves_the_isr_and_comes_back() -> None:
     async with Planes(clock=clock) as planes:
         await planes.tell(told(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
-        assert await planes[1].isr_wishes() == []
+        assert await planes[1].isr_wishes(LAG_S) == []
         await planes.stop(3)
         async with asyncio.TaskGroup() as tasks:
             sent = tasks.create_task(planes.client(1).produce(ORDERS, [b"b"]), name="produce")
             await planes.wait_log(2, [b"a", b"b"])
             clock.time_s += LAG_S + 1
             wish = await planes.wait_wish(1, (1, 2))
-            assert await planes[1].isr_wishes() == [wish]
+            assert await planes[1].isr_wishes(LAG_S) == [wish]
             assert not sent.done()
             await planes[1].answer_wishes([IsrAnswer(ORDERS, None, is_granted=False)])
-            assert await planes[1].isr_wishes() == [wish]
+            assert await planes[1].isr_wishes(LAG_S) == [wish]
             granted = await planes.grant(1, wish)
         assert sent.result() == (1, 0)
         await planes.start(3)
@@ -252,7 +252,7 @@ async def test_a_follower_that_dies_leaves_the_isr_and_comes_back() -> None:
         await planes.wait_log(3, [b"a", b"b"])
         await planes.grant(1, await planes.wait_wish(1, ALL))
         assert (await planes.client(1).held())[0].isr == ALL
-        assert await planes[1].isr_wishes() == []
+        assert await planes[1].isr_wishes(LAG_S) == []
 
 
 async def test_a_replica_that_is_stopped_neither_leads_nor_follows() -> None:
@@ -331,7 +331,7 @@ async def test_a_process_that_starts_again_leads_nothing() -> None:
         await planes.tell(told(state(1, 3, ALL)))
         await planes[1].stop()
         await planes[1].start()
-        assert await planes[1].isr_wishes() == []
+        assert await planes[1].isr_wishes(LAG_S) == []
         assert [one.role for one in await planes.client(1).held()] == ["none"]
 
 
@@ -398,13 +398,13 @@ async def test_thousands_of_replicas_are_fetched_and_cost_nothing_when_idle() ->
         found: set[TopicPartition] = set()
 
         async def all_wished() -> bool:
-            found.update(wish.partition for wish in await planes[1].isr_wishes())
+            found.update(wish.partition for wish in await planes[1].isr_wishes(LAG_S))
             return len(found) == len(partitions)
 
         await eventually(all_wished)
         answers = [IsrAnswer(one, state(1, 0, (1, 2), 1), is_granted=True) for one in partitions]
         await planes[1].answer_wishes(answers)
-        assert await planes[1].isr_wishes() == []
+        assert await planes[1].isr_wishes(LAG_S) == []
         assert len(planes[1]._leaders._unsettled) == 0
         assert await planes.client(1).produce(partitions[4321], [b"a"]) == (0, 0)
         held = await planes.client(2).held()
