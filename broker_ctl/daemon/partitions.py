@@ -174,6 +174,7 @@ def _controller(
             has_queues=base.settings.partitions.transport is StateChangeTransport.ZKQUEUE,
             journal=_journal(history),
             instruments=base.instruments.controller,
+            draws=base.draws,
             make_office=office_maker(number, base.draws),
         )
     )

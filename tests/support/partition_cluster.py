@@ -1,6 +1,7 @@
 """A controller over a store in memory, and brokers that do nothing but obey."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -336,6 +337,7 @@ class PartitionCluster:
                 has_queues=self.has_queues,
                 journal=journal,
                 instruments=instruments,
+                draws=random.Random(epoch),
                 make_office=office,
             )
         )

@@ -7,6 +7,7 @@ brokers are told everything: who has no leader need not wait for the letters abo
 """
 
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ from broker_ctl.leader.partitions.recent import RecentTransitions
 from broker_ctl.leader.partitions.records import Record
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.leader.partitions.states import StateReader
+from broker_ctl.leader.partitions.topic_ids import TopicIds
 from broker_ctl.leader.partitions.topics import Topics
 from broker_ctl.leader.partitions.watches import Subject, Watches
 from broker_ctl.ports import PartitionDesk, TransitionJournal
@@ -53,6 +55,7 @@ class ControllerParts:
         call: brings instructions to the daemons of brokers (`http_sender.calling`).
         rules: asked at each turn, since they may change at run time.
         has_queues: instructions go through ZKQueue, not by HTTP.
+        draws: give ids to topics that have none.
         make_office: what works in one leading.
     """
 
@@ -64,6 +67,7 @@ class ControllerParts:
     has_queues: bool
     journal: TransitionJournal
     instruments: ControllerInstruments
+    draws: random.Random
     make_office: MakeOffice
 
 
@@ -146,7 +150,8 @@ class PartitionController:
         writes = FencedWrites(store, leadership, watches.own)
         transport = self._transport(context, mailroom, writes, watches)
         engine = self._engine(context, writes, transport)
-        loader = Loader(store, context, rules, instruments)
+        ids = TopicIds(store, context, writes, parts.draws)
+        loader = Loader(store, context, rules, instruments, ids)
         membership = Membership(context, loader, engine, transport)
         controlled = Controlled(
             store, context, engine, queue, clock, rules, tasks, watches, self._recent

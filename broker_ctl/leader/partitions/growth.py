@@ -24,6 +24,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.leader.partitions.parents import make_parents
 from broker_ctl.leader.partitions.procedures import Controlled
+from broker_ctl.leader.partitions.topic_ids import new_topic_id
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import (
@@ -33,7 +34,6 @@ from broker_ctl.store.records.partitions import (
 )
 
 Replicas = Mapping[int, tuple[int, ...]]
-_TOPIC_ID_BITS: Final = 128
 # A server lists all topics in one reply, which jute.maxbuffer bounds at 1 MiB: whoever controls
 # next could not read a longer one (reference: A.13, 15). Each name has its length before it.
 _MOST_LISTED_BYTES: Final = 900 * 1024
@@ -92,9 +92,10 @@ class Growth:
         )
         for each in (path, configuration):
             await make_parents(self._store, self._engine, each)
-        topic_id = f"{self._draws.getrandbits(_TOPIC_ID_BITS):032x}"
         made = TopicAssignment(
-            topic_id, {number: Assignment(each) for number, each in replicas.items()}, 0
+            new_topic_id(self._draws),
+            {number: Assignment(each) for number, each in replicas.items()},
+            0,
         )
         operations = [
             Create(path, encode_topic(made)),

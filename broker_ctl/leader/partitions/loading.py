@@ -17,16 +17,17 @@ from broker_ctl.core.partitions.values import (
     TopicRules,
 )
 from broker_ctl.core.steps import batched
-from broker_ctl.errors import InvalidName, StoreError
+from broker_ctl.errors import CorruptRecord, InvalidName, StoreError
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.leader.partitions.pipelining import READS, pipelined, read_nodes
 from broker_ctl.leader.partitions.rules import ControllerRules
+from broker_ctl.leader.partitions.topic_ids import TopicIds
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.partitions import (
     decode_broker,
     decode_failed,
-    decode_topic,
+    decode_topic_in_any_form,
     decode_topic_rules,
 )
 
@@ -44,11 +45,13 @@ class Loader:
         context: Context,
         rules: Callable[[], ControllerRules],
         instruments: ControllerInstruments,
+        ids: TopicIds,
     ) -> None:
         self._store = store
         self._context = context
         self._rules = rules
         self._instruments = instruments
+        self._ids = ids
 
     async def brokers(self) -> dict[int, LiveBroker]:
         """Those that are registered now."""
@@ -77,16 +80,34 @@ class Loader:
         return [name for name in names if self._is_topic(name)]
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicAssignment | None]:
-        """Their nodes; None: it is gone. Those that cannot be read are not in the answer."""
+        """Their nodes; None: it is gone. Those that cannot be read are not in the answer.
+
+        Where one names no topic id it is given one.
+        """
         unreadable = self._context.unreadable
         paths = [partition_paths.topic(name) for name in names]
         unreadable.difference_update(paths)
-        found = await self._decoded("topic", paths, decode_topic, unreadable)
+        found = await self._decoded("topic", paths, decode_topic_in_any_form, unreadable)
+        known = dict(zip(names, found, strict=True))
+        await self._give_ids(known)
         return {
             name: topic
-            for name, path, topic in zip(names, paths, found, strict=True)
+            for (name, topic), path in zip(known.items(), paths, strict=True)
             if path not in unreadable
         }
+
+    async def _give_ids(self, topics: dict[str, TopicAssignment | None]) -> None:
+        """Complete those that have none; who cannot be given one is unreadable."""
+
+        async def give(one: tuple[str, TopicAssignment]) -> None:
+            name, topic = one
+            try:
+                topics[name] = await self._ids.give(name, topic)
+            except CorruptRecord as error:
+                self._skip("topic", partition_paths.topic(name), error, self._context.unreadable)
+
+        nameless = [(name, topic) for name, topic in topics.items() if topic and not topic.topic_id]
+        await pipelined(nameless, give, "topic ids")
 
     async def configured_topics(self) -> list[str]:
         """Topics that ask for anything themselves."""
@@ -139,10 +160,13 @@ class Loader:
                         raise node
                     decoded[index] = None if node is None else decode(node)
                 except StoreError as error:
-                    log.warning("skipped %s: %s", paths[index], error)
-                    self._instruments.corrupt_nodes.add(kind)
-                    if unreadable is not None:
-                        unreadable.add(paths[index])
+                    self._skip(kind, paths[index], error, unreadable)
 
         await pipelined(batched(range(len(paths)), READS), read, kind)
         return decoded
+
+    def _skip(self, kind: str, path: str, error: StoreError, unreadable: set[str] | None) -> None:
+        log.warning("skipped %s: %s", path, error)
+        self._instruments.corrupt_nodes.add(kind)
+        if unreadable is not None:
+            unreadable.add(path)

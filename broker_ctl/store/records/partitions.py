@@ -67,6 +67,18 @@ def decode_topic(node: Versioned) -> TopicAssignment:
     """A topic's node.
 
     Raises:
+        CorruptRecord: it does not fit, or names no topic id.
+    """
+    topic = decode_topic_in_any_form(node)
+    if not topic.topic_id:
+        raise CorruptRecord(f"{node.path}: topic_id: the field is missing")
+    return topic
+
+
+def decode_topic_in_any_form(node: Versioned) -> TopicAssignment:
+    """The same; without a topic id where the node has none, as Kafka wrote it before 2.8.
+
+    Raises:
         CorruptRecord: it does not fit.
     """
     fields = Fields.of(node.path, node.data)
@@ -81,7 +93,7 @@ def decode_topic(node: Versioned) -> TopicAssignment:
         }
     except ValueError as error:
         raise fields.corrupt("partitions", str(error)) from error
-    return TopicAssignment(fields.text("topic_id"), assignments, node.stat.version)
+    return TopicAssignment(fields.text("topic_id", ""), assignments, node.stat.version)
 
 
 def encode_topic(topic: TopicAssignment) -> bytes:
