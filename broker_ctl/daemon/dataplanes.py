@@ -63,7 +63,7 @@ def require_safe_authority(settings: Settings, dataplane: DataPlane) -> None:
         StartError: this data plane does not declare that its storage does.
     """
     is_storage = settings.session.ownership_authority is OwnershipAuthority.STORAGE
-    if is_storage and not dataplane.storage_refuses_old_tokens:
+    if is_storage and not dataplane.declared.storage_refuses_old_tokens:
         raise StartError(
             "ownershipAuthority=storage: serves on without a lease, and this data plane does not "
             "declare that its storage refuses owners of before; use lease"

@@ -27,6 +27,21 @@ class Unloaded:
     is_confirmed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a broker process says of itself.
+
+    Attributes:
+        storage_refuses_old_tokens: what it stores is safe from an owner of before (BookKeeper's
+            ledgers are). Only then may authority outlast the lease
+            (``ownershipAuthority=storage``).
+        version: of its software; empty where it is not known.
+    """
+
+    storage_refuses_old_tokens: bool = False
+    version: str = ""
+
+
 class DataPlane(Protocol):
     """A broker process, or a simulation of one.
 
@@ -40,15 +55,12 @@ class DataPlane(Protocol):
         ...
 
     @property
-    def storage_refuses_old_tokens(self) -> bool:
-        """Whether what it stores is safe from an owner of before (BookKeeper's ledgers are).
-
-        Only then may authority outlast the lease (``ownershipAuthority=storage``).
-        """
+    def declared(self) -> Declared:
+        """As it said last."""
         ...
 
     async def start(self) -> None:
-        """Get ready; learn ``instance_id`` and what the storage refuses."""
+        """Get ready; learn ``instance_id`` and what is declared."""
         ...
 
     async def stop(self) -> None:

@@ -11,7 +11,7 @@ from broker_ctl.core.names import Topic
 from broker_ctl.dataplane.act_log import Act, ActLog
 from broker_ctl.dataplane.authority import Authority
 from broker_ctl.dataplane.bundle_table import BundleTable
-from broker_ctl.dataplane.interface import Unloaded
+from broker_ctl.dataplane.interface import Declared, Unloaded
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.simulation.capacity import Capacity
 from broker_ctl.simulation.played import Played
@@ -42,8 +42,9 @@ class SimulatedDataPlane:
         minute_s: how long a minute of the workload lasts; less than 60 makes it go by faster.
     """
 
-    # Nothing is stored that another simulated broker would look at.
-    storage_refuses_old_tokens: bool = False
+    # Nothing is stored that another simulated broker would look at; and it has no other version
+    # than the daemon, of which it is a part.
+    declared: Declared = Declared()
 
     def __init__(
         self,

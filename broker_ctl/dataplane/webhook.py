@@ -14,7 +14,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import BundleStats, SystemUsage
 from broker_ctl.dataplane import wire
 from broker_ctl.dataplane.authority import Authority
-from broker_ctl.dataplane.interface import Unloaded
+from broker_ctl.dataplane.interface import Declared, Unloaded
 from broker_ctl.dataplane.link import Link, reading
 from broker_ctl.errors import DataPlaneUnreachable
 from broker_ctl.http import HttpClient
@@ -53,9 +53,9 @@ class WebhookDataPlane:
         return self.link.instance_id
 
     @property
-    def storage_refuses_old_tokens(self) -> bool:
-        """As the broker process declared it last; no, where it does not say."""
-        return self._state.get(wire.STORAGE_REFUSES) is True
+    def declared(self) -> Declared:
+        """By its last state."""
+        return wire.declared(self._state)
 
     @property
     def is_silent(self) -> bool:

@@ -9,7 +9,8 @@ integer of up to 63 bits.
 What the broker process serves:
 
     GET  /state                          {bundles: {BUNDLE: TOKEN}, authority: AUTHORITY,
-                                          storage_refuses_old_tokens: true or false}
+                                          storage_refuses_old_tokens: true or false,
+                                          version: VERSION}
     POST /bundles/load    {bundle, token, preload}   {}
     POST /bundles/renew   {bundle, token}            {}            404 not loaded
     POST /bundles/split   {parent, children: {BUNDLE: TOKEN}}  {}  404 parent not loaded
@@ -59,6 +60,9 @@ client comes.
 ``storage_refuses_old_tokens``, absent is false: its storage refuses what an owner of before sends,
 on whichever machine. Only then does ``ownershipAuthority=storage`` start.
 
+VERSION, a text of 1 to 128 printable characters, is the broker process's own, and is what load
+reports tell as the broker's. Anything else counts as absent; then they tell the daemon's.
+
 What the broker process promises:
 
 1.  It remembers the highest token that it has seen for every hash of a namespace, also after an
@@ -97,6 +101,7 @@ from typing import Any, Final
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.load import BundleStats, ResourceUsage, SystemUsage
+from broker_ctl.dataplane.interface import Declared
 from broker_ctl.errors import InvalidName
 
 PREFIX: Final = "/dataplane/v1"
@@ -123,6 +128,8 @@ INSTANCE_ID: Final = "instance_id"
 CALL: Final = "call"
 FIRST_CALL: Final = "first_call"
 STORAGE_REFUSES: Final = "storage_refuses_old_tokens"
+VERSION: Final = "version"
+_MAX_VERSION: Final = 128
 
 
 def field(payload: Any, name: str, kind: type) -> Any:
@@ -147,6 +154,29 @@ def count(payload: Any, name: str) -> int:
     if not 0 <= value <= MAX_TOKEN:
         raise ValueError(f"{name}: 0 to 2^63 - 1 expected, not {value}")
     return value
+
+
+def version(payload: Any) -> str:
+    """The broker process's own, of the reply to ``GET /state``; empty where it does not say.
+
+    Raises:
+        ValueError: no text of 1 to 128 printable characters.
+    """
+    if isinstance(payload, dict) and VERSION not in payload:
+        return ""
+    value: str = field(payload, VERSION, str)
+    if not (0 < len(value) <= _MAX_VERSION and value.isprintable()):
+        raise ValueError(f"{VERSION}: 1 to 128 printable characters expected, not {value!r:.80}")
+    return value
+
+
+def declared(payload: Mapping[str, Any]) -> Declared:
+    """What the reply to ``GET /state`` says of the broker process."""
+    refuses = payload.get(STORAGE_REFUSES) is True
+    try:
+        return Declared(refuses, version(payload))
+    except ValueError:
+        return Declared(refuses)  # it would be shown, and nothing depends on it
 
 
 def bundle(text: Any) -> Bundle:

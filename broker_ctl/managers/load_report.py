@@ -68,7 +68,7 @@ class LoadReporter:
         clock: decides and dates.
         rules: asked at each turn, since they may change at run time.
         urls: of this broker.
-        version: of this process, as other tools show it.
+        version: of this process; told where the data plane knows none of its own.
         form: the report of a load, with the bundles that came and went: Pulsar's load managers
             write different records.
     """
@@ -91,6 +91,7 @@ class LoadReporter:
         self._clock = clock
         self._rules = rules
         self._form = form
+        self._version = version
         load = BrokerLoad(urls.broker_id, started_ms=clock.wall_ms(), version=version)
         self._report = form(urls, load, (), ())
         self._traffic = Traffic()
@@ -209,6 +210,7 @@ class LoadReporter:
             usage=usage,
             bundles=traffic.listed,
             updated_ms=updated_ms,
+            version=self._dataplane.declared.version or self._version,
             unlisted=traffic.unlisted,
             unlisted_bundles=traffic.unlisted_bundles,
         )

@@ -95,6 +95,13 @@ class Nameless(ReferenceBroker):
         return super().state({})
 
 
+class Garrulous(ReferenceBroker):
+    """Has a version that nobody can show."""
+
+    def state(self, query: Mapping[str, str]) -> Fields:
+        return {**super().state(query), "version": "4.2\n" * 100}
+
+
 class Careless(ReferenceBroker):
     """Lets everybody in."""
 
@@ -291,6 +298,7 @@ BROKEN: dict[type[ReferenceBroker], set[str]] = {
     },
     Stubborn: {"unload: confirms, and again", "fence: at once, and again"},
     Nameless: {"instance_id: the same in every reply"},
+    Garrulous: {"state: bundles and authority"},
     Careless: {"wrong or no secret is 401"},
     Immortal: {"authority: less replaces more", "authority: expires by itself"},
     Optimist: {"authority: counted from the asking"},

@@ -308,4 +308,39 @@ async def test_the_storage_refuses_old_owners_only_where_the_broker_process_says
     async with serving(app) as url:
         plane = plane_at(url, http, ManualClock())
         await plane.start()
-        assert plane.storage_refuses_old_tokens is refuses
+        assert plane.declared.storage_refuses_old_tokens is refuses
+
+
+async def test_the_version_is_what_the_broker_process_says_last_if_it_can_be_shown(
+    http: HttpClient,
+) -> None:
+    said: dict[str, object] = {}
+
+    async def state(_: web.Request) -> web.Response:
+        return web.json_response({"instance_id": "i", "bundles": {}, "authority": {}, **said})
+
+    async def attach(_: web.Request) -> web.Response:
+        return web.json_response({"instance_id": "i", "first_call": 1})
+
+    app = web.Application()
+    app.router.add_get(wire.STATE, state)
+    app.router.add_post(wire.ATTACH, attach)
+    async with serving(app) as url:
+        plane = plane_at(url, http, ManualClock())
+        for value, version in {
+            "4.2.0": "4.2.0",
+            "": "",
+            "4.2.1-\u00e9": "4.2.1-\u00e9",
+            "4.2\n": "",
+            "x" * 128: "x" * 128,
+            "x" * 129: "",
+            7: "",
+        }.items():
+            said["version"] = value
+            await plane.start()
+            assert plane.declared.version == version
+        said["version"] = "4.2.0"
+        await plane.loaded()
+        del said["version"]
+        await plane.loaded()
+        assert plane.declared.version == ""

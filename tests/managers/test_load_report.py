@@ -13,6 +13,7 @@ from broker_ctl.core.load import BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.steps import finished
+from broker_ctl.dataplane.interface import Declared
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable
 from broker_ctl.managers.load_report import LoadReporter, ReportForm
@@ -140,6 +141,23 @@ async def test_a_broker_registers_with_a_full_report(store: MemoryStore) -> None
     assert data.load.version == "0.1.0"
     assert (data.gains, data.losses) == ((str(RING.bundles[0]),), ())
     await scene.dataplane.stop()
+
+
+async def test_the_version_is_that_of_the_broker_process_where_it_says_one(scene: Scene) -> None:
+    async def told() -> str:
+        await scene.dataplane.load(RING.bundles[1], 2)
+        scene.reporter.bundles_changed()
+        said = (await scene.wait_bundles(*RING.bundles[:2])).load.version
+        await scene.dataplane.unload(RING.bundles[1], 1.0)
+        scene.reporter.bundles_changed()
+        await scene.wait_bundles(RING.bundles[0])
+        return said
+
+    assert await told() == "0.1.0", "the daemon's"
+    scene.dataplane.declared = Declared(version="4.2.0")
+    assert await told() == "4.2.0"
+    scene.dataplane.declared = Declared()
+    assert await told() == "0.1.0"
 
 
 async def test_after_registering_one_report_is_written_for_certain(scene: Scene) -> None:

@@ -114,7 +114,11 @@ class ReferenceBroker:
         held = {entry.bundle: entry.token for entry in self.table}
         left_ms = self.authority.remaining_ms(self.clock.now_s())
         authority = wire.authority_json(self.authority.session_epoch, left_ms)
-        return {"bundles": wire.tokens_json(held), "authority": authority}
+        return {
+            "bundles": wire.tokens_json(held),
+            "authority": authority,
+            "version": "reference",
+        }
 
     def topics(self, query: Mapping[str, str]) -> Fields:
         return {"topics": sorted(self.table.get(wire.bundle(query.get("bundle"))).open)}

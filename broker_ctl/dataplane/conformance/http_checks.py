@@ -19,9 +19,10 @@ _MALFORMED: Final = (
 
 
 async def state(subject: Subject) -> None:
-    """The state shows bundles and authority."""
+    """The state shows bundles and authority, and a version that can be shown, or none."""
     await subject.loaded()
     await subject.authority()
+    wire.version(await subject.expect(200, "GET", wire.STATE))
 
 
 async def instance_id(subject: Subject) -> None:
