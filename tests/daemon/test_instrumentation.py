@@ -6,8 +6,9 @@ import pytest
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
+from broker_ctl.errors import NoNode
 from broker_ctl.store import paths
-from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.interface import CreateMode, Versioned
 from broker_ctl.store.memory.store import MemoryStore
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually
@@ -94,3 +95,35 @@ async def test_what_the_watch_of_the_broker_process_does_is_counted() -> None:
         await eventually(
             lambda: run.readings("broker_ctl_dataplane_restarts_total") == {(): 1}, deadline_s=60.0
         )
+
+
+@in_virtual_time
+async def test_a_batch_that_one_of_its_writes_brings_down_is_counted_and_the_others_go_again() -> (
+    None
+):
+    async with whole_daemon() as run:
+        await run.wait_ready()
+        store = run.assembly.foundation.metadata
+
+        def rollbacks() -> dict[tuple[str, ...], float]:
+            return run.readings("broker_ctl_multi_rollbacks_total")
+
+        before = rollbacks()
+        found: dict[str, Versioned | NoNode] = {}
+
+        async def create(path: str) -> None:
+            try:
+                found[path] = await store.create(path)
+            except NoNode as error:
+                found[path] = error
+
+        # Both are asked for in one turn, and go in one batch.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(create("/good"), name="good")
+            group.create_task(create("/none/bad"), name="bad")
+        assert isinstance(found["/none/bad"], NoNode)
+        assert isinstance(found["/good"], Versioned)
+        name = ("metadata-store",)
+        assert rollbacks() == {name: before.get(name, 0) + 1}
+        await store.create("/alone")
+        assert rollbacks() == {name: before.get(name, 0) + 1}
