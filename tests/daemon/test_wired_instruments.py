@@ -1,6 +1,7 @@
 """Every instrument is fed: gauges and totals follow a part, the others are written to somewhere."""
 
 import ast
+from collections import Counter as Calls
 from pathlib import Path
 from unittest.mock import AsyncMock
 
@@ -21,6 +22,17 @@ PACKAGE = Path(broker_ctl.__file__).parent
 FEEDING = {"add", "observe", "observe_many", "labelled"}
 # Those that more than one part says something of.
 SEVERAL = {"bundles.resource_usage": 2}
+# Counters and histograms that are written to in more than one place: by field, in so many.
+SEVERAL_PLACES = {
+    "acknowledge_ms": 2,
+    "corrupt_nodes": 3,
+    "event_failures": 2,
+    "instructions": 3,
+    "latency_ms": 2,
+    "lost": 2,
+    "queue_wait_ms": 2,
+    "reclaimed": 2,
+}
 # Of a daemon beside a Pulsar cluster.
 ATTACHED = {"leader.destinations_ignored"}
 
@@ -102,6 +114,26 @@ def test_every_counter_and_histogram_is_written_to() -> None:
         if written & {(group, name), ("instruments", name), ("fed", name)}
     }
     assert counting - fed == set()
+
+
+def test_what_several_places_write_to_is_written_to_in_all_of_them() -> None:
+    counting = {
+        name.partition(".")[2]
+        for name, one in named(Instruments()).items()
+        if isinstance(one, Counter | Histogram)
+    }
+    places = Calls(
+        node.func.value.attr
+        for file in PACKAGE.rglob("*.py")
+        if file.parent.name != "instruments"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in FEEDING
+        and isinstance(node.func.value, ast.Attribute)
+    )
+    several = {name: count for name, count in places.items() if name in counting and count > 1}
+    assert several == SEVERAL_PLACES
 
 
 def test_every_instrument_is_of_a_kind_that_is_looked_at() -> None:
