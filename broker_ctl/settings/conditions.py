@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from broker_ctl.core.lease import LeaseRules
 from broker_ctl.core.placement.catalog import PLACEMENT
 from broker_ctl.core.shedding.catalog import BALANCE, SHEDDING
 from broker_ctl.settings.addresses import is_loopback
@@ -100,6 +101,19 @@ def placing_by(name: str) -> tuple[Condition, ...]:
     return (BALANCED, MODULAR, Condition(f"{key}={name}", (key,), holds))
 
 
+def _outlasts_period(values: Values) -> bool:
+    timeout_ms, tick_ms = (int(values.text(key)) for key in _PERIOD_KEYS)
+    grace_ms = int(values.text("brokerReclaimGraceMillis"))
+    return grace_ms / 1000 >= LeaseRules(timeout_ms / 1000, tick_ms / 1000).period_s
+
+
+_PERIOD_KEYS: Final = ("metadataStoreSessionTimeoutMillis", "zookeeperTickTimeMillis")
+# A shorter grace is made as long as that.
+A_PERIOD_OR_MORE: Final = Condition(
+    "a brokerReclaimGraceMillis of a heartbeat's period or more",
+    _PERIOD_KEYS,
+    _outlasts_period,
+)
 # Nothing reads it, whatever else is set: what the sentence of the setting says of it must do.
 NEVER: Final = Condition("", (), lambda _: False)
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from broker_ctl.settings.conditions import OWN_BROKER, where
+from broker_ctl.settings.conditions import A_PERIOD_OR_MORE, OWN_BROKER, where
 from broker_ctl.settings.model import Setting
 
 
@@ -64,7 +64,7 @@ class SessionSettings:
             "brokerReclaimGraceMillis",
             "How long only the former owner may take a bundle again after its session expired; "
             "at least a heartbeat's period, a tenth of the session timeout.",
-            used_with=(OWN_BROKER,),
+            used_with=(OWN_BROKER, A_PERIOD_OR_MORE),
         ),
     ] = 2000
     reclaim_preload: Annotated[

@@ -36,6 +36,22 @@ def test_a_shedder_that_is_tuned_under_balance_is_told_what_balance_goes_by(tmp_
     assert one.instead == ("loadBalancerBalanceHighPercentage", "loadBalancerBalanceLowPercentage")
 
 
+@pytest.mark.parametrize(
+    ("grace_ms", "timeout_ms", "is_vain"),
+    [(2999, 30_000, True), (3000, 30_000, False), (750, 4000, False), (749, 4000, True)],
+)
+def test_a_grace_below_a_heartbeats_period_is_named(
+    grace_ms: int, timeout_ms: int, *, is_vain: bool
+) -> None:
+    key, timeout_key = "brokerReclaimGraceMillis", "metadataStoreSessionTimeoutMillis"
+    settings = (f"{key}={grace_ms}", f"{timeout_key}={timeout_ms}", "zookeeperTickTimeMillis=500")
+    found = vain(*settings)
+    assert (key in found) is is_vain
+    if is_vain:
+        assert "a heartbeat's period or more" in found[key]
+        assert f"{timeout_key} is {timeout_ms} (--set)" in found[key]
+
+
 def test_under_another_shedder_of_pulsars_balance_is_not_spoken_of() -> None:
     settings = read(None, {}, [f"{THRESHOLD}=20", f"{SHEDDER}=UniformLoadShedder"]).settings
     (one,) = without_effect(settings)
