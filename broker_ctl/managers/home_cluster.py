@@ -3,6 +3,8 @@
 Its policies name the clusters that it lives in. Clients of one that lives elsewhere are sent to a
 peer cluster where there is one among them; else they are told so. Policies that name no cluster
 mean this one: earlier releases wrote them so.
+
+Lookups ask here first, and go on while the configuration store is away: what was last read holds.
 """
 
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ from broker_ctl.core.broker import BrokerUrls
 from broker_ctl.core.names import Namespace
 from broker_ctl.errors import ForeignNamespace
 from broker_ctl.store import paths
+from broker_ctl.store.caches.last_read import LastRead
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -41,17 +44,16 @@ class HomeCluster:
         self, configuration_store: MetadataStore, cluster: str, clock: Clock, rules: CacheRules
     ) -> None:
         self._cluster = cluster
-        self._policies = ValueCache(
-            configuration_store, (paths.POLICIES,), _decode_clusters, clock, rules
-        )
-        self._clusters = ValueCache(
-            configuration_store, (paths.CLUSTERS,), _decode_cluster, clock, rules
-        )
+        store, most = configuration_store, rules.most_entries
+        policies = ValueCache(store, (paths.POLICIES,), _decode_clusters, clock, rules)
+        clusters = ValueCache(store, (paths.CLUSTERS,), _decode_cluster, clock, rules)
+        self._policies = LastRead(policies, store, most)
+        self._clusters = LastRead(clusters, store, most)
 
     @property
     def caches(self) -> Mapping[str, ValueCache[_Clusters] | ValueCache[ClusterRecord]]:
         """By name, for metrics."""
-        return {"namespace-clusters": self._policies, "clusters": self._clusters}
+        return {"namespace-clusters": self._policies.cache, "clusters": self._clusters.cache}
 
     async def start(self) -> None:
         """Begin to follow policies and clusters."""

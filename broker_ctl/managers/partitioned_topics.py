@@ -25,6 +25,7 @@ from broker_ctl.errors import (
 from broker_ctl.managers.namespaces import Namespaces
 from broker_ctl.managers.policy_nodes import UPDATE_RULES, PolicyStore
 from broker_ctl.store import paths
+from broker_ctl.store.caches.last_read import LastRead
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.updates import Updates
 from broker_ctl.store.caches.values import ValueCache
@@ -70,6 +71,7 @@ class PartitionedTopics:
         self.cache = ValueCache(
             parts.store, (paths.PARTITIONED_TOPICS,), _decode, parts.clock, cache_rules
         )
+        self._last_read = LastRead(self.cache, parts.store, cache_rules.most_entries)
         self._updates = Updates(
             parts.store,
             self.cache,
@@ -81,11 +83,11 @@ class PartitionedTopics:
 
     async def start(self) -> None:
         """Begin to follow the numbers."""
-        await self.cache.start()
+        await self._last_read.start()
 
     async def close(self) -> None:
         """Stop following."""
-        await self.cache.close()
+        await self._last_read.close()
 
     async def partitions_of(self, topic: Topic) -> int:
         """Partitions of a topic; 0 where it is not partitioned, or not known at all.
@@ -104,7 +106,7 @@ class PartitionedTopics:
         return {"partitions": found.partitions, "deleted": False, **more}
 
     async def _find(self, topic: Topic) -> PartitionedTopic:
-        found = await self.cache.get(paths.partitioned_topic(topic))
+        found = await self._last_read.get(paths.partitioned_topic(topic))
         if found is None:
             await self._require_namespace(topic.namespace)
             return _NOT_PARTITIONED

@@ -9,8 +9,10 @@ import pytest
 from broker_ctl.coordination.broker_ids import BrokerIds
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.directives import Order
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.core.partitions.values import LiveBroker
+from broker_ctl.errors import ForeignNamespace
+from broker_ctl.managers.lookup import Connect
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation, Outcome, Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
@@ -131,6 +133,31 @@ async def test_without_the_configuration_store_a_broker_serves_on_and_comes_back
         run.around.configuration.reconnect()
         await run.shown.namespaces.create(Namespace("public", "late"))
         assert run.assembly.foundation.watcher.epoch == 1
+
+
+@in_virtual_time
+async def test_lookups_go_by_what_was_last_read_while_the_configuration_store_is_away() -> None:
+    configuration, topic = MemoryEnsemble(), Topic.parse("persistent://public/default/t")
+    async with whole_daemon(configuration=configuration) as run:
+        await serving(run)
+        find = run.shown.lookup.find
+        assert isinstance(await find(topic, authoritative=False), Connect)
+        assert await run.shown.partitioned_topics.partitions_of(topic) == 0
+        run.around.configuration.disconnect()
+        other, path = MemoryStore(configuration), paths.policies(NAMESPACE)
+        await other.start()
+        await other.set(path, b'{"replication_clusters":["far"]}')
+        async with asyncio.timeout(1.0):
+            assert isinstance(await find(topic, authoritative=False), Connect)
+            assert await run.shown.partitioned_topics.partitions_of(topic) == 0
+        await asyncio.sleep(60.0)
+        async with asyncio.timeout(1.0):
+            assert isinstance(await find(topic, authoritative=False), Connect)
+        run.around.configuration.reconnect()
+        await eventually(lambda: run.around.configuration.is_connected)
+        with pytest.raises(ForeignNamespace):
+            await find(topic, authoritative=False)
+        await other.close()
 
 
 @in_virtual_time

@@ -20,11 +20,11 @@ _DEFINITE = (BadVersion, NodeExists, NotEmpty)
 def wrong_answers(cluster: Cluster) -> Iterator[str]:
     """What was answered is what was done, and once; looks at each write when it is settled."""
     for daemon in cluster.daemons:
-        requests = daemon.wire.requests
-        for request in [request for request in requests if request.future.done()]:
-            del requests[request]
-            if said := judge_answer(request, cluster.observer):
-                yield f"I4: {daemon.broker_id} {request.what}: {said}"
+        for requests in (daemon.wire.requests, daemon.configuration_wire.requests):
+            for request in [request for request in requests if request.future.done()]:
+                del requests[request]
+                if said := judge_answer(request, cluster.observer):
+                    yield f"I4: {daemon.broker_id} {request.what}: {said}"
 
 
 def judge_answer(request: Request, observer: Observer) -> str | None:

@@ -15,7 +15,7 @@ from tests.deterministic.daemon_process import (
 )
 from tests.deterministic.loops import Turns, TurnsClock, new_loop
 from tests.deterministic.network import MemoryNetwork
-from tests.deterministic.observer import ObservedEnsemble, Observer
+from tests.deterministic.observer import ConfigurationEnsemble, ObservedEnsemble, Observer
 from tests.deterministic.replica_process import ReplicaProcess
 from tests.deterministic.topics import new_workload
 from tests.deterministic.wire import Coverage
@@ -25,20 +25,33 @@ _SERVERS: Final = 3
 _LAG_S: Final = 0.003
 _NETWORK_LAG_S: Final = 0.002
 _PING_S: Final = 0.5
+# One schedule in so many has a configuration store of its own.
+_CONFIGURATION_SHARE: Final = 4
 
 
 class Cluster:
-    """Three daemons with their broker processes, over three servers."""
+    """Three daemons with their broker processes, over three servers.
+
+    Attributes:
+        configuration: the server of the configuration store, where that is one of its own.
+    """
 
     def __init__(self, seed: int, coverage: Coverage, tell: Callable[[str], None]) -> None:
         self.draws = random.Random(seed)
         self.turns = Turns()
         self.tell = tell
+        self.coverage = coverage
         self.observer = Observer(GRACE_S)
         self.driver = new_loop(self.turns, "driver")
         rules = EnsembleRules(_SERVERS, TICK_S, _PING_S, lambda: self.draws.random() * _LAG_S)
         servers = new_loop(self.turns, "servers")
         self.ensemble = ObservedEnsemble(rules, self.draws, servers, self.observer)
+        # Its draws are its own: a schedule without it is what it was.
+        draws = random.Random(f"configuration {seed}")
+        self.configuration: ConfigurationEnsemble | None = None
+        if seed % _CONFIGURATION_SHARE == 0:
+            alone = EnsembleRules(1, TICK_S, _PING_S)
+            self.configuration = ConfigurationEnsemble(alone, draws, servers, self.observer)
         self.network = MemoryNetwork(lambda: self.draws.random() * _NETWORK_LAG_S)
         self.workload, self.dials = new_workload()
         self.by_id: dict[str, DaemonProcess] = {}
@@ -57,6 +70,7 @@ class Cluster:
                 number,
                 self.turns,
                 self.ensemble,
+                configuration=self.configuration,
                 process=process,
                 peers=self.by_id,
                 coverage=coverage,

@@ -100,6 +100,7 @@ class DaemonProcess:
         incarnation: how many daemons there have been here.
         parts: what HTTP would show of the daemon that runs; None while none does.
         is_keeping: the next stop leaves the session to whoever starts next.
+        configuration: the store of the policies; None where that is ``store``.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class DaemonProcess:
         turns: Turns,
         ensemble: MemoryEnsemble,
         *,
+        configuration: MemoryEnsemble | None,
         process: BrokerProcess,
         peers: Mapping[str, "DaemonProcess"],
         coverage: Coverage,
@@ -121,14 +123,17 @@ class DaemonProcess:
         self.clock = TurnsClock(turns)
         self.draws = draws
         self.wire = Wire(draws, coverage)
+        self.configuration_wire = Wire(random.Random(f"{number}"), coverage)
         self.incarnation = 0
         self.parts: Parts | None = None
         self.assembly: Assembly | None = None
         self.store: MemoryStore | None = None
+        self.configuration: MemoryStore | None = None
         self.exits: list[object] = []
         self.is_keeping = False
         self._turns = turns
         self._ensemble = ensemble
+        self._configuration_ensemble = configuration
         self._peers = peers
         self._on_doubt = on_doubt
         self._kept_session = 0
@@ -177,8 +182,9 @@ class DaemonProcess:
         """As SIGKILL does: the world sees nothing of it any more."""
         self.link.sever()
         self.parts = None
-        if self.store is not None:
-            self.store.disconnect()
+        for store in (self.store, self.configuration):
+            if store is not None:
+                store.disconnect()
         if self.loop.is_stopped:
             self.loop.continue_process()
         main, self.main = self.main, None
@@ -217,7 +223,18 @@ class DaemonProcess:
         self.store = store
         # What it knew of others it reads again from here on.
         store.listen(lambda _: self._on_doubt(self.broker_id))
-        return store, store
+        if self._configuration_ensemble is None:
+            return store, store
+        self.configuration = MemoryStore(
+            self._configuration_ensemble,
+            "configuration-metadata-store",
+            session_timeout_s=TIMEOUT_S,
+            operation_timeout_s=OPERATION_S,
+            transit=self.configuration_wire.transit,
+            mishaps=self.configuration_wire.mishap,
+            pulse=self.loop.pulse_s,
+        )
+        return store, self.configuration
 
     def keep_session(self, _settings: Settings, session_id: int, _password: bytes) -> bool:
         self._kept_session = session_id if self.is_keeping else 0

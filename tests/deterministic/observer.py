@@ -131,6 +131,7 @@ class Observer:
     ) -> None:
         """A transaction was committed."""
         now_s, tree = ensemble.loop.time(), ensemble.tree
+        self.note_made(operations, results)
         deleted = [op.path for op in operations if not isinstance(op, Create | SetData)]
         for path in deleted:
             if tree.find(path) is None:
@@ -138,9 +139,6 @@ class Observer:
         is_ownership = False
         for operation, result in zip(operations, results, strict=True):
             if isinstance(operation, Create) and isinstance(result, Versioned):
-                if not operation.mode.is_ephemeral:
-                    made = self.ownerless.setdefault(result.path, {})
-                    made[result.stat.czxid] = result.data
                 is_ownership |= self._created(result, session_id, now_s)
                 self._note_ring(result.path, result.data, result.stat.version, now_s)
                 self._judge_move(result.path, session_id, now_s)
@@ -155,6 +153,13 @@ class Observer:
                 self.complain(said, now_s)
         for said in self.partitions.see(session_id, list(_written(operations, results))):
             self.complain(said, now_s)
+
+    def note_made(self, operations: Sequence[Operation], results: Sequence[Result]) -> None:
+        """Of either store."""
+        for operation, node in zip(operations, results, strict=True):
+            if isinstance(node, Versioned) and not node.stat.is_ephemeral:
+                assert isinstance(operation, Create)
+                self.ownerless.setdefault(node.path, {})[node.stat.czxid] = node.data
 
     def _created(self, node: Versioned, session_id: int, now_s: float) -> bool:
         bundle = paths.owned_bundle(node.path)
@@ -272,4 +277,27 @@ class ObservedEnsemble(MemoryEnsemble):
         told = (self.tree.zxid, session_id, tuple(operation.path for operation in operations))
         self.trace = crc32(repr((told, self.loop.time())).encode(), self.trace)
         self._observer.see(operations, results, session_id, self, is_expiry=self._is_ending)
+        return results
+
+
+class ConfigurationEnsemble(MemoryEnsemble):
+    """The server of a configuration store of its own, where nobody owns anything."""
+
+    def __init__(
+        self,
+        rules: EnsembleRules,
+        draws: random.Random,
+        loop: asyncio.AbstractEventLoop,
+        observer: Observer,
+    ) -> None:
+        super().__init__(rules, draws, loop)
+        self._observer = observer
+
+    def write_as_admin(self, operations: Sequence[Operation]) -> None:
+        """Somebody who is no broker writes."""
+        self._commit(operations, 0)
+
+    def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
+        results = super()._commit(operations, session_id)
+        self._observer.note_made(operations, results)
         return results

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from broker_ctl.coordination import locks
+from broker_ctl.coordination.followed_nodes import FollowedNodes
 from broker_ctl.coordination.heartbeats import Heartbeats
 from broker_ctl.coordination.leadership import Leadership
 from broker_ctl.coordination.lock import Lock
@@ -16,13 +17,17 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.lock import Claim, claim_of
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicRules
+from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.endings import OwnEnd
+from broker_ctl.daemon.stores import OwnStore
 from broker_ctl.dataplane.link import Link
 from broker_ctl.dataplane.replication.leader import Leading
 from broker_ctl.leader.partitions.fencing import FencedWrites
 from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.managers.owners import Owners
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Check, Operation, Result
+from broker_ctl.store.caches.last_read import LastRead
+from broker_ctl.store.interface import Check, Operation, Result, SessionEvent
 from broker_ctl.store.zookeeper import resolve
 
 Planted = Callable[[], AbstractContextManager[None]]
@@ -182,6 +187,41 @@ def _calls_have_no_numbers() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _nothing_that_was_read_holds() -> Iterator[None]:
+    """Whoever looks a bundle up asks the configuration store, be it there or not."""
+
+    async def ask(self: LastRead[Any], path: str) -> Any:
+        return await self.cache.get(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LastRead, "get", ask)
+        yield
+
+
+@contextmanager
+def _what_an_outage_hid_is_not_read() -> Iterator[None]:
+    """What operators say of policies while nobody hears it stays unheard."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FollowedNodes, "_session_changed", lambda *_: None)
+        yield
+
+
+@contextmanager
+def _a_session_without_nodes_ends_the_daemon() -> Iterator[None]:
+    """The end of any session ends the daemon, also of one in which nothing is owned."""
+    changed = OwnEnd._store_changed
+
+    def end(self: OwnEnd, store: OwnStore, event: SessionEvent) -> None:
+        if event is SessionEvent.EXPIRED and store.name == "configuration-metadata-store":
+            self._decide(exit_codes.SESSION_LOST, "the session is lost")
+        changed(self, store, event)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OwnEnd, "_store_changed", end)
+        yield
+
+
 BUGS: Final[Mapping[str, Planted]] = {
     "skip-ephemeral-owner": _ephemeral_owner_is_not_compared,
     "trust-pongs": _pongs_prove_life,
@@ -192,6 +232,9 @@ BUGS: Final[Mapping[str, Planted]] = {
     "forget-reclaim-grace": _the_grace_is_forgotten,
     "commit-alone": _followers_are_not_waited_for,
     "elect-anybody": _anybody_alive_leads,
+    "ask-configuration-always": _nothing_that_was_read_holds,
+    "miss-configuration": _what_an_outage_hid_is_not_read,
+    "end-with-configuration": _a_session_without_nodes_ends_the_daemon,
     "unnumbered-calls": _calls_have_no_numbers,
     "unfenced-controller": _controllers_are_not_fenced,
 }

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from zlib import crc32
 
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from tests.deterministic.answered import wrong_answers
 from tests.deterministic.clients import Clients
 from tests.deterministic.cluster import Cluster
+from tests.deterministic.configuration import ConfigurationFaults, Outage, follows_policies
 from tests.deterministic.daemon_process import GRACE_S, TICK_S, TIMEOUT_S
 from tests.deterministic.faults import Faults
 from tests.deterministic.replicated_clients import ReplicatedClients
@@ -46,6 +49,10 @@ def _silent(_: str) -> None:
     return
 
 
+def _is_forsaken(store: MemoryEnsemble) -> bool:
+    return not store.session_ids
+
+
 class Schedule:
     """Draws what happens next."""
 
@@ -56,6 +63,7 @@ class Schedule:
         self._cluster = Cluster(seed, coverage, tell)
         self._clients = Clients(self._cluster)
         self._faults = Faults(self._cluster)
+        self._configuration = ConfigurationFaults(self._cluster, self._faults)
         self._replicated = ReplicatedClients(self._cluster, self._clients)
         self._replicated_faults = ReplicatedFaults(self._cluster, self._replicated, self._faults)
         self._recovery_s = 0.0
@@ -96,6 +104,7 @@ class Schedule:
         async with asyncio.TaskGroup() as pending:
             await self._take_steps(pending)
         await self._recover()
+        await self._outlast_the_configuration()
         await self._end()
 
     async def _take_steps(self, pending: asyncio.TaskGroup) -> None:
@@ -113,7 +122,8 @@ class Schedule:
     def _verbs(self) -> dict[Step, float]:
         clients, faults = self._clients, self._faults
         replicated, replicated_faults = self._replicated, self._replicated_faults
-        return {
+        configuration = self._configuration
+        verbs: dict[Step, float] = {
             clients.look_up_any: 60,
             clients.write_any: 25,
             clients.unload_any: 8,
@@ -150,6 +160,14 @@ class Schedule:
             replicated_faults.cut_network: 2,
             replicated_faults.pause_process: 1.5,
         }
+        if self._cluster.configuration is not None:
+            verbs |= {
+                configuration.cut: 4,
+                configuration.expire: 2,
+                configuration.restart: 2,
+                configuration.change_policies: 3,
+            }
+        return verbs
 
     async def _recover(self) -> None:
         """I6: within the bound all is served again, and what daemons know is what there is."""
@@ -159,8 +177,13 @@ class Schedule:
         cluster.say("* the last fault")
         await self._faults.heal()
         await self._replicated_faults.heal()
+        await self._configuration.heal()
         began_s, settled = cluster.turns.now_s, Settled(cluster)
-        while wrong := [*settled.judge(), *self._replicated.stale()]:
+        while wrong := [
+            *settled.judge(),
+            *self._replicated.stale(),
+            *follows_policies(cluster),
+        ]:
             if cluster.turns.now_s - began_s > RECOVERY_S:
                 for said in wrong:
                     cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
@@ -177,6 +200,14 @@ class Schedule:
         for said in (*self._replicated.judge(), *await self._replicated.judge_logs()):
             cluster.observer.complain(said, cluster.turns.now_s)
 
+    async def _outlast_the_configuration(self) -> None:
+        """Ownership and lookups need nothing of the configuration store that was not read."""
+        cluster = self._cluster
+        if cluster.configuration is None or cluster.observer.violations:
+            return
+        for said in await Outage(cluster, self._clients, RECOVERY_S).judge():
+            cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
+
     async def _end(self) -> None:
         """Everybody stops; nothing is left of them (I8)."""
         cluster = self._cluster
@@ -189,9 +220,11 @@ class Schedule:
             lambda: not any(daemon.is_running for daemon in cluster.daemons), _LAST_FAULTS_S
         ):
             cluster.observer.complain("I10: a daemon does not stop", cluster.turns.now_s)
-        await cluster.until(lambda: not cluster.ensemble.session_ids, TIMEOUT_S + 2 * TICK_S)
-        for session_id in sorted(cluster.ensemble.session_ids):
-            cluster.observer.complain(f"I8: session {session_id} lives", cluster.turns.now_s)
+        stores = [one for one in (cluster.ensemble, cluster.configuration) if one is not None]
+        for store in stores:
+            await cluster.until(partial(_is_forsaken, store), TIMEOUT_S + 2 * TICK_S)
+            for session_id in sorted(store.session_ids):
+                cluster.observer.complain(f"I8: session {session_id} lives", cluster.turns.now_s)
         for bundle in sorted(cluster.observer.standing):
             cluster.observer.complain(f"I8: {bundle} has an owner", cluster.turns.now_s)
         for daemon in cluster.daemons:

@@ -19,17 +19,21 @@ COVERED = (
     Kind.ADD_WATCH,
     Kind.CLOSE_SESSION,
 )
+# What happens to a configuration store of its own.
+CONFIGURATION = ("cut", "expiry", "restart")
 _LONGEST_S = 0.002
 
 
 class Coverage:
-    """How often each request was cut at each point."""
+    """How often each request was cut at each point, and the configuration store was away."""
 
     def __init__(self) -> None:
         self.cuts: Counter[tuple[Kind, Point]] = Counter()
+        self.configuration: Counter[str] = Counter()
 
     def to_row(self) -> dict[str, int]:
-        return {f"{kind} {point}": self.cuts[kind, point] for kind in COVERED for point in Point}
+        cuts = {f"{kind} {point}": self.cuts[kind, point] for kind in COVERED for point in Point}
+        return cuts | {f"configuration {kind}": self.configuration[kind] for kind in CONFIGURATION}
 
 
 class Wire:

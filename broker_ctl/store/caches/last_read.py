@@ -1,0 +1,52 @@
+"""What a cache last answered, for who goes on with it while its store is away.
+
+A cache remembers nothing while its connection is gone, so that nobody acts on what may have changed
+unheard. That is right for what others own, and wrong for what operators say: policies change
+rarely, and lookups must not wait for the store that only has policies.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import MetadataStore, SessionEvent
+
+T = TypeVar("T")
+
+
+class LastRead(Generic[T]):
+    """A cache, and what it last answered, for as long as its store cannot be asked."""
+
+    def __init__(self, cache: ValueCache[T], store: MetadataStore, most: int) -> None:
+        self.cache = cache
+        self._store = store
+        self._most = most
+        self._last: OrderedDict[str, T | None] = OrderedDict()
+        self._is_away = False
+        self._stop_listening: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        """Follow the store, and the connection to it."""
+        self._stop_listening = self._store.listen(self._session_changed)
+        await self.cache.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        await self.cache.close()
+
+    async def get(self, path: str) -> T | None:
+        """As `ValueCache.get`; what it last answered while the store is away."""
+        if self._is_away and path in self._last:
+            return self._last[path]
+        found = self._last[path] = await self.cache.get(path)
+        self._last.move_to_end(path)
+        if len(self._last) > self._most:
+            self._last.popitem(last=False)
+        return found
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        self._is_away = event not in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}

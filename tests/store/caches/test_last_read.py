@@ -1,0 +1,54 @@
+"""What was last read, for who goes on with it while the store is away."""
+
+import asyncio
+
+import pytest
+
+from broker_ctl.store.caches.last_read import LastRead
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import Versioned
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
+from tests.support.manual_clock import ManualClock
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import eventually
+
+_MOST = 2
+_AWAY_S = 1.0
+
+
+def decoded(node: Versioned) -> bytes:
+    return node.data
+
+
+@in_virtual_time
+async def test_it_holds_while_the_store_is_away_and_not_longer() -> None:
+    ensemble = MemoryEnsemble()
+    store, other = MemoryStore(ensemble), MemoryStore(ensemble)
+    for one in (store, other):
+        await one.start()
+        await one.wait_connected()
+    for name in "abc":
+        await other.create(f"/p/{name}", b"old", make_parents=True)
+    last = LastRead(ValueCache(store, ("/p",), decoded, ManualClock(), CacheRules()), store, _MOST)
+    await last.start()
+    assert [await last.get(f"/p/{name}") for name in ("a", "b", "c", "none")] == [
+        *(b"old", b"old", b"old"),
+        None,
+    ]
+    store.disconnect()
+    await other.set("/p/c", b"new")
+    async with asyncio.timeout(_AWAY_S):
+        assert await last.get("/p/c") == b"old"
+        assert await last.get("/p/none") is None
+    # Only the newest are kept; of the others it is not known what they are.
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(_AWAY_S):
+            await last.get("/p/a")
+    store.reconnect()
+    await eventually(lambda: store.is_connected)
+    assert await last.get("/p/c") == b"new"
+    await last.close()
+    for one in (store, other):
+        await one.close()
