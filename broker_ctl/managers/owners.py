@@ -50,11 +50,18 @@ class OwnerRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Vanished:
-    """An owner node that went; ``record`` is None where this broker had not looked at it."""
+    """An owner node that went.
+
+    Attributes:
+        record: of that very node; None where it is not remembered.
+        named: who had it when this broker looked last, where ``record`` is None. Others may have
+            had it since, where events were missed.
+    """
 
     record: OwnerRecord | None
     zxid: int
     at_s: float
+    named: OwnerRecord | None
 
     @property
     def owner(self) -> str | None:
@@ -84,6 +91,8 @@ class Owners:
         self._grace_s = reclaim_grace_s
         self.cache = ValueCache(store, (paths.OWNERSHIP,), _decode, clock, cache_rules)
         self._vanished: OrderedDict[str, _Vanished] = OrderedDict()
+        # Whom this broker named, however soon the cache lets go of it.
+        self._named: OrderedDict[str, OwnerRecord] = OrderedDict()
         # This broker saw nothing for a while, and so may have missed an expiry.
         self._blind_until_s = 0.0
         self._was_asked = False
@@ -117,7 +126,13 @@ class Owners:
             CorruptRecord: a node that does not decode; it is somebody's all the same.
         """
         self._was_asked = True
-        return await self.cache.get(paths.ownership(bundle))
+        path = paths.ownership(bundle)
+        if (record := await self.cache.get(path)) is not None:
+            self._named[path] = record
+            self._named.move_to_end(path)
+            if len(self._named) > _MAX_VANISHED:
+                self._named.popitem(last=False)
+        return record
 
     def forget(self, bundle: Bundle) -> None:
         """After an own write to the node."""
@@ -180,7 +195,9 @@ class Owners:
             if vanished.zxid <= 0:
                 # Servers before 3.9 do not tell what went together.
                 return "a broker that this one did not know"
-            return await self._registry.departed_at(vanished.zxid)
+            departed = await self._registry.departed_at(vanished.zxid)
+            if departed is not None or (record := vanished.named) is None:
+                return departed
         broker_id = record.urls.broker_id
         is_release = await self._registry.was_standing_at(
             broker_id, record.session_id, vanished.zxid
@@ -201,9 +218,11 @@ class Owners:
         path = notification.path
         if notification.change is Change.CREATED:
             self._vanished.pop(path, None)
+            self._named.pop(path, None)
         elif notification.change is Change.DELETED:
             now_s, record = self._clock.now_s(), self.cache.peek(path)
-            self._vanished[path] = _Vanished(record, notification.zxid, now_s)
+            named = self._named.pop(path, None)
+            self._vanished[path] = _Vanished(record, notification.zxid, now_s, named)
             self._vanished.move_to_end(path)
             self._prune(now_s)
 

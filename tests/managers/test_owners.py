@@ -140,6 +140,45 @@ async def test_a_successor_that_is_registered_already_makes_no_release_of_an_exp
 
 
 @in_virtual_time
+@pytest.mark.parametrize("is_forgotten", [True, False])
+async def test_who_was_named_is_waited_for_whatever_became_of_the_answer(
+    is_forgotten: bool,
+) -> None:
+    async with parties(2) as (owner, looker):
+        await create_node(owner)
+        own = Registration("m", 0, 0, BrokerUrls("looker:1"))
+        registry = Registry(looker.store, own, looker.deletions, TICK_S)
+        await registry.start()
+        owners = Owners(looker.store, registry, looker.clock, GRACE_S, CacheRules())
+        if not is_forgotten:
+            # The cache keeps nothing of what was read before its watch stood.
+            assert await owners.owner_of(BUNDLE) is not None
+        await owners.start()
+        await asyncio.sleep(2 * GRACE_S)
+        if is_forgotten:
+            assert await owners.owner_of(BUNDLE) is not None
+            owners.forget(BUNDLE)
+        owner.expire()
+        await asyncio.sleep(0.1)
+        for _ in "12":
+            with pytest.raises(BundleReclaimable, match="owner:1"):
+                await owners.check_reclaim(BUNDLE, "looker:1")
+        await owners.check_reclaim(BUNDLE, "owner:1")
+        await asyncio.sleep(GRACE_S)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+        # Who has it next and gives it up is not taken for the one before.
+        another = Party(owner.ensemble, 2)
+        await another.start()
+        await create_node(another)
+        await another.store.delete(PATH)
+        await asyncio.sleep(0.1)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+        await another.close()
+        await owners.close()
+        await registry.close()
+
+
+@in_virtual_time
 async def test_a_start_outlasts_servers_that_do_not_answer() -> None:
     async with parties(1, operation_timeout_s=5.0) as (party,):
         owners = owners_at(party)
