@@ -140,7 +140,7 @@ class Lookup:
         began_s = self._clock.now_s()
         self._pending += 1
         try:
-            async with self._authorised.held():
+            with self._authorised.held():
                 answer = await self._find(
                     topic, authoritative=authoritative, is_preloading=is_preloading
                 )

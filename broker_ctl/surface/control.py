@@ -81,7 +81,7 @@ class ControlRoutes:
     async def owners(self, request: web.Request) -> web.Response:
         """Who owns each bundle of a namespace; 503 at once without authority."""
         namespace = Namespace.parse(request.query.get("namespace", ""))
-        async with self._parts.authorised.held():
+        with self._parts.authorised.held():
             ring = await self._parts.namespaces.ring(namespace)
             return answers.json([await self._owner_row(bundle) for bundle in ring.bundles])
 

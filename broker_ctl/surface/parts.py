@@ -1,7 +1,7 @@
 """What the surface is built from, and no more of each part than it asks of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any, Protocol
@@ -92,7 +92,7 @@ class Held(Protocol):
 class Authorised(Protocol):
     """What is answered only while this broker may act; see `managers.authorised.Authorised`."""
 
-    def held(self) -> AbstractAsyncContextManager[object]:
+    def held(self) -> AbstractContextManager[object]:
         """For the length of the block."""
         ...
 

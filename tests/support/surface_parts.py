@@ -2,8 +2,8 @@
 
 import math
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -370,8 +370,8 @@ class MemoryAuthorised:
     def __init__(self) -> None:
         self.refuse: BrokerCtlError | None = None
 
-    @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    @contextmanager
+    def held(self) -> Iterator[None]:
         if self.refuse is not None:
             raise self.refuse
         yield
