@@ -48,6 +48,11 @@ class AuthorityMode(StrEnum):
     PULSAR56 = "pulsar56"
 
 
+# Each lookup asks twice, and to name a member of an enum takes as long as to read the clock.
+_LEASE: Final = AuthorityMode.LEASE
+_ALIVE: Final = frozenset({State.CONNECTED, State.SUSPENDED})
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Authority of one session until a time on `Clock.now_s`; 0 is none, infinity has no end."""
@@ -134,12 +139,12 @@ class SessionWatcher:
     @property
     def deadline_s(self) -> float:
         """Until when an act may start, on `Clock.now_s`; 0: not at all."""
-        is_alive = self._state in {State.CONNECTED, State.SUSPENDED}
+        is_alive = self._state in _ALIVE
+        if self._mode is _LEASE:
+            return self._lease.deadline_s if is_alive and self._lease is not None else 0.0
         match self._mode:
             case AuthorityMode.STORAGE:
                 return math.inf if self._epoch and self._state is not State.CLOSED else 0.0
-            case AuthorityMode.LEASE:
-                return self._lease.deadline_s if is_alive and self._lease is not None else 0.0
             case AuthorityMode.PULSAR56:
                 limit_s = self._store.session_timeout_s * _PULSAR_FRACTION
                 return self._suspended_s + limit_s if is_alive else 0.0
