@@ -34,6 +34,8 @@ def surface_rules(settings: Settings, credentials: Credentials | None) -> Surfac
         status_file=settings.surface.status_file,
         max_requests=settings.surface.max_requests_in_flight,
         max_lookups=settings.surface.max_concurrent_lookups,
+        max_connections=settings.surface.max_connections,
+        idle_timeout_s=settings.surface.idle_timeout_s,
         split_algorithm=settings.splitting.default_algorithm,
         split_algorithms=settings.splitting.supported_algorithms,
         credentials=credentials,

@@ -193,6 +193,11 @@ class SurfaceInstruments:
         self.in_flight = Gauge(
             "broker_ctl_http_requests_in_flight", "HTTP requests in progress.", ("lane",)
         )
+        self.connections = Gauge("broker_ctl_http_connections", "HTTP connections that are open.")
+        self.refused_connections = Counter(
+            "broker_ctl_http_connections_refused_total",
+            "HTTP connections that were refused because there were too many.",
+        )
         self.is_ready = Gauge("broker_ctl_ready", "1 while /readyz answers 200.")
         self.task_failures = Total(
             "broker_ctl_task_failures_total",

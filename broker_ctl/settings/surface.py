@@ -48,9 +48,32 @@ class SurfaceSettings:
             at_least=1,
         ),
     ] = 1024
+    max_connections: Annotated[
+        int,
+        Setting(
+            "maxHttpServerConnections",
+            "HTTP connections at a time, of both ports together; one more is refused, to be "
+            "repeated. At most half of the files that the process may open.",
+            at_least=1,
+        ),
+    ] = 2048
+    idle_timeout_ms: Annotated[
+        int,
+        Setting(
+            "httpServerIdleTimeout",
+            "How long an HTTP connection may be without a request, or take for the head of one, "
+            "before it is closed.",
+            at_least=1,
+        ),
+    ] = 30_000
     max_body_bytes: Annotated[
         int,
         Setting(
             "httpMaxRequestBodyBytes", "Longest body of a request that is read.", at_least=1024
         ),
     ] = 1024 * 1024
+
+    @property
+    def idle_timeout_s(self) -> float:
+        """In seconds."""
+        return self.idle_timeout_ms / 1000

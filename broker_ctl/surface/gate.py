@@ -20,6 +20,7 @@ from broker_ctl.surface.access import Doorkeeper
 from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.bounds import Lanes, within
 from broker_ctl.surface.broker_process import not_here
+from broker_ctl.surface.connections import BoundedServer
 from broker_ctl.surface.errors import Explainer, route_of
 from broker_ctl.surface.server_log import ServerLog
 
@@ -48,13 +49,13 @@ class Gate:
         self._max_body_bytes = max_body_bytes
         self._explainer = Explainer()
 
-    def server(self, **options: Any) -> web.Server:
+    def server(self, **options: Any) -> BoundedServer:
         """What answers on the connections of this event loop."""
         received = partial(
             _Received, loop=asyncio.get_running_loop(), client_max_size=self._max_body_bytes
         )
         # A body that is packed is not unpacked, as in Pulsar: a small one could fill the memory.
-        return web.Server(
+        return BoundedServer(
             self._answered,
             request_factory=received,
             auto_decompress=False,

@@ -12,6 +12,7 @@ from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import SurfaceInstruments
 from broker_ctl.surface.access import Doorkeeper
 from broker_ctl.surface.bounds import Lanes
+from broker_ctl.surface.connections import BoundedServer, within_descriptors
 from broker_ctl.surface.gate import Gate
 from broker_ctl.surface.loop_lag import measure_lag
 from broker_ctl.surface.parts import SurfaceRules
@@ -50,6 +51,8 @@ class HttpServer:
         self._clock = clock
         self._tasks = TaskScope("HTTP server")
         self._runner: web.ServerRunner | None = None
+        self._server: BoundedServer | None = None
+        instruments.connections.follow(lambda: 0 if self._server is None else len(self._server))
         self._ports: dict[str, int] = {}
 
     async def start(self) -> None:
@@ -59,17 +62,23 @@ class HttpServer:
             StartError: an address is taken, or not this machine's.
         """
         # Nothing of a request is logged: a path may name a tenant's topic.
-        server = self._gate.server(access_log=None, lingering_time=_LINGER_S)
+        rules = self._rules
+        server = self._gate.server(
+            access_log=None,
+            lingering_time=_LINGER_S,
+            keepalive_timeout=rules.idle_timeout_s,
+            most=within_descriptors(rules.max_connections),
+            refused=self._instruments.refused_connections,
+        )
         runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)
         await runner.setup()
-        rules = self._rules
         try:
             await self._listen(runner, rules.port, "webServicePort")
             await self._listen(runner, rules.port_tls, "webServicePortTls", rules.tls)
         except StartError:
             await runner.cleanup()
             raise
-        self._runner = runner
+        self._runner, self._server = runner, server
         self._tasks.keep(measure_lag(self._clock, self._instruments.loop_lag_ms), "loop lag")
         for scheme, port in self._ports.items():
             log.info("serving %s on %s port %d", scheme, rules.address, port)

@@ -371,6 +371,8 @@ class SurfaceRules:
         lookup_port, lookup_port_tls: the same for Pulsar's binary protocol.
         max_requests: in progress at a time, of clients, and as many again of brokers.
         max_lookups: in progress at a time, within ``max_requests``.
+        max_connections: over HTTP, on all its ports together.
+        idle_timeout_s: how long such a connection may send no whole head of a request.
         split_algorithm: where a request names none.
         split_algorithms: which a request may name.
         credentials: who may change things; None: everybody may.
@@ -388,6 +390,8 @@ class SurfaceRules:
     max_body_bytes: int = 1024 * 1024
     max_requests: int = 1024
     max_lookups: int = 50_000
+    max_connections: int = 2048
+    idle_timeout_s: float = 30.0
     split_algorithm: str = "range_equally_divide"
     split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries)
     credentials: Credentials | None = field(default=None, repr=False)

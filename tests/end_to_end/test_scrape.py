@@ -98,6 +98,8 @@ ADDED: Final = {
     "broker_ctl_binary_connections": Row("gauge"),
     "broker_ctl_binary_requests_in_flight": Row("gauge"),
     "broker_ctl_binary_connections_refused_total": Row("counter"),
+    "broker_ctl_http_connections": Row("gauge"),
+    "broker_ctl_http_connections_refused_total": Row("counter"),
     "broker_ctl_multi_rollbacks_total": Row("counter", "name"),
     "broker_ctl_cache_invalidate_all_total": Row("counter", "cache"),
     "broker_ctl_session_state": Row("gauge", "state"),

@@ -83,6 +83,8 @@ WIRED: Final = (
     Wired("maxConcurrentLookupRequest", "50001", {"Bound.limit": 1, "SurfaceRules.max_lookups": 2}),
     Wired("maxNumPartitionsPerPartitionedTopic", "1", {"PartitionedTopics._most_partitions": 1}),
     Wired("maxConcurrentHttpRequests", "1025", {"Bound.limit": 2, "SurfaceRules.max_requests": 2}),
+    Wired("maxHttpServerConnections", "2049", {"SurfaceRules.max_connections": 2}),
+    Wired("httpServerIdleTimeout", "30001", {"SurfaceRules.idle_timeout_s": 2}),
     Wired("httpMaxRequestBodyBytes", "1048577", {"SurfaceRules.max_body_bytes": 2}),
     Wired("metadataStoreUrl", "other:2181", {"StoreOptions.hosts": 1}),
     Wired(
