@@ -8,6 +8,7 @@ from typing import Final
 from broker_ctl.coordination.cluster import LiveCluster
 from broker_ctl.coordination.directives import Directives
 from broker_ctl.coordination.election import Election
+from broker_ctl.coordination.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.locks import Locks
 from broker_ctl.coordination.moves import Moves
 from broker_ctl.coordination.registry import Registry
@@ -16,6 +17,7 @@ from broker_ctl.daemon.capturing import history_of, leader_history, owner_change
 from broker_ctl.daemon.finding import home_cluster, leaderless_of, lookup_of, partitioned_topics_of
 from broker_ctl.daemon.foundation import Foundation, lay
 from broker_ctl.daemon.leading import leader_rules
+from broker_ctl.daemon.mixed import others_of
 from broker_ctl.daemon.partitions import Partitions, partition_leaders_of, partitions_of
 from broker_ctl.daemon.reporting import report_form, report_rules, usage_source
 from broker_ctl.daemon.rules import reclaim_grace_s, split_rules
@@ -69,9 +71,10 @@ class ReadinessNow:
 
 @dataclass(frozen=True, slots=True)
 class Coordination:
-    """Floor 2."""
+    """Floor 2; no others where none may be in the cluster."""
 
     registry: Registry
+    others: ForeignBrokers | None
     moves: Moves
     directives: Directives
     locks: Locks
@@ -133,7 +136,7 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
         history=managers.history,
     )
     readiness = ReadinessNow()
-    cluster = LiveCluster(coordination.registry, coordination.election, base.watcher)
+    cluster = _cluster(base, coordination)
     while_leading = _while_leading(coordination.election, controller)
     lookup = lookup_of(
         base,
@@ -164,6 +167,10 @@ def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
     return Assembly(
         base, coordination, managers, controller, partitions, http, lookup, surface, readiness
     )
+
+
+def _cluster(base: Foundation, floor: Coordination) -> LiveCluster:
+    return LiveCluster(floor.registry, floor.election, base.watcher, floor.others)
 
 
 def _peers_http(base: Foundation) -> HttpClient:
@@ -234,6 +241,7 @@ def _coordinate(base: Foundation) -> Coordination:
     base.watcher.listen(election.session_changed)
     return Coordination(
         registry=Registry(base.control, registration, base.deletions, tick_s),
+        others=others_of(base),
         moves=Moves(base.control),
         directives=Directives(LastingStore(base.control)),
         locks=locks,

@@ -56,7 +56,9 @@ def _follow_locks(assembly: Assembly, session: SessionInstruments) -> None:
 
 def _corrupt(assembly: Assembly) -> Mapping[str, int]:
     coordination, managers = assembly.coordination, assembly.managers
+    others = coordination.others
     return {
+        **({} if others is None else {"broker": others.corrupt}),
         "owner": managers.owners.cache.corrupt,
         "local-policies": managers.namespaces.cache.corrupt,
         "registration": coordination.registry.corrupt,

@@ -147,6 +147,8 @@ class Daemon:
         self._assembly.controller.close()
         await base.watcher.close()
         await coordination.registry.close()
+        if coordination.others is not None:
+            await coordination.others.close()
         await coordination.moves.close()
         await coordination.directives.close()
         await coordination.locks.close()

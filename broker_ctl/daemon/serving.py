@@ -70,6 +70,8 @@ class Serving:
         await managers.configuration.start()
         await managers.constraints.start()
         await coordination.registry.start()
+        if coordination.others is not None:
+            await coordination.others.start()
         await managers.owners.start()
         await coordination.moves.start()
         await coordination.directives.start()

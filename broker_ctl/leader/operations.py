@@ -207,6 +207,7 @@ class Operations:
         async def drain(leading: Leading) -> Reply:
             if (known := directives.drains.get(broker_id)) is not None:
                 return drains.row(broker_id, known)
+            self._check_obeys(broker_id)
             await _require_free_hands(leading)
             await leading.leadership.wait_deciding()
             if not is_forced:
@@ -222,6 +223,13 @@ class Operations:
             return drains.row(broker_id, await directives.begin_drain(broker_id, wanted))
 
         return await self._by_order(drain, f"drain {broker_id}")
+
+    def _check_obeys(self, broker_id: str) -> None:
+        if broker_id not in self._parts.registry.peers:
+            raise OrderConflict(
+                f"{broker_id} takes no orders: it is no broker-ctl process; unload its bundles "
+                "with its own tools"
+            )
 
     def _check_receivers(self, broker_id: str) -> None:
         others = [peer for peer in self._parts.registry.peers if peer != broker_id]
