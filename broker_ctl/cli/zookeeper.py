@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker_ctl.cli.verb_help import VerbGroup
 from broker_ctl.cli.zookeeper_epoch import command as raise_epoch
 from broker_ctl.cli.zookeeper_status import command as status
 
@@ -38,6 +39,7 @@ def _heap_mb(text: str) -> int:
 
 
 @click.group(
+    cls=VerbGroup,
     short_help="Run ZooKeeper here for trying; look at servers; raise an epoch.",
     epilog=_EXAMPLES,
     invoke_without_command=True,

@@ -16,6 +16,7 @@ from broker_ctl.cli.main import main
 from broker_ctl.store.interface import CreateMode
 from tests.store.zookeeper.conftest import OpenStore, open_store
 from tests.support.ensemble import SharedEnsemble
+from tests.support.json_units import out_of_system
 from tests.support.restorable import restorable
 from tests.support.waiting import eventually
 from tests.support.web_server import free_port
@@ -80,6 +81,7 @@ async def test_each_server_says_what_part_it_plays(
     async with saying(*said) as hosts:
         result = await run_beside("status", hosts, "--output", "json")
         row = json.loads(result.output)
+        assert list(out_of_system(row)) == []
         assert [one["state"] for one in row["servers"]] == states
         assert told in row["verdict"]
         assert row["has_leader"] == (code == 0)
