@@ -11,6 +11,11 @@ from tests.support.structure import Breach, Budget
 
 ROOT: Final = Path(__file__).parents[1]
 FILES: Final = structure.files_of(ROOT)
+BUDGETS: Final[Mapping[str, Budget]] = {
+    "broker_ctl": structure.PACKAGE,
+    "docs": structure.PACKAGE,
+    "tests": structure.TESTS,
+}
 # What may be over its budget, and why.
 EXCEPTIONS: Final[Mapping[str, str]] = {
     "broker_ctl/errors.py": "the whole tree stands in one file, for whoever looks an error up",
@@ -32,7 +37,7 @@ def told(breaches: Iterator[Breach]) -> list[str]:
 def test_files_functions_and_classes_keep_their_budget() -> None:
     breaches = [
         breach
-        for folder, budget in (("broker_ctl", structure.PACKAGE), ("tests", structure.TESTS))
+        for folder, budget in BUDGETS.items()
         for path, source in sources(folder)
         for breach in structure.over_budget(path, source, budget)
     ]
@@ -142,9 +147,9 @@ def test_a_sleeping_test_is_found(source: str, sleeps: bool) -> None:
 
 
 def test_a_stranger_at_the_top_level_is_found() -> None:
-    paths = [Path("notes.txt"), Path(".ci/run"), Path("broker_ctl/errors.py"), Path("docs/a/b")]
+    paths = [Path("notes.txt"), Path(".ci/run"), Path("broker_ctl/errors.py"), Path("doc/a/b")]
     assert told(structure.strangers(paths)) == [
-        "docs: at the top level",
+        "doc: at the top level",
         "notes.txt: at the top level",
     ]
 

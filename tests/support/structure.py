@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Final
 
 TOP_LEVEL: Final = frozenset(
-    {"pyproject.toml", "broker_ctl", "config", "tests", "deploy", "README.md", "LICENSE"}
+    {
+        *("README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+        *("pyproject.toml", "Makefile", "noxfile.py"),
+        *("broker_ctl", "config", "tests", "deploy", "docs"),
+    }
 )
 JUNK_DRAWERS: Final = frozenset({"utils", "util", "helpers", "common", "misc", "base"})
 # Neither pattern matches its own text.

@@ -1,0 +1,6 @@
+from typing import Any
+
+class Node: ...
+
+class raw(Node):
+    def __init__(self, rawsource: str = ..., text: str = ..., **attributes: Any) -> None: ...

@@ -1,0 +1,8 @@
+from collections.abc import Callable
+from typing import Any
+
+from docutils.parsers.rst import Directive
+
+class Sphinx:
+    def add_directive(self, name: str, cls: type[Directive]) -> None: ...
+    def connect(self, event: str, callback: Callable[..., Any]) -> int: ...
