@@ -12,10 +12,13 @@ author = "the authors of broker-ctl"
 copyright = author
 version = release = version_of("broker-ctl")
 
-extensions = ["myst_parser", "docs._ext.sequence"]
+extensions = ["myst_parser", "docs._ext.generated", "docs._ext.sequence", "docs._ext.state_table"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]
 nitpicky = True
+
+# Two dashes before an option stay two.
+smartquotes = False
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 # Every heading of the first three levels can be linked to, as on a forge.
@@ -24,6 +27,6 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "broker-ctl"
 html_static_path = ["_static"]
-html_css_files = ["diagrams.css"]
+html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_sphinx = False

@@ -4,7 +4,9 @@ from typing import Final
 
 from broker_ctl.errors import AuthFailed, HistoryBehind, RetriesUsedUp, StoreError
 
+# Stopped as asked.
 STOPPED: Final = 0
+# Refused to start, or ended by an error; the log says which.
 FAILED: Final = 1
 # ZooKeeper was restored from a copy: nobody may start before an operator has looked.
 HISTORY_BEHIND: Final = 65
