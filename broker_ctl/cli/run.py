@@ -13,7 +13,7 @@ Examples:
 
 \b
 Exit codes: 0 stopped when asked to, 1 could not start or failed,
-65 ZooKeeper was restored from a copy (see the README before a start),
+65 ZooKeeper was restored from a copy (see docs/how-to/restored-zookeeper.md first),
 69 zookeeperSessionReconnectMaxRetries used up, 70 zookeeperSessionExpiredPolicy=shutdown,
 77 ZooKeeper refuses our credentials.
 """

@@ -160,7 +160,7 @@ class Reclaim:
             raise HistoryBehind(
                 f"the history of ZooKeeper ends at 0x{zxid:x}, and {bundle} is loaded under token "
                 f"0x{token:x}: the servers were restored from a copy, or are others; see "
-                "'ZooKeeper restored from a copy' in the README"
+                "docs/how-to/restored-zookeeper.md"
             )
 
     def _remember(self, bundles: Iterable[Bundle]) -> None:

@@ -36,7 +36,7 @@ class Servers:
             shutil.copytree(data, data.parent.with_name("copy"))
 
     def restore(self, epoch: int | None = None) -> None:
-        """Put the copy back; with ``epoch`` as the README says."""
+        """Put the copy back; with ``epoch`` as the how-to says."""
         for data in self._data:
             shutil.rmtree(data)
             shutil.copytree(data.parent.with_name("copy"), data)

@@ -136,8 +136,8 @@ class HistoryCheck:
             return None
         return errors.HistoryBehind(
             f"the history of ZooKeeper ends at 0x{found.zxid:x}, and 0x{self._last_zxid():x} was "
-            "seen: the servers were restored from a copy, or are others; see 'ZooKeeper restored "
-            "from a copy' in the README"
+            "seen: the servers were restored from a copy, or are others; see "
+            "docs/how-to/restored-zookeeper.md"
         )
 
 
