@@ -23,13 +23,13 @@ HANG_S = 3_000
 SCHEDULES_OF_A_BUG = 256
 # Where one is soon met. Only the time of the test hangs on it.
 FIRST_SEEDS = {
-    "commit-alone": 21,
+    "commit-alone": 41,
     "elect-anybody": 1,
-    "forget-reclaim-grace": 9,
-    "skip-ephemeral-owner": 27,
+    "forget-reclaim-grace": 41,
+    "skip-ephemeral-owner": 35,
     "skip-ring-check": 2,
-    "steal-nodes": 31,
-    "trust-pongs": 35,
+    "steal-nodes": 66,
+    "trust-pongs": 67,
     "unnumbered-calls": 1,
 }
 
