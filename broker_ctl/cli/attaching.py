@@ -15,6 +15,7 @@ from broker_ctl.cli.attach_picture import picture
 from broker_ctl.cli.attach_quieting import confirm, quieted
 from broker_ctl.cli.attach_table import Shows, shown_as
 from broker_ctl.clock import SystemClock
+from broker_ctl.coordination.other_clusters import clusters_on
 from broker_ctl.daemon.attached import Attached
 from broker_ctl.daemon.attached import attach as assembled
 from broker_ctl.daemon.attached_lifecycle import AttachedDaemon, looking_on
@@ -33,6 +34,8 @@ from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 _CONNECT_S: Final = 10.0
 _FIRST_S: Final = 30.0
 _PERIOD_S: Final = 2.0
+# Names of a node's children, where no cluster is.
+_SHOWN: Final = 10
 # In a large cluster a plan takes its time: most of it is for others.
 _PLANNING_RATIO: Final = 0.1
 _POLL_S: Final = 0.1
@@ -146,6 +149,7 @@ async def _cluster_of(wanted: Wanted) -> str:
             await store.wait_connected()
         names = sorted({*await store.children(paths.CLUSTERS)} - _NO_CLUSTERS)
         brokers = await store.children(paths.LOAD_REPORTS)
+        found = "" if brokers else await _what_is_there(store, url)
     except TimeoutError:
         raise ConnectionLoss(
             f"no ZooKeeper answers at {zookeeper} within {_CONNECT_S:g} s: see --zookeeper"
@@ -153,15 +157,29 @@ async def _cluster_of(wanted: Wanted) -> str:
     finally:
         await store.close()
     if not brokers:
-        raise StartError(
-            f"no broker is registered at {zookeeper} in {paths.LOAD_REPORTS}: is the chroot right?"
-        )
+        raise StartError(f"no broker is registered at {zookeeper} in {paths.LOAD_REPORTS}: {found}")
     if wanted.cluster is not None:
         return wanted.cluster
     if len(names) != 1:
         told = ", ".join(names) or "none"
         raise StartError(f"which cluster? {paths.CLUSTERS} has {told}: see --cluster")
     return names[0]
+
+
+async def _what_is_there(store: ZooKeeperStore, url: StoreUrl) -> str:
+    """What helps to see a slip in a chroot."""
+    here = url.chroot or "/"
+    tree = store.whole_tree()
+    await tree.start()
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            is_there = await tree.exists(here) is not None
+            inside = await tree.children(here)
+            others = await clusters_on(tree)
+    finally:
+        await tree.close()
+    has = f"{here} has {', '.join(inside[:_SHOWN]) or 'nothing'}" if is_there else f"no {here}"
+    return f"{has}; clusters on the same servers: {'; '.join(map(str, others)) or 'none'}"
 
 
 # One plan.

@@ -23,6 +23,8 @@ from broker_ctl.embedded.load_client import LoadClient
 from broker_ctl.errors import EmbeddedError, HttpError
 from broker_ctl.http import HttpClient
 from broker_ctl.simulation.workload import Workload
+from broker_ctl.store import paths
+from broker_ctl.store.records.ours import ClusterName
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
 WORKLOAD: Final = "skewed"
@@ -193,7 +195,9 @@ class Trial:
         store = ZooKeeperStore(StoreOptions(hosts, operation_timeout_s=10.0))
         await store.start()
         try:
-            await store.create(chroot)
+            # Another run on the same servers is a cluster of the same name.
+            name = ClusterName(SETTINGS["clusterName"]).encode()
+            await store.create(chroot + paths.CLUSTER_NAME, name, make_parents=True)
             yield hosts + chroot
         finally:
             await _remove(store, chroot)

@@ -6,6 +6,7 @@ store > session > ownership > registration > load report, election > (leading: c
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from broker_ctl.coordination.cluster_name import require_cluster_name
@@ -15,10 +16,12 @@ from broker_ctl.core.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.assembly import Assembly
 from broker_ctl.daemon.capturing import recorded
 from broker_ctl.daemon.dataplanes import require_safe_authority
+from broker_ctl.daemon.new_cluster import refuse_mistyped_chroot
 from broker_ctl.daemon.partitions import Partitions
 from broker_ctl.daemon.service import Notifier
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
 from broker_ctl.managers.serving_log import ServingLog
+from broker_ctl.store import paths
 from broker_ctl.surface.parts import Readiness
 
 log = logging.getLogger(__name__)
@@ -178,6 +181,13 @@ class Serving:
 
     async def _require_cluster_name(self) -> None:
         name = self._base.settings.broker.cluster_name
+        try:
+            await refuse_mistyped_chroot(self._base.lasting, self._base.store, self._base.settings)
+        except StartError:
+            # The containers above it go by themselves, and with them a chroot that none had made.
+            with suppress(StoreError):
+                await self._base.control.delete(paths.lease(self._base.urls.broker_id))
+            raise
         await require_cluster_name(self._base.lasting, name)
 
     @staticmethod

@@ -49,6 +49,10 @@ class OwnStore(BulkStore, Protocol):
         """What each server that answers grants a session at least, in seconds."""
         ...
 
+    def whole_tree(self) -> "OwnStore | None":
+        """The same servers without the chroot, yet to be started; None: there is no more."""
+        ...
+
 
 def read_secret(path: Path, key: str) -> bytes:
     """The content of a secret file, without the newline that editors leave.

@@ -92,14 +92,27 @@ async def test_what_makes_no_sense_is_told(
     assert told in found.output
 
 
-async def test_a_store_without_brokers_is_told_as_such(
-    zookeeper: SharedEnsemble, chroot: str
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [("/rihgt", "no {wrong}; clusters"), ("", "{wrong} has right; clusters")],
+)
+async def test_a_chroot_without_brokers_is_told_with_what_is_there_and_where_clusters_are(
+    zookeeper: SharedEnsemble, chroot: str, wrong: str, told: str
 ) -> None:
-    options = ["attach", "--zookeeper", zookeeper.connect_string + chroot]
+    store = ZooKeeperStore(StoreOptions(zookeeper.connect_string, chroot=f"{chroot}/right"))
+    await store.start()
+    await store.create("/admin/clusters/played", make_parents=True)
+    await store.create("/loadbalance/brokers/b:8080", make_parents=True)
+    await store.close()
+    at = f"{chroot}{wrong}"
+    options = ["attach", "--zookeeper", zookeeper.connect_string + at]
     options += ["--admin", "http://127.0.0.1:1", "--once"]
     found = await asyncio.to_thread(CliRunner().invoke, main, options)
     assert found.exit_code == 1
-    assert "no broker is registered" in found.output
+    assert f"no broker is registered at {zookeeper.connect_string}{at}" in found.output
+    said = " ".join(found.output.split())
+    assert told.format(wrong=at) in said
+    assert f"played in {chroot}/right" in said
 
 
 async def test_it_quiets_the_cluster_acts_on_it_and_puts_its_settings_back(

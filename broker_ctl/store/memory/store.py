@@ -120,6 +120,9 @@ class MemoryStore:
         """Nothing: these servers grant what is asked for."""
         return ()
 
+    def whole_tree(self) -> None:
+        """There is no chroot."""
+
     def disconnect(self) -> None:
         """Cut the connection, and let none come about until `reconnect`."""
         self._session.disconnect()

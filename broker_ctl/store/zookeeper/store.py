@@ -3,7 +3,7 @@
 import random
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aiozk import protocol
@@ -182,6 +182,22 @@ class ZooKeeperStore:
         options = self._options
         return await least_timeouts_s(
             parse_hosts(options.hosts), max_frame_bytes=options.max_frame_bytes, tls=options.tls
+        )
+
+    def whole_tree(self) -> "ZooKeeperStore":
+        """The same servers without the chroot, in a session of its own that is yet to begin."""
+        name = f"{self.name}-whole-tree"
+        return ZooKeeperStore(
+            replace(
+                self._options,
+                chroot="",
+                name=name,
+                session_id=0,
+                password=b"",
+                on_sent=None,
+                on_reply=None,
+                on_resolved=None,
+            )
         )
 
     def abort_connection(self) -> None:
