@@ -12,7 +12,14 @@ author = "the authors of broker-ctl"
 copyright = author
 version = release = version_of("broker-ctl")
 
-extensions = ["myst_parser", "docs._ext.generated", "docs._ext.sequence", "docs._ext.state_table"]
+extensions = [
+    "myst_parser",
+    "docs._ext.floors_picture",
+    "docs._ext.generated",
+    "docs._ext.offline_site",
+    "docs._ext.sequence",
+    "docs._ext.state_table",
+]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]
 nitpicky = True
