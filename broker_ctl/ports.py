@@ -16,6 +16,9 @@ from broker_ctl.core.plan_file import PlanFile
 
 # The answer to an order: plain JSON values.
 Reply = Mapping[str, Any]
+# Broker ids by number of a partition, and by partition.
+Replicas = Mapping[int, tuple[int, ...]]
+Targets = Mapping[TopicPartition, tuple[int, ...]]
 
 
 class Orders(Protocol):
@@ -222,12 +225,7 @@ class PartitionDesk(Protocol):
         """
 
     async def create_topic(
-        self,
-        topic: str,
-        replicas: Mapping[int, tuple[int, ...]],
-        rules: TopicRules,
-        *,
-        is_dry_run: bool,
+        self, topic: str, replicas: Replicas, rules: TopicRules, *, is_dry_run: bool
     ) -> Reply:
         """Make a topic; returns when its partitions have been initialised.
 
@@ -237,7 +235,7 @@ class PartitionDesk(Protocol):
             TopicExists, InvalidReplicas, OrderConflict (there are too many topics): as named.
         """
 
-    def spread(self, partitions: int, replication_factor: int) -> Mapping[int, tuple[int, ...]]:
+    def spread(self, partitions: int, replication_factor: int) -> Replicas:
         """Replicas for the partitions of a new topic, evenly over the live brokers.
 
         Raises:
@@ -245,16 +243,9 @@ class PartitionDesk(Protocol):
         """
 
     async def grow_topic(
-        self,
-        topic: str,
-        partitions: int,
-        replicas: Mapping[int, tuple[int, ...]],
-        *,
-        is_dry_run: bool,
+        self, topic: str, partitions: int, replicas: Replicas, *, is_dry_run: bool
     ) -> Reply:
-        """Give a topic more partitions, ``partitions`` in all; those without replicas are spread.
-
-        Answers as `create_topic`.
+        """Give a topic more, ``partitions`` in all, and spread the rest; answers as `create_topic`.
 
         Raises:
             TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.
@@ -267,6 +258,16 @@ class PartitionDesk(Protocol):
 
         Raises:
             TopicMissing, InvalidReplicas, OrderConflict (its configuration cannot be read).
+        """
+
+    async def adopt_topic(self, topic: str, topic_id: str | None, *, is_dry_run: bool) -> Reply:
+        """Give a topic the id that its node lacks, None: a new one; then it is led.
+
+        ``{topic, topic_id, brokers, dead, partitions: [{topic, partition, replicas, state, leader,
+        isr, leader_epoch}]}``: how it was led by the states of kafka, broker-ctl, or none.
+
+        Raises:
+            TopicMissing, OrderConflict (it has an id, or another has this one): as named.
         """
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
@@ -287,9 +288,7 @@ class PartitionDesk(Protocol):
             TopicMissing, InvalidReplicas: as named.
         """
 
-    async def reassign(
-        self, targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
-    ) -> Reply:
+    async def reassign(self, targets: Targets, *, is_dry_run: bool) -> Reply:
         """Begin to move partitions, each by itself; one under way is overridden.
 
         ``{partitions: [{topic, partition, replicas, before}]}``

@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.acts import act_options, is_wanted, say
+from broker_ctl.cli.partition_adoption import command as adopt
 from broker_ctl.cli.partition_history import command as history
 from broker_ctl.cli.partition_rows import (
     TOPICS,
@@ -242,6 +243,7 @@ def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
         say(target, "deleting", f"{topic} is being deleted; partitions list shows it until it is")
 
 
+command.add_command(adopt, "adopt")
 command.add_command(history, "history")
 command.add_command(reassign, "reassign")
 

@@ -13,6 +13,8 @@ What stands where, and who writes it; payloads are JSON unless said:
     /brokers/topics/T/P                 the controller: nothing
     /brokers/topics/T/P/leaderAndISR    the controller; the leader, of the ISR alone
         {version, leader, leader_epoch, controller_epoch, isr, leader_recovery_state: 1 or absent}
+    /brokers/topics/T/partitions/P/state    Kafka's controller: the same, where Kafka has it; read
+                                            when a topic is adopted, and deleted with the topic
     /brokers/partitions_reassigned/T/P  operator: a request, which goes in the transaction that
         {version, replicas}             writes the final assignment
     /brokers/state/ID/I                 the controller: an instruction, which goes when applied
@@ -40,6 +42,8 @@ FAILED: Final = "/brokers/failed"
 TOPIC_CONFIGURATION: Final = "/config/topics"
 DELETIONS: Final = "/admin/delete_topics"
 _LEADER_AND_ISR: Final = "leaderAndISR"
+_KAFKA_PARTITIONS: Final = "partitions"
+_KAFKA_STATE: Final = "state"
 _DIGITS: Final = 20
 
 
@@ -66,6 +70,21 @@ def leader_and_isr(of: TopicPartition) -> str:
 def state_below(partition_path: str) -> str:
     """The state of the partition whose node this is."""
     return f"{partition_path}/{_LEADER_AND_ISR}"
+
+
+def kafka_partitions(name: str) -> str:
+    """Parent of the partitions of a topic in Kafka's own layout."""
+    return f"{topic(name)}/{_KAFKA_PARTITIONS}"
+
+
+def kafka_state(of: TopicPartition) -> str:
+    """The state of a partition in Kafka's own layout."""
+    return kafka_state_below(f"{TOPICS}/{of.topic}/{_KAFKA_PARTITIONS}/{of.partition}")
+
+
+def kafka_state_below(partition_path: str) -> str:
+    """As `state_below`, in Kafka's own layout."""
+    return f"{partition_path}/{_KAFKA_STATE}"
 
 
 def reassigned_topic(name: str) -> str:

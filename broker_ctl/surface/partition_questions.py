@@ -9,7 +9,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.core.partitions.names import (
+    TopicPartition,
+    checked_topic,
+    checked_topic_id,
+)
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, RuleChanges, TopicRules
 from broker_ctl.surface.answers import Refusal
 
@@ -94,6 +98,21 @@ def changes_in(body: Mapping[str, Any]) -> RuleChanges:
     if not changes:
         raise Refusal(400, "min_isr or unclean is to be changed")
     return changes
+
+
+def topic_id_in(body: Mapping[str, Any]) -> str | None:
+    """``topic_id``; None where it is absent or null.
+
+    Raises:
+        Refusal: 400, something else than a text.
+        InvalidName: no topic may have this id.
+    """
+    value = body.get("topic_id")
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise Refusal(400, "topic_id is a text")
+    return checked_topic_id(value)
 
 
 def replicas_in(body: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:

@@ -28,6 +28,7 @@ from broker_ctl.surface.partition_questions import (
     replicas_in,
     rules_in,
     targets_in,
+    topic_id_in,
     topic_in_path,
 )
 from broker_ctl.surface.parts import PartitionParts, Parts
@@ -82,6 +83,7 @@ class PartitionRoutes:
             web.post(_TOPIC, at(self.grow)),
             web.delete(_TOPIC, at(self.delete)),
             web.post(f"{_TOPIC}/rules", at(self.alter)),
+            web.put(f"{_TOPIC}/topic-id", at(self.adopt)),
             web.post(f"{_ROOT}/plan", at(self.plan)),
             web.get(_REASSIGNMENTS, at(self.reassignments)),
             web.put(_REASSIGNMENTS, at(self.reassign)),
@@ -165,6 +167,13 @@ class PartitionRoutes:
         """``min_isr`` and ``unclean``: null gives one back to the settings, absent it stays."""
         topic, changes = topic_in_path(request), changes_in(await object_in(request))
         reply = await desk.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
+        return answers.json(dict(reply))
+
+    @knows_dry_runs
+    async def adopt(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """``topic_id`` for a topic that has none, absent a new one; 409: it has one, or another."""
+        topic, topic_id = topic_in_path(request), topic_id_in(await object_in(request))
+        reply = await desk.adopt_topic(topic, topic_id, is_dry_run=is_dry_run(request))
         return answers.json(dict(reply))
 
     # Reassignments.

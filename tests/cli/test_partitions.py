@@ -15,7 +15,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
 from broker_ctl.errors import InvalidReplicas
 from tests.support.cli_cluster import Cluster, running
-from tests.support.partition_desk import MemoryPartitionDesk
+from tests.support.partition_desk import NAMELESS, NEW_ID, MemoryPartitionDesk
 from tests.support.web_server import free_port
 
 CREATE = ["partitions", "create", "orders"]
@@ -24,7 +24,13 @@ GIVEN = [*CREATE, "--replicas", "0:1,2", "--replicas", "1:2,3"]
 REASSIGN = ["partitions", "reassign"]
 VERBS = [
     *("partitions", "partitions create", "partitions list", "partitions describe"),
-    *("partitions alter", "partitions grow", "partitions delete", "partitions history"),
+    *(
+        "partitions adopt",
+        "partitions alter",
+        "partitions grow",
+        "partitions delete",
+        "partitions history",
+    ),
     *("partitions reassign", "partitions reassign plan", "partitions reassign start"),
     *("partitions reassign status", "partitions reassign cancel"),
     *("elect", "elect preferred", "elect unclean", "controller", "controller show"),
@@ -199,6 +205,37 @@ def test_what_a_topic_asks_for_is_shown_before_it_is_changed(
     assert desk.written[2] == ("alter", "orders", {MIN_ISR: None, UNCLEAN: None})
     refused = cluster.run("partitions", "alter", "orders", "--min-isr", "3", "--yes")
     assert (refused.exit_code, "fewer than its min ISR of 3" in refused.stderr) == (1, True)
+
+
+def test_what_is_found_of_a_topic_is_shown_before_it_is_adopted(
+    cluster: Cluster, desk: MemoryPartitionDesk
+) -> None:
+    dry = cluster.run("partitions", "adopt", NAMELESS, "--dry-run")
+    assert dry.exit_code == 0, dry.output
+    assert ["old-0", "1,2", "Kafka's", "2", "1,2", "7"] in words(dry.stdout)
+    assert ["old-1", "2,9", "none:", "never", "led", "-", "-", "-"] in words(dry.stdout)
+    assert "brokers 1,2,9; not there: 9\nUnder which topic_id" in dry.stdout
+    assert dry.stdout.endswith(
+        f"would adopt old with 2 partitions under the new topic_id {NEW_ID};"
+        " replicas that brokers hold under another are deleted\n"
+    )
+    refused = cluster.run("partitions", "adopt", NAMELESS, stdin="n\n")
+    assert (refused.exit_code, "Adopt old with 2 partitions" in refused.stderr) == (1, True)
+    assert desk.written == []
+    given = ["--topic-id", "5f" * 16, "--yes"]
+    told = cluster.json("partitions", "adopt", NAMELESS, *given)
+    assert (told["result"], told["topic_id"], told["dead"]) == ("adopted", "5f" * 16, [9])
+    assert desk.written == [("adopt", NAMELESS, "5f" * 16)]
+    again = cluster.run("partitions", "adopt", NAMELESS, *given)
+    assert (again.exit_code, "has the topic_id" in again.stderr) == (1, True)
+
+
+def test_a_new_id_is_the_one_that_was_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
+    adopted = cluster.run("partitions", "adopt", NAMELESS, "--yes")
+    assert adopted.stdout.endswith(
+        f"adopted old with 2 partitions under the new topic_id {NEW_ID}; it is being led\n"
+    )
+    assert desk.written == [("adopt", NAMELESS, NEW_ID)]
 
 
 @pytest.mark.parametrize(

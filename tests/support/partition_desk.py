@@ -11,6 +11,7 @@ from broker_ctl.errors import (
     BrokerCtlError,
     Fenced,
     InvalidReplicas,
+    OrderConflict,
     ReassignmentMissing,
     TopicExists,
     TopicMissing,
@@ -18,6 +19,10 @@ from broker_ctl.errors import (
 
 BROKERS = (1, 2, 3, 4)
 EPOCH_OF_BROKER = 700
+NEW_ID = "f" * 32
+# A topic without an id, its partitions and their replicas; 9 is no broker.
+NAMELESS = "old"
+NAMELESS_REPLICAS = {0: (1, 2), 1: (2, 9)}
 
 
 @dataclass
@@ -35,6 +40,7 @@ class MemoryPartitionDesk:
 
     def __init__(self) -> None:
         self.held: dict[str, Topic] = {}
+        self.nameless = {NAMELESS: NAMELESS_REPLICAS}
         self.daemons = {number: f"b{number}:8080" for number in BROKERS}
         self.written: list[tuple[Any, ...]] = []
         self.refuse: BrokerCtlError | None = None
@@ -177,6 +183,28 @@ class MemoryPartitionDesk:
         ]
         few = len(replicas) if self.few_in_sync and after.min_isr > 1 else 0
         return {"topic": topic, "before": rows[0], "after": rows[1], "under_min_isr": few}
+
+    async def adopt_topic(
+        self, topic: str, topic_id: str | None, *, is_dry_run: bool
+    ) -> Mapping[str, Any]:
+        self._check()
+        if topic in self.held:
+            raise OrderConflict(f"{topic} has the topic_id {'0' * 32} already")
+        if topic not in self.nameless:
+            raise TopicMissing(f"there is no topic {topic}")
+        replicas, given = self.nameless[topic], topic_id or NEW_ID
+        if not is_dry_run:
+            self.written.append(("adopt", topic, given))
+            del self.nameless[topic]
+            self.held[topic] = Topic(TopicRules())
+            self._put(topic, replicas)
+        led = [
+            {"state": "kafka", "leader": 2, "isr": [1, 2], "leader_epoch": 7},
+            {"state": "none", "leader": -1, "isr": [], "leader_epoch": -1},
+        ]
+        rows = [{**row, **led[row["partition"]]} for row in _made(topic, replicas)["partitions"]]
+        told = {"brokers": [1, 2, 9], "dead": [9], "partitions": rows}
+        return {"topic": topic, "topic_id": given, **told}
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Mapping[str, Any]:
         count = len(self._topic(topic).partitions)

@@ -460,6 +460,18 @@ CLUSTER: Final = (
 )
 
 REPLICATED: Final = (
+    # What was shown is written: the new id is sent along.
+    Typed(
+        "partitions adopt old",
+        (
+            request("PUT", f"{PARTITIONS}/topics/old/topic-id?{DRY}", {}),
+            request("PUT", f"{PARTITIONS}/topics/old/topic-id", {"topic_id": "f" * 32}),
+        ),
+    ),
+    Typed(
+        f"partitions adopt old --topic-id {'5f' * 16}",
+        act("PUT", f"{PARTITIONS}/topics/old/topic-id", {"topic_id": "5f" * 16}),
+    ),
     Typed(
         "elect preferred",
         act("POST", f"{PARTITIONS}/elections", {"kind": "preferred", "partitions": []}),

@@ -11,19 +11,21 @@ from broker_ctl.errors import (
     BrokerCtlError,
     InvalidReplicas,
     NoController,
+    OrderConflict,
     TopicExists,
 )
 from broker_ctl.http import HttpClient, HttpReply
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.partition_desk import EPOCH_OF_BROKER
+from tests.support.partition_desk import EPOCH_OF_BROKER, NAMELESS, NEW_ID
 from tests.support.surface_parts import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.waiting import PATIENCE_S
 from tests.support.web_server import free_port
 
 ROOT = "/control/v1/partitions"
 TOPIC = f"{ROOT}/topics/orders"
+ADOPTED = f"{ROOT}/topics/{NAMELESS}/topic-id"
 MOVES = f"{ROOT}/reassignments"
 SHUTDOWN = "/control/v1/controlled-shutdown"
 LISTS = {"replicas": {"0": [1, 2], "1": [2, 3]}}
@@ -43,6 +45,7 @@ ALL: list[tuple[str, str, Any]] = [
     ("DELETE", MOVES, None),
     ("POST", f"{ROOT}/elections", {"kind": "preferred"}),
     ("POST", SHUTDOWN, {"broker": 2, "broker_epoch": 702}),
+    ("PUT", ADOPTED, {"topic_id": "5f" * 16}),
 ]
 
 
@@ -102,6 +105,34 @@ async def test_what_a_topic_asks_for_is_changed_field_by_field(
         ("alter", "orders", {UNCLEAN: "false"}),
         ("alter", "orders", {UNCLEAN: None, MIN_ISR: None}),
     ]
+
+
+async def test_a_topic_without_an_id_is_adopted_once(http: HttpClient, leader: Broker) -> None:
+    desk = leader.partition_desk
+    kafkas = "mXn9Pd0HTq2Fxc8a5Nh_-g"
+    for body, given in (
+        ({}, NEW_ID),
+        ({"topic_id": None}, NEW_ID),
+        ({"topic_id": kafkas}, kafkas),
+    ):
+        told = (await ask(http, leader, "PUT", f"{ADOPTED}?dry_run=true", body)).json()
+        assert told["topic_id"] == given
+    assert desk.written == []
+    adopted = await ask(http, leader, "PUT", ADOPTED, {"topic_id": "5f" * 16})
+    assert (adopted.status, adopted.json()["dead"]) == (200, [9])
+    assert desk.written == [("adopt", NAMELESS, "5f" * 16)]
+    again = await ask(http, leader, "PUT", ADOPTED, {})
+    assert (again.status, again.json()["error"]) == (409, OrderConflict.__name__)
+
+
+@pytest.mark.parametrize("topic_id", ["", "5f" * 15, "5F" * 16, "5g" * 16, "a/b" * 8, "x" * 23])
+async def test_an_id_of_another_form_is_refused(
+    http: HttpClient, leader: Broker, topic_id: str
+) -> None:
+    reply = await ask(http, leader, "PUT", ADOPTED, {"topic_id": topic_id})
+    assert (reply.status, reply.json()["error"]) == (412, "InvalidName")
+    assert "a topic_id is 32 of 0-9a-f" in reply.json()["reason"]
+    assert leader.partition_desk.written == []
 
 
 async def test_a_topic_of_which_only_the_size_is_told_is_spread(
@@ -261,6 +292,7 @@ async def test_changes_of_leaders_are_told_by_topic_and_partition(
         (("POST", f"{TOPIC}/rules", {"min_isr": 0}), "min_isr is a number from 1"),
         (("POST", f"{TOPIC}/rules", {"min_isr": "2"}), "min_isr is a number"),
         (("POST", f"{TOPIC}/rules", {"unclean": "false"}), "unclean is true or false"),
+        (("PUT", ADOPTED, {"topic_id": 5}), "topic_id is a text"),
         (("POST", f"{ROOT}/plan", {"brokers": [1]}), "topics is a list"),
         (("POST", f"{ROOT}/plan", {"topics": [5], "brokers": [1]}), "name of a replicated topic"),
         (("POST", f"{ROOT}/plan", {"topics": ["orders"]}), "broker ids"),

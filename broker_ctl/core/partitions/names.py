@@ -11,6 +11,8 @@ from broker_ctl.errors import InvalidName
 
 # What Kafka allows; 249 characters leave room for suffixes in file names.
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+# Ours are 32 hexadecimal digits, Kafka's are UUIDs in base64.
+_TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}|[a-zA-Z0-9_-]{22}")
 
 
 class TopicPartition(NamedTuple):
@@ -34,3 +36,16 @@ def checked_topic(name: str) -> str:
             f"{name[:260]!r}: a replicated topic is 1 to 249 of letters, digits and ._-"
         )
     return name
+
+
+def checked_topic_id(text: str) -> str:
+    """The text, if it has the form of a topic's id.
+
+    Raises:
+        InvalidName: it has another.
+    """
+    if not _TOPIC_ID.fullmatch(text):
+        raise InvalidName(
+            f"{text[:40]!r}: a topic_id is 32 of 0-9a-f, or Kafka's 22 of letters, digits and _-"
+        )
+    return text

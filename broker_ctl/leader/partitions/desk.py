@@ -23,6 +23,7 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.leader.partitions import shown
+from broker_ctl.leader.partitions.adopting import Adopting
 from broker_ctl.leader.partitions.configuring import Configuring
 from broker_ctl.leader.partitions.deletions import Deletions
 from broker_ctl.leader.partitions.growth import Growth
@@ -31,7 +32,7 @@ from broker_ctl.leader.partitions.preferred import KINDS, UNCLEAN, Preferred
 from broker_ctl.leader.partitions.procedures import Controlled
 from broker_ctl.leader.partitions.reassignments import Reassignments
 from broker_ctl.leader.partitions.shutdowns import Shutdowns
-from broker_ctl.ports import Reply
+from broker_ctl.ports import Replicas, Reply, Targets
 
 T = TypeVar("T")
 
@@ -53,6 +54,7 @@ class Desk:
         *,
         growth: Growth,
         configuring: Configuring,
+        adopting: Adopting,
         deletions: Deletions,
         reassignments: Reassignments,
         preferred: Preferred,
@@ -63,6 +65,7 @@ class Desk:
         self._broker_id = broker_id
         self._growth = growth
         self._configuring = configuring
+        self._adopting = adopting
         self._deletions = deletions
         self._reassignments = reassignments
         self._preferred = preferred
@@ -110,17 +113,12 @@ class Desk:
 
     # Topics.
 
-    def spread(self, partitions: int, replication_factor: int) -> Mapping[int, tuple[int, ...]]:
+    def spread(self, partitions: int, replication_factor: int) -> Replicas:
         """See `PartitionDesk`."""
         return self._growth.spread(partitions, replication_factor)
 
     async def create_topic(
-        self,
-        topic: str,
-        replicas: Mapping[int, tuple[int, ...]],
-        rules: TopicRules,
-        *,
-        is_dry_run: bool,
+        self, topic: str, replicas: Replicas, rules: TopicRules, *, is_dry_run: bool
     ) -> Reply:
         """See `PartitionDesk`."""
 
@@ -134,16 +132,11 @@ class Desk:
         return shown.created_rows(topic, replicas)
 
     async def grow_topic(
-        self,
-        topic: str,
-        partitions: int,
-        replicas: Mapping[int, tuple[int, ...]],
-        *,
-        is_dry_run: bool,
+        self, topic: str, partitions: int, replicas: Replicas, *, is_dry_run: bool
     ) -> Reply:
         """See `PartitionDesk`."""
 
-        async def grow() -> Mapping[int, tuple[int, ...]]:
+        async def grow() -> Replicas:
             new = self._growth.grown(topic, partitions, replicas)
             await self._growth.grow(topic, new)
             return new
@@ -159,6 +152,12 @@ class Desk:
         if not is_dry_run:
             reply = await self._turn("alter topic", lambda: self._configuring.alter(topic, changes))
         return reply
+
+    async def adopt_topic(self, topic: str, topic_id: str | None, *, is_dry_run: bool) -> Reply:
+        """See `PartitionDesk`."""
+        if is_dry_run:
+            return await self._adopting.judge(topic, topic_id)
+        return await self._turn("adopt topic", lambda: self._adopting.adopt(topic, topic_id))
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
         """See `PartitionDesk`."""
@@ -189,9 +188,7 @@ class Desk:
         changed = [(each, after[each]) for each in sorted(after) if after[each] != before[each]]
         return {"version": 1, "partitions": shown.moved_rows(self._context, changed)}
 
-    async def reassign(
-        self, targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
-    ) -> Reply:
+    async def reassign(self, targets: Targets, *, is_dry_run: bool) -> Reply:
         """See `PartitionDesk`."""
 
         async def begin() -> None:
@@ -218,9 +215,7 @@ class Desk:
             await self._turn("cancel reassignment", cancel)
         return reply
 
-    def _origins(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, tuple[int, ...]]:
+    def _origins(self, partitions: Iterable[TopicPartition]) -> Targets:
         """Where partitions came from; none: all that are under way."""
         context = self._context
         chosen = list(partitions) or list(context.reassigning)
@@ -229,7 +224,7 @@ class Desk:
                 raise ReassignmentMissing(f"{partition} is not being reassigned")
         return {partition: context.assignments[partition].origin for partition in chosen}
 
-    def _check_targets(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+    def _check_targets(self, targets: Targets) -> None:
         context = self._context
         for partition, target in targets.items():
             check_partition(self._context, partition)

@@ -2,6 +2,7 @@
 
 import random
 
+from broker_ctl.leader.partitions.adopting import Adopting
 from broker_ctl.leader.partitions.configuring import Configuring
 from broker_ctl.leader.partitions.deletions import Deletions
 from broker_ctl.leader.partitions.desk import Desk
@@ -23,6 +24,7 @@ def office_maker(broker_id: int, draws: random.Random) -> MakeOffice:
             broker_id,
             growth=Growth(parts, draws),
             configuring=Configuring(parts),
+            adopting=Adopting(parts, deletions, draws),
             deletions=deletions,
             reassignments=reassignments,
             preferred=preferred,

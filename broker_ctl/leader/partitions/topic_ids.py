@@ -2,7 +2,8 @@
 
 As Kafka's controller does (KIP-516), ours gives them one at the first look. But only where nothing
 stands below the node: once a topic was led its replicas are held under an id, and under another one
-brokers would take them for strays, and delete them. Whoever remembers that id puts it back.
+brokers would take them for strays, and delete them. Whoever remembers that id puts it back, or has
+the topic adopted (`Adopting`).
 """
 
 import logging
@@ -77,8 +78,8 @@ class TopicIds:
         known = self._context.topics.get(name)
         if known is None:
             raise CorruptRecord(
-                f"{path}: no topic_id, though its partitions have been led: put back the one "
-                "that it had"
+                f"{path}: no topic_id, though its partitions have been led: `broker-ctl partitions "
+                f"adopt {name}` gives it one"
             )
         return (
             TopicAssignment(known.topic_id, topic.partitions, version),

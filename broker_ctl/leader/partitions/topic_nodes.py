@@ -4,7 +4,7 @@ What is below goes first, many at a time; the topic's node, its configuration an
 delete it go in one transaction, so that a request without a topic has nothing more to ask for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from broker_ctl.core.steps import batched
 from broker_ctl.errors import MultiFailed, NoNode
@@ -33,7 +33,9 @@ class TopicNodes:
         request = partition_paths.deletion(name)
         if await self._store.exists(request) is None:
             return
-        await self._remove_partitions(name, request)
+        kafkas, ours = partition_paths.kafka_partitions(name), partition_paths.topic(name)
+        await self._remove_partitions(kafkas, partition_paths.kafka_state_below, request)
+        await self._remove_partitions(ours, partition_paths.state_below, request)
         requests = partition_paths.reassigned_topic(name)
         for batch in batched(await self._below(requests), READS):
             await self._remove(batch, request)
@@ -46,10 +48,12 @@ class TopicNodes:
         there = [path for path in paths if await self._store.exists(path) is not None]
         return [Delete(path) for path in (*there, partition_paths.deletion(name))]
 
-    async def _remove_partitions(self, name: str, request: str) -> None:
+    async def _remove_partitions(
+        self, parent: str, state_below: Callable[[str], str], request: str
+    ) -> None:
         """States first, then the nodes above them."""
-        for batch in batched(await self._below(partition_paths.topic(name)), READS):
-            states = [partition_paths.state_below(path) for path in batch]
+        for batch in batched(await self._below(parent), READS):
+            states = [state_below(path) for path in batch]
             found = await read_nodes(self._store, states)
             there = [path for path, node in zip(states, found, strict=True) if node is not None]
             await self._remove([*there, *batch], request)

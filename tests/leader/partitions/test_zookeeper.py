@@ -6,16 +6,19 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from broker_ctl.codec import encode
 from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.coordination.seat import SeatNode
 from broker_ctl.coordination.seat_records import ControllerRecords
 from broker_ctl.core.partitions.values import NO_LEADER
 from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Create
 from broker_ctl.store.paths import CONTROLLER_SEAT
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.ensemble import SharedEnsemble
 from tests.support.partition_cluster import AnyStore, partition, partition_cluster
+from tests.support.partition_office import desk_of, office
 from tests.support.virtual_time import LoopClock
 from tests.support.waiting import eventually
 
@@ -66,6 +69,45 @@ async def test_leaders_are_elected_told_and_written_as_the_seed_says(
         await cluster.stop_broker(3)
         await cluster.stop_broker(2)
         await cluster.led(P0, NO_LEADER)
+
+
+async def test_a_topic_that_kafka_has_led_is_adopted_and_deleted(
+    zookeeper: SharedEnsemble, chroot: str
+) -> None:
+    def new_store() -> AnyStore:
+        return ZooKeeperStore(StoreOptions(hosts=zookeeper.connect_string, chroot=chroot))
+
+    path, given = partition_paths.topic("t"), "5f" * 16
+    async with partition_cluster(1, 2, new_store=new_store) as cluster:
+        kafkas = {"version": 1, "controller_epoch": 9, "leader": 2, "leader_epoch": 7, "isr": [2]}
+        await cluster.operator.multi(
+            [
+                Create(path, encode({"version": 1, "partitions": {"0": [1, 2]}})),
+                Create(f"{path}/partitions"),
+                Create(f"{path}/partitions/0"),
+                Create(f"{path}/partitions/0/state", encode(kafkas)),
+            ]
+        )
+        desk = desk_of(await cluster.lead(office()))
+        await desk.adopt_topic("t", given, is_dry_run=False)
+        await eventually(lambda: P0 in cluster.receivers[1].replicas)
+        topic, state = payloads(
+            zookeeper.connect_string, chroot, path, partition_paths.leader_and_isr(P0)
+        )
+        assert topic == {
+            "version": 3,
+            "topic_id": given,
+            "partitions": {"0": [1, 2]},
+            "adding_replicas": {},
+            "removing_replicas": {},
+        }
+        assert state == {**kafkas, "controller_epoch": 1}
+        await desk.delete_topic("t", is_dry_run=False)
+
+        async def is_gone() -> bool:
+            return await cluster.operator.exists(path) is None
+
+        await eventually(is_gone)
 
 
 async def test_the_seat_of_the_controller_is_written_as_the_seed_says(

@@ -1,0 +1,347 @@
+"""Topics that were led and have no id are led again once an operator has them adopted."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from broker_ctl.codec import encode
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import DEFAULT_RULES, LeaderAndIsr
+from broker_ctl.errors import BrokerCtlError, NoController, OrderConflict, TopicMissing
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Create, Operation, SetData
+from broker_ctl.store.records.partitions import encode_state
+from tests.support.partition_cluster import (
+    PartitionCluster,
+    partition,
+    partition_cluster,
+    topic_id,
+)
+from tests.support.partition_office import (
+    Story,
+    catching_up,
+    desk_of,
+    ends_alike_wherever_it_is_cut,
+    office,
+    topic_of,
+)
+from tests.support.trying_store import led_through, lose_reply
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import eventually
+
+P0, P1, P2 = (partition("t", number) for number in range(3))
+PATH = partition_paths.topic("t")
+ID = "5f" * 16
+NODE = encode({"version": 1, "partitions": {"0": [1, 2], "1": [2, 1], "2": [1, 2]}})
+STATE = {"version": 1, "controller_epoch": 90, "leader": 2, "leader_epoch": 7, "isr": [2]}
+
+
+async def put_in_kafkas_form(
+    cluster: PartitionCluster, states: Mapping[TopicPartition, Any], node: bytes = NODE
+) -> None:
+    """A topic as Kafka 2.3 leaves it: partitions, and states of those that it led."""
+    await cluster.operator.create(PATH, node)
+    await cluster.operator.create(partition_paths.kafka_partitions("t"))
+    for each, state in states.items():
+        path = partition_paths.kafka_state(each)
+        await cluster.operator.create(path.rpartition("/")[0])
+        await cluster.operator.create(path, state if isinstance(state, bytes) else encode(state))
+
+
+def test_kafkas_states_stand_where_kafka_has_them() -> None:
+    assert partition_paths.kafka_state(P1) == "/brokers/topics/t/partitions/1/state"
+
+
+@pytest.mark.parametrize("given", [ID, None])
+@in_virtual_time
+async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
+    given: str | None,
+) -> None:
+    async with partition_cluster(1, 2) as cluster:
+        # Of partition 1 the leader is gone, 2 was never led.
+        gone = {**STATE, "leader": -1, "leader_epoch": 4, "isr": [1]}
+        await put_in_kafkas_form(cluster, {P0: STATE, P1: gone})
+        running = await cluster.lead(office())
+        desk = desk_of(running)
+        assert running.leading.context.unreadable == {PATH}
+        dry = await desk.adopt_topic("t", given or ID, is_dry_run=True)
+        assert "t" not in running.leading.context.topics
+        assert (dry["topic"], dry["topic_id"], dry["brokers"], dry["dead"]) == ("t", ID, [1, 2], [])
+        shown = [
+            (row["partition"], row["state"], row["leader"], list(row["isr"]), row["leader_epoch"])
+            for row in dry["partitions"]
+        ]
+        assert shown == [
+            (0, "kafka", 2, [2], 7),
+            (1, "kafka", -1, [1], 4),
+            (2, "none", -1, [], -1),
+        ]
+        assert await cluster.operator.get(partition_paths.partition(P0)) is None
+        told = await desk.adopt_topic("t", given, is_dry_run=False)
+        assert told["partitions"] == dry["partitions"]
+        assert await cluster.led(P0, 2) == LeaderAndIsr(2, 7, (2,), 1, version=0)
+        led = await cluster.led(P1, 1)
+        assert (led.leader_epoch, led.isr, led.is_recovering) == (5, (1,), False)
+        await cluster.led(P2, 1)
+        topic = await topic_of(cluster, "t")
+        assert topic is not None
+        assert topic.topic_id == told["topic_id"]
+        assert len(topic.topic_id) == 32
+        assert (topic.topic_id == ID) == (given is not None)
+        replicas = cluster.receivers[2].replicas
+        await eventually(lambda: {P0, P1, P2} <= replicas.keys())
+        assert {replicas[each].topic_id for each in (P0, P1, P2)} == {topic.topic_id}
+        assert not running.leading.context.unreadable
+
+
+@in_virtual_time
+async def test_what_brokers_hold_under_the_id_that_is_given_back_stays() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        first = await cluster.lead(office())
+        await cluster.create_topic("t", (1, 2), (2, 1), (1, 2))
+        before = await cluster.led(P0, 1)
+        await cluster.led(P1, 2)
+        await cluster.led(P2, 1)
+        first.task.cancel()
+        await eventually(first.task.done)
+        await cluster.operator.set(PATH, NODE)
+        # What Kafka has left there is older than ours.
+        await cluster.operator.create(partition_paths.kafka_partitions("t"))
+        path = partition_paths.kafka_state(P0)
+        await cluster.operator.create(path.rpartition("/")[0])
+        await cluster.operator.create(path, encode(STATE))
+        desk = desk_of(second := await cluster.lead(office()))
+        told = await desk.adopt_topic("t", topic_id("t"), is_dry_run=False)
+        assert {row["state"] for row in told["partitions"]} == {"broker-ctl"}
+        await eventually(lambda: "t" in second.leading.context.topics)
+        await eventually(lambda: P2 in second.leading.context.states)
+        assert await cluster.state(P0) == before
+
+        def told_of() -> set[TopicPartition]:
+            by_second = [
+                one for one in cluster.receivers[2].instructions if one.controller_epoch == 2
+            ]
+            return {replica.partition for one in by_second for replica in one.partitions}
+
+        await eventually(lambda: told_of() == {P0, P1, P2})
+        assert set(cluster.receivers[2].replicas) == {P0, P1, P2}
+
+
+async def refused(cluster: PartitionCluster, error: type[BrokerCtlError], why: str) -> None:
+    """Adoption is refused as well as its dry run, and nothing is written."""
+    desk = desk_of(await cluster.lead(office()))
+    before = await cluster.operator.get(PATH)
+    for is_dry_run in (True, False):
+        with pytest.raises(error, match=why):
+            await desk.adopt_topic("t", ID, is_dry_run=is_dry_run)
+    assert await cluster.operator.get(PATH) == before
+    assert await cluster.state(P0) is None
+
+
+@in_virtual_time
+async def test_a_topic_that_is_not_there_is_not_adopted() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await refused(cluster, TopicMissing, "there is no topic t")
+
+
+@in_virtual_time
+async def test_a_topic_that_is_being_deleted_is_not_adopted() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {P0: STATE})
+        await cluster.operator.create(partition_paths.deletion("t"))
+        await refused(cluster, TopicMissing, "t is being deleted; without /admin/delete_topics/t")
+
+
+@in_virtual_time
+async def test_a_topic_that_has_an_id_keeps_it() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        desk = desk_of(await cluster.lead(office()))
+        await cluster.create_topic("t", (1, 2))
+        await cluster.led(P0, 1)
+        for is_dry_run in (True, False):
+            with pytest.raises(OrderConflict, match=f"t has the topic_id {topic_id('t')} already"):
+                await desk.adopt_topic("t", ID, is_dry_run=is_dry_run)
+
+
+@in_virtual_time
+async def test_an_id_is_of_one_topic_also_of_one_that_is_being_deleted() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {P0: STATE})
+        await cluster.create_topic("u", (1, 2))
+        running = await cluster.lead(office())
+        desk, taken = desk_of(running), topic_id("u")
+        with pytest.raises(OrderConflict, match=f"{taken} is the topic_id of u"):
+            await desk.adopt_topic("t", taken, is_dry_run=True)
+        cluster.receivers[1].stop_refusals[partition("u")] = "storage_error"
+        await desk.delete_topic("u", is_dry_run=False)
+        assert "u" not in running.leading.context.topics
+        with pytest.raises(OrderConflict, match=f"{taken} is the topic_id of u"):
+            await desk.adopt_topic("t", taken, is_dry_run=False)
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        (b"{", "/brokers/topics/t/partitions/0/state: it cannot be read"),
+        ({**STATE, "isr": []}, "its ISR .. is not of its replicas"),
+        ({**STATE, "isr": [2, 3]}, "its ISR .2, 3. is not of its replicas .1, 2."),
+        ({**STATE, "leader": 1}, "its leader 1 is not in its ISR .2."),
+        ({**STATE, "leader_epoch": -2}, "its leader epoch is -2"),
+    ],
+)
+@in_virtual_time
+async def test_where_it_cannot_be_told_who_was_in_sync_nobody_leads(state: Any, why: str) -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {P0: state})
+        await refused(cluster, OrderConflict, why)
+
+
+@in_virtual_time
+async def test_a_node_that_cannot_be_read_is_to_be_mended_first() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {}, b'{"partitions": {"x": [1]}}')
+        await refused(cluster, OrderConflict, "/brokers/topics/t.*: mend it first")
+
+
+@in_virtual_time
+async def test_a_controller_that_was_replaced_adopts_nothing() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {P0: STATE})
+        first = await cluster.lead(office())
+        desk, before = desk_of(first), await cluster.operator.get(PATH)
+        await cluster.lead(office())
+        with pytest.raises(NoController):
+            await desk.adopt_topic("t", ID, is_dry_run=False)
+        assert await cluster.operator.get(PATH) == before
+        assert await cluster.state(P0) is None
+
+
+@in_virtual_time
+async def test_a_node_that_changes_meanwhile_is_adopted_as_it_became() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {P0: STATE})
+        running, trying = await led_through(cluster, make_office=office())
+        grown = encode({"version": 1, "partitions": {"0": [2, 1]}})
+
+        async def meanwhile(operations: Sequence[Operation]) -> None:
+            if any(isinstance(one, SetData) and one.path == PATH for one in operations):
+                trying.before = None
+                await cluster.operator.set(PATH, grown)
+
+        trying.before = meanwhile
+        told = await desk_of(running).adopt_topic("t", ID, is_dry_run=False)
+        assert trying.before is None
+        (row,) = told["partitions"]
+        assert (row["replicas"], row["state"]) == ([2, 1], "broker-ctl"), "taken over already"
+        assert (await cluster.led(P0, 2)).leader_epoch == 7
+        topic = await topic_of(cluster, "t")
+        assert topic is not None
+        assert (topic.topic_id, list(topic.partitions)) == (ID, [0])
+
+
+def makes_states(operations: Sequence[Operation]) -> bool:
+    path = partition_paths.leader_and_isr(P0)
+    return any(isinstance(one, Create) and one.path == path for one in operations)
+
+
+@in_virtual_time
+async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {P0: STATE})
+        running, trying = await led_through(cluster, make_office=office())
+
+        async def elsewhere(operations: Sequence[Operation]) -> None:
+            if makes_states(operations):
+                await cluster.operator.set(PATH, encode({"version": 1, "partitions": {"0": [1]}}))
+
+        trying.before = elsewhere
+        with pytest.raises(OrderConflict, match=r"its ISR .2. is not of its replicas .1."):
+            await desk_of(running).adopt_topic("t", ID, is_dry_run=False)
+        assert await cluster.state(P0) is None
+        await cluster.operator.set(PATH, NODE)
+
+        async def led_on(operations: Sequence[Operation]) -> None:
+            if makes_states(operations):
+                trying.before = None
+                state = encode({**STATE, "leader": 1, "leader_epoch": 8, "isr": [1]})
+                await cluster.operator.set(partition_paths.kafka_state(P0), state)
+
+        trying.before = led_on
+        # A node that was made, and whose state was not, is in nobody's way.
+        await cluster.operator.create(partition_paths.partition(P0))
+        await desk_of(running).adopt_topic("t", ID, is_dry_run=False)
+        assert trying.before is None
+        assert await cluster.led(P0, 1) == LeaderAndIsr(1, 8, (1,), 1, version=0)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@in_virtual_time
+async def test_an_adoption_whose_replies_are_lost_is_done_once(lost: int) -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {P0: STATE})
+        running, trying = await led_through(cluster, make_office=office())
+        left = itertools.count()
+
+        async def lose(operations: Sequence[Operation]) -> None:
+            if next(left) == lost:
+                await lose_reply(operations)
+
+        trying.after = lose
+        await desk_of(running).adopt_topic("t", None, is_dry_run=False)
+        assert (await cluster.led(P0, 2)).leader_epoch == 7
+        written = [one for sent in trying.transactions for one in sent if isinstance(one, SetData)]
+        assert [one.path for one in written].count(PATH) == 1
+
+
+@in_virtual_time
+async def test_a_controller_that_dies_while_it_adopts_is_followed_by_one_that_does() -> None:
+    async def ask(_: PartitionCluster, desk: Any) -> None:
+        await desk.adopt_topic("t", ID, is_dry_run=False)
+
+    async def is_over(cluster: PartitionCluster) -> bool:
+        states = [await cluster.state(each) for each in (P0, P1, P2)]
+        return all(state is not None and state.leader >= 0 for state in states)
+
+    async def told(cluster: PartitionCluster) -> Any:
+        topic, state = await topic_of(cluster, "t"), await cluster.state(P0)
+        assert topic is not None
+        assert state is not None
+        return topic.topic_id, topic.partitions, state.leader, state.leader_epoch
+
+    async def prepare(cluster: PartitionCluster, _: Any) -> None:
+        await put_in_kafkas_form(cluster, {P0: STATE, P1: {**STATE, "isr": [2, 1]}})
+
+    assert await ends_alike_wherever_it_is_cut(Story((1, 2), prepare, ask, is_over, told)) > 2
+
+
+@in_virtual_time
+async def test_an_adopted_topic_is_deleted_with_all_that_kafka_has_left() -> None:
+    async with catching_up(1, 2) as (cluster, _):
+        await put_in_kafkas_form(cluster, {P0: STATE, P1: STATE})
+        desk = desk_of(running := await cluster.lead(office()))
+        await desk.adopt_topic("t", ID, is_dry_run=False)
+        await eventually(lambda: "t" in running.leading.context.topics)
+        await desk.delete_topic("t", is_dry_run=False)
+
+        async def is_gone() -> bool:
+            return await cluster.operator.get(PATH) is None
+
+        await eventually(is_gone)
+        await desk.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+
+
+@in_virtual_time
+async def test_a_state_of_ours_that_cannot_be_read_is_not_written_over() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await put_in_kafkas_form(cluster, {P0: STATE})
+        await cluster.operator.create(partition_paths.partition(P0))
+        await cluster.operator.create(partition_paths.leader_and_isr(P0), b"{")
+        desk = desk_of(running := await cluster.lead(office()))
+        await desk.adopt_topic("t", ID, is_dry_run=False)
+        unreadable = {partition_paths.leader_and_isr(P0)}
+        await eventually(lambda: running.leading.context.unreadable == unreadable)
+        state = encode_state(LeaderAndIsr(1, 9, (1,), 1))
+        await cluster.operator.set(partition_paths.leader_and_isr(P0), state)
+        assert (await cluster.led(P0, 1)).leader_epoch == 9
