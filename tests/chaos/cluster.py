@@ -1,4 +1,4 @@
-"""What a run is made of: three servers, three daemons with their broker processes, all links."""
+"""What a run is made of: servers of two stores, three daemons with their brokers, all links."""
 
 import asyncio
 import os
@@ -26,6 +26,7 @@ from broker_ctl.http import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.chaos.acts import Guard, SharedLog
+from tests.chaos.configuration import Configuration
 from tests.chaos.history import Archive
 from tests.chaos.links import Links
 from tests.support.waiting import eventually
@@ -112,6 +113,7 @@ class Cluster:
         self.ensemble = Ensemble.of(
             directory / "zookeeper", servers=3, heap_mb=128, seen_by=self.links.seen_by
         )
+        self.configuration = Configuration(directory / "configuration")
         self.http = HttpClient(timeout_s=2.0, max_body_bytes=8 << 20)
         self.brokers: list[Broker] = []
         self.deaths: list[Death] = []
@@ -137,6 +139,7 @@ class Cluster:
         await enter(self.links)
         await enter(self.log)
         await enter(self.ensemble)
+        await enter(self.configuration)
         zookeeper = self._directory / "zookeeper"
         numbers = [server.id for server in self.ensemble.servers]
         self.archive = Archive(
@@ -168,6 +171,7 @@ class Cluster:
             "metadataStoreUrl": (
                 f"zk:{self.links.connect_string(number, self.ensemble.servers)}{self.chroot}"
             ),
+            "configurationMetadataStoreUrl": self.configuration.url(number),
             "metadataStoreSessionTimeoutMillis": str(round(SESSION_S * 1000)),
             "brokerReclaimGraceMillis": str(round(RECLAIM_GRACE_S * 1000)),
             "ownershipAuthority": _AUTHORITY[self._guard],

@@ -7,6 +7,7 @@ from typing import Final
 from broker_ctl.dataplane.act_log import Act
 from tests.chaos.acts import Guard
 from tests.chaos.cluster import RECLAIM_GRACE_S, RECOVERY_S, SESSION_S, TICK_S
+from tests.chaos.configuration import Answer, unanswered
 from tests.chaos.counter import Reading, miscounted
 from tests.chaos.history import Transaction
 from tests.chaos.replay import Replay, late_ends
@@ -44,6 +45,7 @@ class Evidence:
         deaths: broker ids, and the wall clock in ms when their daemons were killed.
         recoveries: after which fault it took how many seconds until all was served.
         readings: what the counter found.
+        answers: what brokers gave while something was wrong with the configuration store.
     """
 
     guard: Guard
@@ -58,6 +60,7 @@ class Evidence:
     readings: Sequence[Reading] = ()
     acknowledged: Sequence[Acknowledged] = ()
     consumed: Sequence[Consumed] = ()
+    answers: Sequence[Answer] = ()
 
     def replay(self) -> Replay:
         """All that was committed, played again."""
@@ -78,6 +81,7 @@ class Evidence:
             yield from some(lease)
         yield from some(wrongly_refused(self.refused, replay, self.boot_to_wall_ns))
         yield from some(late_recoveries(self.recoveries, RECOVERY_S))
+        yield from some(unanswered(self.answers))
         yield from some(miscounted(self.readings))
         yield from some(shared_epochs(self.acknowledged))
         yield from some(unappointed(self.acknowledged, replay.partitions.appointed))

@@ -7,19 +7,18 @@ after the cluster has recovered without it is what it returns.
 import asyncio
 import random
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from broker_ctl.embedded.server import Server
 from tests.chaos.cluster import SESSION_S, Broker, Cluster
+from tests.chaos.configuration_faults import FAULTS as CONFIGURATION_FAULTS
+from tests.chaos.configuration_faults import Fault, Mend
 from tests.chaos.counter import NUMBER as COUNTER
 from tests.chaos.links import Link
 from tests.support.waiting import eventually
 from tests.support.zookeeper import expire_session, password_of
-
-Mend = Callable[[], Awaitable[None]]
-Fault = Callable[[Cluster, random.Random], Awaitable[Mend | None]]
 
 # Heartbeats are of the first kind, what takes and gives bundles is of the second.
 _SET: Final = 5
@@ -213,4 +212,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "all_sessions_expired": all_sessions_expired,
     "ensemble_restarted": ensemble_restarted,
     "broker_process_killed": broker_process_killed,
+    **CONFIGURATION_FAULTS,
 }
+# After which no lease can have told the owner in time.
+EXPIRIES: Final = frozenset({"session_expired", "all_sessions_expired"})

@@ -12,9 +12,10 @@ from typing import Final
 from tests.chaos.acts import Guard
 from tests.chaos.answers import wrong_answers
 from tests.chaos.cluster import Cluster, now_s
+from tests.chaos.configuration_faults import Mend
 from tests.chaos.counter import Counter
 from tests.chaos.evidence import Evidence
-from tests.chaos.faults import FAULTS, Mend
+from tests.chaos.faults import EXPIRIES, FAULTS
 from tests.chaos.planted import missed
 from tests.chaos.progress import Progress
 from tests.chaos.replication import Replication
@@ -116,7 +117,7 @@ class Phase:
 
     async def _round(self, cluster: Cluster, kind: str) -> None:
         self._progress.show(f"{self._guard}: {kind}")
-        if "expired" in kind:
+        if kind in EXPIRIES:
             self._forced.update([await cluster.session_of(one) for one in cluster.brokers])
         mend: Mend | None = None
         try:
@@ -185,6 +186,7 @@ class Phase:
             readings=counter.readings,
             acknowledged=self._replication.acknowledged,
             consumed=self._replication.consumed,
+            answers=cluster.configuration.answers,
         )
         replay = evidence.replay()
         for said in evidence.judged(replay):

@@ -21,6 +21,7 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
 from tests.chaos.acts import Guard
 from tests.chaos.cluster import RECOVERY_S
+from tests.chaos.configuration import Answer
 from tests.chaos.counter import Reading
 from tests.chaos.evidence import GRACE_MS, Evidence
 from tests.chaos.history import Change, Changed, Closed, Created, Deleted, Transaction
@@ -60,17 +61,18 @@ _STORIES: Final[Mapping[str, _Story]] = {
     "left": _Story("I8", is_left=True),
 }
 # Of what was recorded besides histories and acts, by what the complaint must name.
-_BESIDES: Final[Mapping[str, str]] = {
-    "I4": "7 was found where 5 to 6",
-    "I6": "planted",
-    "I9": str(_PARTITION),
-}
+_BESIDES: Final = (
+    ("I4", "7 was found where 5 to 6"),
+    ("I6", "what was planted"),
+    ("I6", "planted:1 had no"),
+    ("I9", str(_PARTITION)),
+)
 
 
 def sentences(guard: Guard) -> frozenset[str]:
     """What a phase checks, and shows that it can find."""
     told = {story.sentence for story in _stories(guard).values()} - {""}
-    return frozenset(told | _BESIDES.keys())
+    return frozenset(told | {sentence for sentence, _ in _BESIDES})
 
 
 def missed(evidence: Evidence) -> Iterator[str]:
@@ -87,7 +89,7 @@ def missed(evidence: Evidence) -> Iterator[str]:
     for said in found:
         if "well-" in said:
             yield f"nothing was false, and was judged so: {said}"
-    for sentence, mark in _BESIDES.items():
+    for sentence, mark in _BESIDES:
         if not any(said.startswith(f"{sentence}: ") and mark in said for said in found):
             yield f"{sentence}: what was planted was not found"
 
@@ -119,6 +121,10 @@ def _plant(evidence: Evidence) -> Evidence:
         refused=refused,
         recoveries=[*evidence.recoveries, ("what was planted", RECOVERY_S + 1.0)],
         readings=[*evidence.readings, Reading(5, 6, 7)],
+        answers=[
+            *evidence.answers,
+            Answer("what is planted", "planted:1", "answer", is_given=False),
+        ],
         consumed=[
             *evidence.consumed,
             Consumed(_PARTITION, 0, b"one"),

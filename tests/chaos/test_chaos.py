@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,32 @@ ROOT = Path(__file__).parents[2]
 SHORT = "session_expired,reply_eaten,links_cut,daemon_paused_0.3,broker_process_killed"
 
 
-async def start(*arguments: str) -> Process:
+# What Python runs before all else, in every process that finds it.
+ASK_ALWAYS = """
+from broker_ctl.store.caches.last_read import LastRead
+
+async def ask(self, path):
+    return await self.cache.get(path)
+
+LastRead.get = ask
+"""
+
+
+async def start(*arguments: str, environ: Mapping[str, str] | None = None) -> Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.chaos", *arguments), cwd=ROOT, stdout=PIPE, stderr=PIPE
+        *(sys.executable, "-m", "tests.chaos", *arguments),
+        cwd=ROOT,
+        env=None if environ is None else {**os.environ, **environ},
+        stdout=PIPE,
+        stderr=PIPE,
     )
 
 
-async def told(*arguments: str) -> tuple[int, dict[str, Any], str]:
+async def told(
+    *arguments: str, environ: Mapping[str, str] | None = None
+) -> tuple[int, dict[str, Any], str]:
     """Exit code, the JSON object, and what was told meanwhile."""
-    process = await start(*arguments, "--json")
+    process = await start(*arguments, "--json", environ=environ)
     try:
         out, said = await process.communicate()
     finally:
@@ -50,6 +69,26 @@ async def test_a_short_run_finds_nothing_false_with_either_guard() -> None:
     assert found["leader_elections"] >= 8
     assert found["lookups"]["statuses"]["200"] == sum(found["lookups"]["hops"].values()) > 0
     assert found["recovery_s"]["max"] <= found["recovery_s"]["bound"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["configuration_cut", "configuration_expired", "configuration_killed"]
+)
+async def test_all_goes_on_whatever_happens_to_the_configuration_store(kind: str) -> None:
+    code, found, said = await told("--seconds", "1", "--guard", "lease", "--faults", kind)
+    assert found["violations"] == [], said
+    assert code == 0
+    assert found["faults"][kind] >= 1
+    assert found["lookups"]["statuses"]["200"] > 0
+
+
+async def test_daemons_that_always_ask_the_configuration_store_are_found(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(ASK_ALWAYS)
+    environ = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    lost = ("--seconds", "1", "--guard", "lease", "--faults", "configuration_killed")
+    code, found, said = await told(*lost, environ=environ)
+    assert code == 1
+    assert any("configuration_killed" in one for one in found["violations"]), said
 
 
 async def test_daemons_wait_for_servers_that_are_gone_and_one_with_a_limit_ends() -> None:

@@ -46,6 +46,7 @@ def test_a_run_with_both_guards_shows_each_sentence() -> None:
         ("unowned_tokens", "I2"),
         ("miscounted", "I4"),
         ("late_recoveries", "I6"),
+        ("unanswered", "I6"),
         ("early_takeovers", "I7"),
         ("contradictions", "I9"),
     ],

@@ -22,6 +22,8 @@ _POLL_S = 0.02
 _CHUNK_BYTES = 1 << 16
 _LENGTH = struct.Struct("!i")
 _REQUEST = struct.Struct("!ii")
+# Length, protocol version, timeout, session id.
+_CONNECTED = struct.Struct("!iiiq")
 
 
 class Way(Enum):
@@ -46,6 +48,7 @@ class _Link:
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     eaten_xid: int | None = None
+    session_id: int = 0
     opcodes: list[int] = field(default_factory=list)
 
     def reset(self) -> None:
@@ -99,6 +102,11 @@ class Proxy:
     def opcodes(self) -> list[int]:
         """What was asked over the connections that stand, in order."""
         return [opcode for link in self._links for opcode in link.opcodes]
+
+    @property
+    def session_ids(self) -> set[int]:
+        """Of the connections that stand, where a server has granted a session."""
+        return {link.session_id for link in tuple(self._links)} - {0}
 
     def cut(self) -> None:
         """Reset every connection."""
@@ -178,6 +186,8 @@ class Proxy:
             if not is_first and _LENGTH.unpack_from(frame, _LENGTH.size)[0] == link.eaten_xid:
                 self.lost += 1
                 break
+            if is_first and len(frame) >= _CONNECTED.size:
+                link.session_id = _CONNECTED.unpack_from(frame)[3]
             is_first = False
             link.client.write(frame)
         # What came before it shall arrive: a reset would overtake it.
