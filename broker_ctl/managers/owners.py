@@ -209,9 +209,11 @@ class Owners:
 
         However short it was: an expiry takes no longer, and whoever owned what was forgotten with
         the connection. A servers' outage ends the sessions of many brokers at once, too: whoever
-        is back first must not take what belongs to the others.
+        is back first must not take what belongs to the others. What was told before says nothing
+        of who has had a bundle since; what is told from now on is of the last owner.
         """
         if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
+            self._vanished.clear()
             self._blind_until_s = self._clock.now_s() + self._grace_s
 
     def _notified(self, notification: Notification) -> None:

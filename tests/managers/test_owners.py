@@ -292,6 +292,45 @@ async def test_what_went_unseen_in_the_shortest_cut_of_its_own_is_waited_for_as_
 
 
 @in_virtual_time
+@pytest.mark.parametrize("releaser", ["owner:1", "looker:1"])
+async def test_what_was_told_before_a_cut_of_its_own_says_nothing_of_who_came_in_it(
+    releaser: str,
+) -> None:
+    async with scene() as (owner, _, owners, looker):
+        await owner.store.delete(PATH)
+        data = NamespaceEphemeralData(BrokerUrls(releaser)).encode()
+        await owner.store.create(PATH, data, CreateMode.EPHEMERAL)
+        await asyncio.sleep(0.1)
+        assert await owners.owner_of(BUNDLE) is not None
+        await owner.store.delete(PATH)
+        await asyncio.sleep(0.1)
+        await owners.catch_up(BUNDLE)
+        looker.store.disconnect()
+        await create_node(owner)
+        owner.expire()
+        await asyncio.sleep(0.1)
+        looker.store.reconnect()
+        await asyncio.sleep(0.1)
+        with pytest.raises(BundleReclaimable, match="after an outage"):
+            await owners.check_reclaim(BUNDLE, "looker:1")
+        await asyncio.sleep(GRACE_S)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
+async def test_what_is_released_after_a_cut_of_its_own_may_be_taken_at_once() -> None:
+    async with scene() as (owner, _, owners, looker):
+        looker.store.disconnect()
+        await asyncio.sleep(0.1)
+        looker.store.reconnect()
+        await eventually(lambda: looker.store.is_connected)
+        await owners.catch_up(BUNDLE)
+        await owner.store.delete(PATH)
+        await asyncio.sleep(0.1)
+        await owners.check_reclaim(BUNDLE, "looker:1")
+
+
+@in_virtual_time
 async def test_what_somebody_has_is_not_free_however_soon_its_node_will_go() -> None:
     async with scene() as (_, _, owners, _):
         with pytest.raises(BundleBusy, match="owner:1"):
