@@ -80,19 +80,19 @@ class Operations(Protocol):
         """Have a plan carried out that `plan` or `plan_of_file` has told of.
 
         Raises:
-            PlanMissing: it is not known (any more).
-            OrderConflict: it has nothing to be done, is too large, or another one is under way.
+            PlanMissing, OrderConflict: it is not known (any more); it is empty, or another is open.
         """
 
     async def plans(self) -> list[dict[str, Any]]:
         """The plan that is carried out, or the last one that was."""
 
-    async def stop_plan(self, plan_id: str, who: str, *, is_dry_run: bool = False) -> Reply:
+    async def stop_plan(
+        self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
+    ) -> Reply:
         """Begin nothing more of an approved plan.
 
         Raises:
-            PlanMissing: no such plan was approved.
-            OrderConflict: it is over.
+            PlanMissing, OrderConflict: no such plan was approved; it is over.
         """
 
     def drains(self) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ Examples:
   broker-ctl plan --from placement.json
   broker-ctl plan --from placement.json --approve --wait
   broker-ctl plan --progress
-  broker-ctl plan --stop
+  broker-ctl plan --stop --reason "the sale begins early"
 """
 
 
@@ -94,7 +94,7 @@ def command(
     if progress:
         _show_progress(target)
     elif stop is not None:
-        _stop(target, stop, dry_run=dry_run, yes=yes)
+        _stop(target, stop, reason, dry_run=dry_run, yes=yes)
     elif approve is not None:
         _approve(target, approve, file, reason, wait=wait, dry_run=dry_run, yes=yes)
     else:
@@ -183,7 +183,7 @@ async def _row(client: Any, plan_id: str) -> Mapping[str, Any]:
     raise click.ClickException(f"plan {plan_id} is not known any more")
 
 
-def _stop(target: Target, plan_id: str, *, dry_run: bool, yes: bool) -> None:
+def _stop(target: Target, plan_id: str, reason: str, *, dry_run: bool, yes: bool) -> None:
     if plan_id == _ANY:
         rows = target.run(lambda client: client.get(_PLANS))
         ids = [row["id"] for row in rows if row["state"] in _OPEN]
@@ -191,7 +191,7 @@ def _stop(target: Target, plan_id: str, *, dry_run: bool, yes: bool) -> None:
             say(target, "nothing", "no plan is being carried out")
             return
         plan_id = ids[0]
-    act = Act("DELETE", _path(plan_id), body=said(""))
+    act = Act("DELETE", _path(plan_id), body=said(reason))
     if is_judged_and_wanted(target, act, f"stop plan {plan_id}", dry_run=dry_run, yes=yes):
         row = done(target, act).json()
         say(target, row["state"], _sentence(row), plan=row)

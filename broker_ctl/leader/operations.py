@@ -171,7 +171,9 @@ class Operations:
         """
         return await self._by_order(lambda _: self._standing.approvals.rows(), "plans")
 
-    async def stop_plan(self, plan_id: str, who: str, *, is_dry_run: bool = False) -> Reply:
+    async def stop_plan(
+        self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
+    ) -> Reply:
         """See `ports.Operations.stop_plan`.
 
         Raises:
@@ -179,7 +181,7 @@ class Operations:
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
-        note = f"stopped by {who}" if who else "stopped by an operator"
+        note = f"stopped by {who or 'an operator'}" + (f": {why}" if why else "")
         approvals = self._standing.approvals
         stopped = await self._by_order(
             lambda _: approvals.stop(plan_id, note, is_dry_run=is_dry_run), f"stop plan {plan_id}"

@@ -160,10 +160,10 @@ class BalancingRoutes:
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
-        who, _ = await _said(request)
+        who, why = await _said(request)
         plan_id = request.match_info["plan"]
         return answers.json(
-            dict(await operations.stop_plan(plan_id, who, is_dry_run=is_dry_run(request)))
+            dict(await operations.stop_plan(plan_id, who, why, is_dry_run=is_dry_run(request)))
         )
 
     # History.

@@ -168,21 +168,21 @@ async def test_a_stopped_plan_begins_nothing_more() -> None:
         cluster.rules = ONE_BY_ONE
         await controller.operations.approve(plan_id, "", "")
         await eventually(lambda: left(cluster) <= 6)
-        row = await controller.operations.stop_plan(plan_id, "bert")
-        assert (row["state"], row["note"]) == ("stopped", "stopped by bert")
+        row = await controller.operations.stop_plan(plan_id, "bert", "sold")
+        assert (row["state"], row["note"]) == ("stopped", "stopped by bert: sold")
         kept, began_s = left(cluster), cluster.clock.now_s()
         await eventually(lambda: cluster.clock.now_s() > began_s + 5)
         # One may have been on its way.
         assert left(cluster) >= kept - 1 > 3
         assert (await the_row(controller))["state"] == "stopped"
         with pytest.raises(OrderConflict, match="stopped already"):
-            await controller.operations.stop_plan(plan_id, "")
+            await controller.operations.stop_plan(plan_id, "", "")
         # It stands until the next one is approved.
         after = await shown(controller)
         await controller.operations.approve(after, "", "")
         assert (await the_row(controller))["id"] == after
         with pytest.raises(PlanMissing):
-            await controller.operations.stop_plan("another", "")
+            await controller.operations.stop_plan("another", "", "")
 
 
 @in_virtual_time
@@ -193,7 +193,7 @@ async def test_what_was_under_way_when_a_plan_was_stopped_does_not_begin_it_agai
         cut = cluster.peers.cut_at("prepare", BEFORE)
         await controller.operations.approve(plan_id, "", "")
         await cut.reached.wait()
-        await controller.operations.stop_plan(plan_id, "")
+        await controller.operations.stop_plan(plan_id, "", "")
         cut.resumed.set()
         await eventually(lambda: left(cluster) < 8)
 

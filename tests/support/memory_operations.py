@@ -51,13 +51,13 @@ class MemoryOperations:
         return self.approved
 
     async def stop_plan(
-        self, plan_id: str, who: str, *, is_dry_run: bool = False
+        self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
     ) -> Mapping[str, Any]:
         if is_dry_run:
             self._refuse()
-            return approved(plan_id, who, "")
-        self._note("stop", plan_id, who)
-        return approved(plan_id, who, "") | {"state": "stopped"}
+            return approved(plan_id, who, why)
+        self._note("stop", plan_id, who, why)
+        return approved(plan_id, who, why) | {"state": "stopped"}
 
     def drains(self) -> list[dict[str, Any]]:
         told = [dict(row) for row in self.drained.values()]

@@ -300,6 +300,7 @@ BALANCING: Final = (
         ("plan --approve",),
     ),
     Typed(f"plan --stop {PLAN}", act("DELETE", f"{PLANS}/{PLAN}", by())),
+    Typed(f"plan --stop {PLAN} --reason sold", act("DELETE", f"{PLANS}/{PLAN}", by("sold"))),
     Typed("resume", act("DELETE", "/control/v1/pause"), ("pause",)),
     Typed("undrain FOLLOWER", act("DELETE", DRAINED), ("drain FOLLOWER",)),
 )

@@ -110,7 +110,7 @@ async def test_a_plan_is_shown_approved_followed_and_stopped(
         ("plan", False),
         ("plan", True),
         ("approve", PLAN, "anna", "kernel update"),
-        ("stop", PLAN, "anna"),
+        ("stop", PLAN, "anna", "kernel update"),
     ]
 
 
