@@ -102,7 +102,8 @@ async def test_daemons_wait_for_servers_that_are_gone_and_one_with_a_limit_ends(
 async def test_an_early_end_leaves_no_process_behind() -> None:
     process = await start("--seconds", "60", "--faults", "daemon_paused_2.0", "--guard", "lease")
     assert process.stderr is not None
-    async with asyncio.timeout(60):
+    # Servers of two stores and three daemons start before.
+    async with asyncio.timeout(240):
         while b"daemon_paused" not in await process.stderr.readline():
             assert process.returncode is None
     children = [one.pid for one in psutil.Process(process.pid).children(recursive=True)]
