@@ -164,6 +164,7 @@ def open_store(
                 took_s * 1000, name, request
             ),
             on_resolved=instruments.ambiguous_results.add,
+            on_no_quorum=lambda servers: instruments.without_quorum.tell(servers, name),
         ),
         draws,
     )

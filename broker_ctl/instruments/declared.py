@@ -21,7 +21,7 @@ from broker_ctl.instruments.balancing import (
 )
 from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.instruments.history import HistoryInstruments
-from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Total
+from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Told, Total
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.instruments.replicas import ReplicaInstruments
 
@@ -29,6 +29,10 @@ _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 _REVALIDATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _LAG_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
+_WITHOUT_QUORUM: Final = (
+    "ZooKeeper servers that were up and had no quorum when this process got no session and asked"
+    " them; 0 while it has one."
+)
 
 
 class StoreInstruments:
@@ -70,6 +74,9 @@ class StoreInstruments:
             "Time from the sending of a request until its reply is read.",
             ("name", "request"),
             bounds=_STORE_MS,
+        )
+        self.without_quorum = Told(
+            "broker_ctl_zookeeper_servers_without_quorum", _WITHOUT_QUORUM, ("name",)
         )
         self.ambiguous_results = Counter(
             "broker_ctl_ambiguous_results_total",

@@ -109,6 +109,21 @@ class Total(Gauge):
     kind: ClassVar[str] = "counter"
 
 
+@dataclass(slots=True, eq=False)
+class Told(Gauge):
+    """A gauge of what is found out now and then, by whoever finds it out."""
+
+    _values: dict[Labels, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """There is a series for what was told."""
+        self.follow(lambda: self._values)
+
+    def tell(self, value: float, *labels: str) -> None:
+        """From now on it is ``value``."""
+        self._values[labels] = value
+
+
 class Series:
     """The observations with one set of labels: kept by whoever observes often."""
 

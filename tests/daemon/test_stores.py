@@ -105,6 +105,10 @@ def test_what_the_store_tells_is_measured_once(monkeypatch: pytest.MonkeyPatch) 
         assert options.on_reply is not None
         options.on_reply("get", 0.003)
         assert counted(instruments.round_trip_ms) == 1
+        assert options.on_no_quorum is not None
+        options.on_no_quorum(2)
+        (without_quorum,) = instruments.without_quorum.samples()
+        assert (without_quorum.labels, without_quorum.value) == ({"name": options.name}, 2)
         assert options.on_resolved is not None
         options.on_resolved("set", "unknown")
         (ambiguous,) = instruments.ambiguous_results.samples()

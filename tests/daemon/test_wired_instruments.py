@@ -12,14 +12,14 @@ from broker_ctl.daemon.assembly import assemble
 from broker_ctl.daemon.attached import attach
 from broker_ctl.daemon.instrumentation import connect
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary
+from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Told
 from broker_ctl.surface.parts import Parts, SurfaceRules
 from broker_ctl.surface.server import Surface
 from tests.support.in_memory_daemon import InMemory, settings_of
 from tests.support.virtual_time import in_virtual_time
 
 PACKAGE = Path(broker_ctl.__file__).parent
-FEEDING = {"add", "observe", "observe_many", "labelled"}
+FEEDING = {"add", "observe", "observe_many", "labelled", "tell"}
 # Those that more than one part says something of.
 SEVERAL = {"bundles.resource_usage": 2}
 # Counters and histograms that are written to in more than one place: by field, in so many.
@@ -105,7 +105,7 @@ async def test_a_daemon_beside_a_pulsar_cluster_follows_what_is_its_own() -> Non
 def test_every_counter_and_histogram_is_written_to() -> None:
     written = taken()
     counting = {
-        n for n, one in named(Instruments()).items() if isinstance(one, Counter | Histogram)
+        n for n, one in named(Instruments()).items() if isinstance(one, Counter | Histogram | Told)
     }
     assert len(counting) > 10
     fed = {
@@ -120,7 +120,7 @@ def test_what_several_places_write_to_is_written_to_in_all_of_them() -> None:
     counting = {
         name.partition(".")[2]
         for name, one in named(Instruments()).items()
-        if isinstance(one, Counter | Histogram)
+        if isinstance(one, Counter | Histogram | Told)
     }
     places = Calls(
         node.func.value.attr

@@ -33,7 +33,7 @@ from broker_ctl.store.zookeeper.line import RequestLine
 from broker_ctl.store.zookeeper.listeners import tell
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import HistoryCheck
-from broker_ctl.store.zookeeper.standing import tell_standing
+from broker_ctl.store.zookeeper.standing import Outlook
 from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
 
@@ -60,6 +60,8 @@ class SessionOptions:
             must be presumed lost; -1: no limit.
         on_sent: told how long, in seconds, each request waited in line.
         on_reply: told of each reply what was asked, and how many seconds ago.
+        on_no_quorum: told how many servers were up and had no quorum when no session was to be had,
+            and 0 once there is one.
     """
 
     hosts: Sequence[tuple[str, int]]
@@ -73,6 +75,7 @@ class SessionOptions:
     max_retries: int = -1
     on_sent: Callable[[float], None] | None = None
     on_reply: OnReply | None = None
+    on_no_quorum: Callable[[int], None] | None = None
 
 
 async def _minded(work: Awaitable[None], end: Callable[[errors.StoreError], None]) -> None:
@@ -90,6 +93,7 @@ class Session:
     def __init__(self, options: SessionOptions, draws: random.Random) -> None:
         self._options = options
         self._dialer = Dialer(options.hosts, draws)
+        self._outlook = Outlook(options.hosts, options.tls, options.on_no_quorum)
         self._connection: Connection | None = None
         self._session_id = options.session_id
         self._password = options.password or _NO_PASSWORD
@@ -218,7 +222,7 @@ class Session:
                     return None
                 if self._dialer.is_at_a_loss:
                     # Beside the attempts: who is silent is waited for.
-                    self._tasks.start(tell_standing(options.hosts, options.tls), "srvr")
+                    self._tasks.start(self._outlook.look(), "srvr")
                     if behind := await self._find_history(*host):
                         self._end(behind)
                         return None
@@ -226,6 +230,7 @@ class Session:
             else:
                 self._dialer.succeeded()
                 if connection is not None:
+                    self._outlook.ended()
                     return connection
         return None
 

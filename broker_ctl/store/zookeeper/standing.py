@@ -7,7 +7,7 @@ cannot tell that from a slow one; this tells.
 import asyncio
 import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -69,13 +69,38 @@ async def ask_all(
     return [one.result() for one in asking]
 
 
-async def tell_standing(
-    hosts: Sequence[tuple[str, int]], tls: ssl.SSLContext | None = None
-) -> None:
-    """A line in the log on each of them, for an outage that each of them takes part in."""
-    standings = await ask_all(hosts, tls=tls)
-    each = "; ".join(f"{one.server} {one.state} {one.note}".rstrip() for one in standings)
-    log.warning("ZooKeeper: %s (%s)", verdict(standings)[1], each)
+class Outlook:
+    """What whoever gets no session finds out about the servers.
+
+    ``tell`` hears how many are up and have no quorum, and 0 once there is a session.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[tuple[str, int]],
+        tls: ssl.SSLContext | None,
+        tell: Callable[[int], None] | None,
+    ) -> None:
+        self._hosts = hosts
+        self._tls = tls
+        self._tell = tell
+        self._outages = 0
+
+    async def look(self) -> None:
+        """Ask them all; a line in the log on each."""
+        outage = self._outages
+        standings = await ask_all(self._hosts, tls=self._tls)
+        each = "; ".join(f"{one.server} {one.state} {one.note}".rstrip() for one in standings)
+        log.warning("ZooKeeper: %s (%s)", verdict(standings)[1], each)
+        # A server that is silent is waited for, and the outage may have ended meanwhile.
+        if self._tell is not None and outage == self._outages:
+            self._tell(sum(one.state is State.NOT_SERVING for one in standings))
+
+    def ended(self) -> None:
+        """A server has granted a session, so it has a quorum."""
+        self._outages += 1
+        if self._tell is not None:
+            self._tell(0)
 
 
 async def ask(

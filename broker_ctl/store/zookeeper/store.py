@@ -64,7 +64,7 @@ class StoreOptions:
         session_timeout_s: asked for; the server clamps it.
         operation_timeout_s: every call ends by then.
         session_id, password: a session of an earlier process to take up again.
-        max_retries, on_sent, on_reply: see `SessionOptions`.
+        max_retries, on_sent, on_reply, on_no_quorum: see `SessionOptions`.
         on_resolved: see `OnResolved`.
     """
 
@@ -83,6 +83,7 @@ class StoreOptions:
     on_sent: Callable[[float], None] | None = None
     on_reply: OnReply | None = None
     on_resolved: OnResolved | None = None
+    on_no_quorum: Callable[[int], None] | None = None
 
 
 class ZooKeeperStore:
@@ -104,6 +105,7 @@ class ZooKeeperStore:
                 max_retries=options.max_retries,
                 on_sent=options.on_sent,
                 on_reply=options.on_reply,
+                on_no_quorum=options.on_no_quorum,
             ),
             draws or random.SystemRandom(),
         )

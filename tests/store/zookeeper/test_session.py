@@ -623,16 +623,35 @@ async def test_a_close_that_nobody_answers_ends_soon(open_store: OpenStore) -> N
 
 
 async def test_an_outage_of_servers_that_are_up_and_have_no_quorum_is_told_as_that(
-    open_store: OpenStore, caplog: pytest.LogCaptureFixture
+    open_store: OpenStore, proxy: Proxy, rooted: StoreOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def electing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if await reader.readexactly(4) == b"srvr":
-            writer.write(b"This ZooKeeper instance is not currently serving requests\n")
+    is_electing, counts = True, list[int]()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(1 << 16):
+            writer.write(chunk)
         writer.close()
 
-    async with await asyncio.start_server(electing, "127.0.0.1", 0) as server:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if is_electing:
+            if await reader.read(4) == b"srvr":
+                writer.write(b"This ZooKeeper instance is not currently serving requests\n")
+        else:
+            answers, server = await asyncio.open_connection("127.0.0.1", proxy.port)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(relay(reader, server), name="requests")
+                group.create_task(relay(answers, writer), name="replies")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        await open_store(address, connected=False)
+        options = replace(rooted, on_no_quorum=counts.append)
+        store = await open_store(address, options, connected=False)
         told = "no leader: 1 of 1 are up, and have no quorum"
         await eventually(lambda: told in caplog.text, deadline_s=60.0)
         assert f"{address} not serving" in caplog.text
+        await eventually(lambda: 1 in counts)
+        is_electing = False
+        await eventually(lambda: store.is_connected)
+        assert counts[-1] == 0
+        await store.close()
