@@ -138,6 +138,18 @@ def test_the_table_of_exit_codes_is_that_of_the_daemon() -> None:
     assert listed == {*ours, usage_error}
 
 
+def test_the_readme_is_short_and_leads_to_every_guide() -> None:
+    assert README.count("\n") <= 150
+    linked = {(ROOT / target).resolve() for page, target in links() if page.name == "README.md"}
+    guides = {path for path in PAGES if path.is_relative_to(DOCS) and path.stem != "index"}
+    assert guides <= linked
+
+
+def test_the_picture_wants_nothing_from_elsewhere() -> None:
+    picture = (DOCS / "_static" / "quickstart.svg").read_text()
+    assert not re.findall(r"(?:href|src)\s*=|url\((?!#)|@import|<script", picture)
+
+
 def test_the_two_commands_that_people_begin_with() -> None:
     assert f"{INSTALL} '.[embedded]' && .venv/bin/broker-ctl quickstart\n" in README
     assert f"{INSTALL} '.[embedded,pipeline,test]' && .venv/bin/pytest\n" in README

@@ -13,7 +13,7 @@ REASON = "no Chromium here: apt-get install --no-install-recommends chromium"
 
 
 async def judged(nowhere: Path, *options: str) -> tuple[int | None, str]:
-    """The README's command for the tests that need one, on a machine where nothing is found."""
+    """The command for the tests that need one, on a machine where nothing is found."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", TESTS, *options),
         cwd=ROOT,
