@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import click
 
+from broker_ctl.cli.answered import answered
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.errors import HttpError
@@ -79,7 +80,7 @@ class Client:
         for _ in range(MAX_REDIRECTS + 1):
             reply = await self._send(method, url, json)
             if reply.status != 307:
-                return _accepted(method, path, reply)
+                return answered(_accepted(method, path, reply), f"{method} {path}", url)
             url = _location(url, reply)
             if hops is not None:
                 hops.append(url)
