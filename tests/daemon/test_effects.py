@@ -63,7 +63,7 @@ def load_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     "row", [row for row in WIRED if row not in STEERING], ids=lambda row: row.key
 )
 def test_a_setting_that_arrives_is_said_to_be_read(row: Wired, load_here: Load) -> None:
-    assert is_used(load_here(*row.beside), row.key)
+    assert is_used(load_here(*row.beside, f"{row.key}={row.value}"), row.key)
 
 
 # Handed to each daemon alike, and asked for by no part of one beside a Pulsar cluster.

@@ -177,8 +177,12 @@ def test_help_lists_every_verb_and_loads_nothing_heavy() -> None:
     out = subprocess.run(
         [sys.executable, "-c", LIST_VERBS], stdout=subprocess.PIPE, check=True, text=True
     ).stdout
+    context = click.Context(main)
     for verb in VERBS:
-        assert re.search(rf"^  {verb}  +\S", out, re.MULTILINE)
+        command = main.get_command(context, verb)
+        is_listed = re.search(rf"^  {verb}  +\S", out, re.MULTILINE) is not None
+        assert command is not None
+        assert is_listed is not command.hidden, verb
     assert out.endswith("loaded:\n")
 
 
