@@ -7,13 +7,11 @@
     ZooKeeper --> Broker A: ok
     note over Broker A, ZooKeeper: the lease is still valid
 
-``->`` is a request, ``-->`` an answer. Without its first line, those who send or receive a message
-take part, in the order in which they appear. Empty lines, and those that begin with ``#``, are
-left out.
+``->`` is a request, ``-->`` an answer. The participants stand from left to right. Empty lines, and
+those that begin with ``#``, are left out.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,8 +72,10 @@ def parse(text: str) -> Sequence:
     if not lines:
         raise SequenceError(1, "the diagram is empty")
     first = _PARTICIPANTS.fullmatch(lines[0][1])
-    steps = [(number, _step(number, line)) for number, line in lines[1 if first else 0 :]]
-    participants = _names(first[1]) if first else _senders_and_receivers(step for _, step in steps)
+    if first is None:
+        raise SequenceError(lines[0][0], "the first line must be 'participants: A, B'")
+    participants = _names(first[1])
+    steps = [(number, _step(number, line)) for number, line in lines[1:]]
     if len(set(participants)) != len(participants):
         raise SequenceError(lines[0][0], "a participant is named twice")
     for number, step in steps:
@@ -97,8 +97,3 @@ def _step(number: int, line: str) -> Message | Note:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
-
-
-def _senders_and_receivers(steps: Iterable[Message | Note]) -> tuple[str, ...]:
-    messages = [step for step in steps if isinstance(step, Message)]
-    return tuple(dict.fromkeys(name for each in messages for name in (each.sender, each.receiver)))

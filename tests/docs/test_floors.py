@@ -28,4 +28,7 @@ def test_nothing_is_imported_from_above() -> None:
 
 def test_a_line_that_follows_from_others_is_not_drawn() -> None:
     assert SMALL.drawn_imports() == [("a", "b"), ("b", "d")]
+    pairs = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
+    tall = House((("a",), ("b",), ("c",), ("d",)), dict.fromkeys(pairs, 1))
+    assert tall.drawn_imports() == [("a", "b"), ("b", "c"), ("c", "d")]
     assert len(list(ET.fromstring(draw(SMALL, "id")).iter("polyline"))) == 2

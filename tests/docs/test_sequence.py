@@ -1,5 +1,8 @@
 """Sequence diagrams: what is written is drawn, and what is not understood names its line."""
 
+import re
+from pathlib import Path
+from typing import Final
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -7,7 +10,9 @@ import pytest
 from docs._ext.sequence_drawing import draw
 from docs._ext.sequence_text import Message, Note, SequenceError, parse
 
-TEXT = """
+DOCS: Final = Path(__file__).parents[2] / "docs"
+DIAGRAM: Final = re.compile(r"^```\{sequence\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TEXT: Final = """
 participants: Client, Broker A, ZooKeeper
 
 # A comment.
@@ -31,18 +36,15 @@ def test_each_line_is_a_step() -> None:
     )
 
 
-def test_without_a_list_those_who_send_and_receive_take_part() -> None:
-    assert parse("B -> A: x\nA -> C: y").participants == ("B", "A", "C")
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "line 1: the diagram is empty"),
+        ("\nA -> B: x", "line 2: the first line must be 'participants: A, B'"),
         ("participants: A, B\nA -> C: x", "line 2: unknown participant 'C'; known: A, B"),
-        ("A -> B: x\n\nnote over D: y", "line 3: unknown participant 'D'; known: A, B"),
-        ("A -> B: x\nA => B: y", "line 2: neither 'A -> B: text' nor"),
-        ("A -> B: x\nA -> B", "line 2: neither 'A -> B: text' nor"),
+        ("participants: A, B\n\nnote over D: y", "line 3: unknown participant 'D'; known: A, B"),
+        ("participants: A, B\nA => B: y", "line 2: neither 'A -> B: text' nor"),
+        ("participants: A, B\nA -> B", "line 2: neither 'A -> B: text' nor"),
         ("participants: A, A\nA -> A: x", "line 1: a participant is named twice"),
     ],
 )
@@ -50,6 +52,16 @@ def test_what_is_not_understood_names_its_line(text: str, says: str) -> None:
     with pytest.raises(SequenceError) as caught:
         parse(text)
     assert str(caught.value).startswith(says)
+
+
+def test_every_diagram_of_the_documentation_is_understood() -> None:
+    found = [
+        diagram
+        for page in DOCS.rglob("*.md")
+        for diagram in DIAGRAM.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(found) > 10
+    assert all(parse(diagram).steps for diagram in found)
 
 
 def test_all_is_in_the_picture_and_its_description_says_it() -> None:
