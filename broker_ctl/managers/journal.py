@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
-from broker_ctl.core.decisions import Skip
+from broker_ctl.core.decisions import Assign, Skip, Transfer
 from broker_ctl.core.history.catalog import DECISIONS
 from broker_ctl.core.history.decided import decision_row
 from broker_ctl.core.history.journal import RowJournal
@@ -15,6 +15,8 @@ from broker_ctl.ports import JournalEntry
 log = logging.getLogger("broker_ctl.decisions")
 
 _CAPACITY: Final = 1000
+# Results of decisions that nobody carries out.
+_HELD_BACK: Final = frozenset({"paused", "dry_run", "held_back"})
 
 # Kind, reason and result: each from a closed list, so their number is bounded.
 CountKey = tuple[str, str, str]
@@ -37,15 +39,15 @@ def entry_row(entry: JournalEntry) -> dict[str, Any]:
 class DecisionJournal:
     """`ports.Journal`.
 
-    A `Skip` that stands from cycle to cycle is counted each time, but logged once until something
-    else is decided, and held once: the news would drown in it.
+    What stands from cycle to cycle, a `Skip` or what a pause or a dry run holds back, is counted
+    each time, but logged once until something is done, and held once: the news would drown in it.
     """
 
     def __init__(self, history: RowJournal | None = None, capacity: int = _CAPACITY) -> None:
         self._history = history
         self._capacity = capacity
         self._entries: OrderedDict[object, JournalEntry] = OrderedDict()
-        self._standing: set[tuple[str, str]] = set()
+        self._standing: set[tuple[object, ...]] = set()
         self._counts: Counter[CountKey] = Counter()
         self._recorded = 0
 
@@ -73,22 +75,18 @@ class DecisionJournal:
         return list(islice(reversed(self._entries.values()), limit))
 
     def _hold(self, entry: JournalEntry) -> None:
-        decision = entry.decision
-        key: object = self._recorded
-        if isinstance(decision, Skip):
-            key = (decision.subject, decision.reason)
+        key: object = _standing(entry) or self._recorded
         self._entries[key] = entry
         self._entries.move_to_end(key)
         if len(self._entries) > self._capacity:
             self._entries.popitem(last=False)
 
     def _is_news(self, entry: JournalEntry) -> bool:
-        decision = entry.decision
-        if not isinstance(decision, Skip):
+        standing = _standing(entry)
+        if standing is None:
             # Something is done: what stands beside it is said again.
             self._standing.clear()
             return True
-        standing = (decision.subject, decision.reason.value)
         if standing in self._standing:
             return False
         if len(self._standing) >= self._capacity:
@@ -105,3 +103,14 @@ class DecisionJournal:
         took = f" in {outcome.took_s:.2f} s" if outcome.took_s else ""
         why = f": {outcome.detail}" if outcome.detail else ""
         return f"{head} -> {outcome.result}{took}{why}"
+
+
+def _standing(entry: JournalEntry) -> tuple[object, ...] | None:
+    """What it has in common with its like of the next cycle; None where something is done."""
+    decision, result = entry.decision, entry.outcome.result
+    if isinstance(decision, Skip):
+        return decision.subject, decision.reason
+    if result not in _HELD_BACK:
+        return None
+    where = decision.destination if isinstance(decision, Assign | Transfer) else None
+    return result, decision.kind, decision.bundles, where

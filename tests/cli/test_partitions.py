@@ -321,6 +321,12 @@ def test_a_plan_is_started_followed_and_shown(
     assert (waited.exit_code, waited.stdout) == (0, "nothing is being moved\n")
     assert cluster.json(*REASSIGN, "status") == []
     assert desk.held["orders"].partitions[1].replicas == (4, 3)
+    written = len(desk.written)
+    again = cluster.json(*REASSIGN, "start", "--from", moves, "--yes", "--wait")
+    assert (again["result"], len(again["partitions"])) == ("nothing", 2)
+    said = cluster.run(*REASSIGN, "start", "--from", moves)
+    assert (said.exit_code, said.stdout) == (0, "the partitions have these replicas already\n")
+    assert len(desk.written) == written
 
 
 def test_a_start_waits_for_what_it_began(

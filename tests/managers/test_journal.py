@@ -1,5 +1,6 @@
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -78,6 +79,37 @@ def test_the_newest_come_first_and_a_standing_skip_once(journal: DecisionJournal
     recent = journal.recent(10)
     assert [(e.decision.kind, e.cycle) for e in recent] == [("skip", 2), ("assign", 1)]
     assert len(journal.recent(1)) == 1
+
+
+@pytest.mark.parametrize("result", ["paused", "dry_run", "held_back"])
+def test_what_is_held_back_from_cycle_to_cycle_is_logged_and_held_once(
+    journal: DecisionJournal, caplog: pytest.LogCaptureFixture, result: str
+) -> None:
+    caplog.set_level(logging.INFO, logger="broker_ctl.decisions")
+    journal.record(entry(ASSIGN, Outcome("done")))
+    for cycle in range(2, 9):
+        journal.record(entry(ASSIGN, Outcome(result), cycle))
+        journal.record(entry(BALANCED, cycle=cycle))
+    elsewhere = replace(ASSIGN, destination="c:8080")
+    journal.record(entry(elsewhere, Outcome(result), 9))
+    told = [(one.decision, one.outcome.result, one.cycle) for one in journal.recent(10)]
+    assert told == [
+        (elsewhere, result, 9),
+        (BALANCED, "skipped", 8),
+        (ASSIGN, result, 8),
+        (ASSIGN, "done", 1),
+    ]
+    assert [line.rpartition("-> ")[2] for line in caplog.messages if "assign" in line] == [
+        "done",
+        result,
+        result,
+    ]
+    assert journal.counts()["assign", "unowned", result] == 8
+    journal.record(entry(ASSIGN, Outcome("done"), 10))
+    journal.record(entry(ASSIGN, Outcome(result), 11))
+    assert caplog.messages[-1].endswith(f"-> {result}"), (
+        "what stands is said again after something is done"
+    )
 
 
 def test_the_ring_is_bounded(journal: DecisionJournal) -> None:

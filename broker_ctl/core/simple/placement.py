@@ -54,11 +54,10 @@ class SimplePlacement:
             roomiest = max(busy, key=lambda one: (one.capacity * one.free_ratio, one.broker_id))
             return Choice(roomiest.broker_id, Reason.ALL_OVERLOADED, f"most room; {_at(roomiest)}")
         if self.rules.strategy is SimpleStrategy.LEAST_MSG_RATE:
-            text = f"{best.msg_rate:,.0f} msg/s expected, the least of {len(busy)}"
+            text = f"{best.msg_rate:,.0f} msg/s expected, {_among('the least', busy)}"
             return Choice(best.broker_id, Reason.LEAST_MSG_RATE, text)
-        return Choice(
-            best.broker_id, Reason.LEAST_USAGE, f"the emptiest of {len(busy)}; {_at(best)}"
-        )
+        text = f"{_among('the emptiest', busy)}; {_at(best)}"
+        return Choice(best.broker_id, Reason.LEAST_USAGE, text)
 
     def _first(self, busy: list[Rank], view: ClusterView, bundle: Bundle) -> Rank:
         if self.rules.strategy is SimpleStrategy.LEAST_MSG_RATE:
@@ -67,6 +66,10 @@ class SimplePlacement:
         best = reduce(lambda one, other: other if other.is_before(one) else one, busy)
         equal = {one.broker_id: one for one in busy if not best.is_before(one)}
         return equal[draw(view.draw_seed, str(bundle), equal)]
+
+
+def _among(what: str, busy: Sequence[Rank]) -> str:
+    return f"{what} of {len(busy)}" if len(busy) > 1 else "the only one to choose from"
 
 
 def _at(one: Rank) -> str:

@@ -127,6 +127,17 @@ def test_least_messages_counts_what_is_expected_and_not_what_is_used() -> None:
     assert choice.detail == "20 msg/s expected, the least of 2"
 
 
+@pytest.mark.parametrize(
+    ("strategy", "detail"),
+    [
+        (SimpleStrategy.LEAST_MSG_RATE, "0 msg/s expected, the only one to choose from"),
+        (SimpleStrategy.LEAST_LOADED, "the only one to choose from; a at 10.0 %"),
+    ],
+)
+def test_one_broker_alone_is_compared_with_nobody(strategy: SimpleStrategy, detail: str) -> None:
+    assert choose(node("a", 10), strategy=strategy).detail == detail
+
+
 def test_weighted_lots_favour_capacity_and_the_square_of_what_is_free() -> None:
     # 50 % and 0 % of what is used: a quarter, and all, of the same capacity.
     brokers = (node("a", 50), node("b", 0))
