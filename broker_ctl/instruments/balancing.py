@@ -18,7 +18,7 @@ _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class BundleInstruments:
-    """The bundles of this broker, and its load."""
+    """Bundles and load of this broker."""
 
     def __init__(self) -> None:
         self.owned = Gauge(
@@ -53,7 +53,7 @@ class BundleInstruments:
 
 
 class OwnershipInstruments:
-    """What became of the bundles of this broker, and how long it took."""
+    """Ownership of bundles; what became of it on this broker, and how long that took."""
 
     def __init__(self) -> None:
         self.lost = Counter(
@@ -96,7 +96,7 @@ class OwnershipInstruments:
 
 
 class TrafficInstruments:
-    """Each bundle of this broker; silent unless exposeBundlesMetricsInPrometheus asks for it."""
+    """Traffic of each bundle; absent unless exposeBundlesMetricsInPrometheus asks for it."""
 
     def __init__(self) -> None:
         self.msg_rate_in = self._of("msg_rate_in", "Messages a second that come in.")
@@ -113,7 +113,7 @@ class TrafficInstruments:
 
 
 class LeaderInstruments:
-    """What the leader sees and decides, and what comes of it."""
+    """Leader; what it sees and decides, and what comes of it."""
 
     def __init__(self) -> None:
         self.decisions = Total(
@@ -163,7 +163,7 @@ class LeaderInstruments:
 
 
 class LeaderTotals:
-    """What Pulsar's leader counts; the breakdowns have the result and the reason in its words."""
+    """Totals of Pulsar's leader; the breakdowns have result and reason in its words."""
 
     def __init__(self) -> None:
         self.unload_brokers = Total(
@@ -200,7 +200,7 @@ class LeaderTotals:
 
 
 class SimpleInstruments:
-    """How the leader of the Simple manager ranks each broker; no other has these."""
+    """Simple load manager; how its leader ranks each broker, absent under any other."""
 
     def __init__(self) -> None:
         self.load_rank = Gauge(

@@ -4,7 +4,7 @@ from broker_ctl.instruments.kinds import Counter, Gauge
 
 
 class BinaryInstruments:
-    """Clients, and what they ask for."""
+    """Binary protocol; its clients, and what they ask for."""
 
     def __init__(self) -> None:
         self.connections = Gauge(

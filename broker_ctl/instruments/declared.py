@@ -36,7 +36,7 @@ _WITHOUT_QUORUM: Final = (
 
 
 class StoreInstruments:
-    """The metadata store; ``name`` tells the stores of one process apart."""
+    """Metadata store; ``name`` distinguishes the stores of one process."""
 
     def __init__(self) -> None:
         self.latency_ms = Histogram(
@@ -95,7 +95,7 @@ class StoreInstruments:
 
 
 class CacheInstruments:
-    """What is remembered of the store, under the names of the library that Pulsar uses."""
+    """Caches of the metadata store; the names are those of the library that Pulsar uses."""
 
     def __init__(self) -> None:
         self.hits = self._total("hit", "Reads that were answered from memory.")
@@ -122,7 +122,7 @@ class CacheInstruments:
 
 
 class SessionInstruments:
-    """The session and what is coordinated under it."""
+    """Session, locks and elections."""
 
     def __init__(self) -> None:
         self.state = Gauge(
@@ -171,7 +171,7 @@ class SessionInstruments:
 
 
 class SurfaceInstruments:
-    """Lookups, orders, HTTP, and the process that answers."""
+    """Lookups, HTTP, and the process; the leader's commands are called orders here."""
 
     def __init__(self) -> None:
         self.lookup_ms = Summary("pulsar_broker_lookup", "Time of a lookup, ms.")

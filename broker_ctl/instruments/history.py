@@ -4,7 +4,7 @@ from broker_ctl.instruments.kinds import Gauge, Total
 
 
 class HistoryInstruments:
-    """Rows on their way to the disk, and segments on it."""
+    """History; rows on their way to the disk, and segments on it."""
 
     def __init__(self) -> None:
         self.rows = Total("broker_ctl_history_rows_total", "Rows of history that were written.")

@@ -60,7 +60,7 @@ class _Known:
 
 
 class ControllerInstruments(_Known):
-    """The controller of partitions, on the broker that holds its seat."""
+    """Partition controller; on the broker that is elected."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ _MANAGER: Final = "kafka_server_replicamanager_"
 
 
 class ReplicaInstruments:
-    """What this broker holds, and what it was told; all 0 without a brokerId."""
+    """Replicas of this broker; all 0 without a brokerId."""
 
     def __init__(self) -> None:
         self.held = Gauge(f"{_MANAGER}partitioncount", "Partitions with a replica on this broker.")

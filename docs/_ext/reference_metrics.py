@@ -17,8 +17,9 @@ def page() -> str:
 
 def _sections() -> Iterator[str]:
     for group in vars(Instruments()).values():
-        title = (type(group).__doc__ or "").partition("\n")[0].partition(";")[0].rstrip(".")
+        title, _, more = (type(group).__doc__ or "").partition("\n")[0].rstrip(".").partition("; ")
         yield f"## {escape(title)}\n"
+        yield f"{escape(more[:1].upper() + more[1:])}.\n" if more else ""
         instruments = [one for one in vars(group).values() if isinstance(one, Instrument)]
         yield from map(_entry, instruments)
 
