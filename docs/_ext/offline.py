@@ -28,9 +28,9 @@ class _Page(HTMLParser):
 
 
 def external_resources(text: str, suffix: str) -> list[str]:
-    """What an HTML page or a style sheet would load from another host."""
+    """What a page, a picture or a style sheet would load from another host."""
     styles = [f"style {url}" for url in _IN_STYLE.findall(text)]
-    if suffix != ".html":
+    if suffix == ".css":
         return styles
     page = _Page()
     page.feed(text)
@@ -38,8 +38,8 @@ def external_resources(text: str, suffix: str) -> list[str]:
 
 
 def of_site(directory: Path) -> Iterator[str]:
-    """``file: resource`` of all pages and style sheets of a built site."""
+    """``file: resource`` of all pages, pictures and style sheets of a built site."""
     for file in sorted(directory.rglob("*")):
-        if file.suffix in {".html", ".css"}:
+        if file.suffix in {".css", ".html", ".svg"}:
             for found in external_resources(file.read_text(encoding="utf-8"), file.suffix):
                 yield f"{file.relative_to(directory)}: {found}"

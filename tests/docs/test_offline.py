@@ -35,12 +35,14 @@ def test_the_whole_judgement_builds_the_site_and_takes_no_warning() -> None:
     assert " docs " in last
 
 
-def test_pages_and_style_sheets_of_a_site_are_looked_at(tmp_path: Path) -> None:
+def test_pages_pictures_and_style_sheets_of_a_site_are_looked_at(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.html").write_text('<img src="https://example.org/a.png">')
     (tmp_path / "b.css").write_text("a { background: url('//example.org/b.png') }")
+    (tmp_path / "c.svg").write_text("<style>src: url('https://example.org/a.woff')</style>")
     (tmp_path / "c.txt").write_text('<img src="https://example.org/a.png">')
     assert list(of_site(tmp_path)) == [
         "b.css: style //example.org/b.png",
+        "c.svg: style https://example.org/a.woff",
         "sub/a.html: <img> https://example.org/a.png",
     ]
