@@ -24,7 +24,7 @@ class SystemClock:
     """CLOCK_BOOTTIME and the wall clock.
 
     ``loop.time()`` is CLOCK_MONOTONIC, which stands still during a suspend: a lease that is
-    counted on it would outlive its session (reference: metadata-store 5.6).
+    counted on it would outlive its session (docs: zookeeper-session-rules).
     """
 
     def now_s(self) -> float:

@@ -1,8 +1,8 @@
-"""This broker's number in the replica lists, as an ephemeral node (seed: paths; KIP-380).
+"""This broker's number in the replica lists, as an ephemeral node (docs: kafka-paths; KIP-380).
 
 The czxid of ``/brokers/ids/ID`` is the broker epoch: each registration begins another life of the
 broker, and whatever was meant for an earlier one is refused. So it is made once in each session,
-after the broker is able to take instructions (reference: partition-controller A.8).
+after the broker is able to take instructions (docs: kafka-procedures).
 
 Only the session tells whether a node that stands there is ours (KAFKA-4229): the number in its
 name, and the address in it, are those of an earlier life too.

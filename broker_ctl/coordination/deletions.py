@@ -1,4 +1,4 @@
-"""Nodes that must go and did not yet: the seed's deletion queue.
+"""Nodes that must go and did not yet: the deletion queue (docs: deletion-queue).
 
 A delete that failed for want of a connection is tried again until it is done or moot, but only
 against the very node it was meant for: an entry says which by its czxid, or, where the creation

@@ -1,4 +1,4 @@
-"""One mechanism of election, for every seat (design: what runs, and how it ends).
+"""One mechanism of election, for every seat (docs: session-scope, stopping).
 
 `core/leadership.py` judges, this drives, `seat.py` is the seat in the store. Leading is a scope:
 the work is cancelled when it ends.
@@ -261,7 +261,10 @@ class Election:
         return self._clock.now_s() < self._watcher.deadline_s
 
     async def _is_our_turn(self) -> bool:
-        """After a setback others go first (reference 4.5: anti-flap); false: not now."""
+        """After a setback others go first; false: not now.
+
+        Docs: pulsar-leader-election; anti-flap.
+        """
         # What an earlier candidacy left behind must not take the new node with it.
         await self._seat_node.wait_left()
         left_s = pause_s(self._setbacks, self._draws.uniform(0, 1))

@@ -77,7 +77,8 @@ class Heartbeats:
         """Send the next one at once: the connection is new.
 
         Others are sent a period apart, because the server tells the leader only now and then
-        which sessions it has heard. On a new connection it does so at once (reference 5.6).
+        which sessions it has heard. On a new connection it does so at once (docs:
+        zookeeper-session-rules).
         """
         self._hurry.set()
 

@@ -2,7 +2,7 @@
 
 A leader whose connection is gone decides nothing: another one may have been elected meanwhile. It
 is not deposed either: when the connection is back and the seat's node is still its own, it goes on
-under the same epoch. So what it was about to do waits (reference: metadata-store 4.5).
+under the same epoch. So what it was about to do waits (docs: pulsar-leader-election).
 """
 
 import asyncio

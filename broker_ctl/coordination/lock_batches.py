@@ -1,4 +1,4 @@
-"""Many locks in one transaction: how an expired session's are created again (PIP-57).
+"""Many locks in one transaction: how an expired session's are created again (docs: pip-57).
 
 One by one, ten thousand of them would take as many round trips, while everybody else waits for
 this broker's grace to end.

@@ -1,8 +1,7 @@
 """Resource locks: ephemeral nodes of this session, verified whenever they come into doubt.
 
 `core/lock.py` judges, this drives. One `Lock` is one generation: late news of an earlier node on
-the same path cannot touch it, because every step compares identities (reference: metadata-store
-3.7 #26197, 3.8).
+the same path cannot touch it, because every step compares identities (docs: pulsar-resource-lock).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Who shares the cluster without being one of us (design: sharing a cluster with others)."""
+"""Who shares the cluster without being one of us (docs: mixed-cluster)."""
 
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore

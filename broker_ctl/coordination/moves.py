@@ -1,7 +1,7 @@
 """Moves in progress, as every broker sees them, and as the leader records them.
 
 The record is the reservation: created under the leader's epoch, read by every lookup, deleted by
-the receiver once it serves. Each write of it makes earlier orders for it void (design: move).
+the receiver once it serves. Each write of it makes earlier orders for it void (docs: move).
 """
 
 from dataclasses import dataclass, replace

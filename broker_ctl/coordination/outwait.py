@@ -1,7 +1,7 @@
 """Waiting for a node to go that a session of before left behind.
 
 The leader of the servers ends a dead session within its timeout and a tick after it last heard of
-it; a new leader gives every session a full timeout again (reference: metadata-store 3.8). So the
+it; a new leader gives every session a full timeout again (docs: pulsar-resource-lock). So the
 limit begins anew when the servers elect one, which a zxid shows in its upper half, and only so
 often that a node which never goes is told from one that is late.
 """

@@ -1,7 +1,7 @@
 """Nodes of another session where this broker wants to stand: outwaited, never taken away.
 
 They may be those of an earlier session of this process, of an earlier run of this broker, or of a
-twin that was given the same id by mistake (reference: metadata-store 3.8).
+twin that was given the same id by mistake (docs: pulsar-resource-lock).
 """
 
 import contextlib

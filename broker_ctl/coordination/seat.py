@@ -72,7 +72,7 @@ class SeatNode:
         return await self._store.get(self._seat.node_path)
 
     def is_ours(self, node: Versioned) -> bool:
-        """Only the session proves that a node is ours (CURATOR-696)."""
+        """Only the session proves that a node is ours (docs: curator-leader-latch)."""
         return node.stat.ephemeral_owner == self._store.session_id
 
     def leader_of(self, node: Versioned) -> LeaderBroker | None:

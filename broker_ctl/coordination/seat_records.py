@@ -1,4 +1,4 @@
-"""What stands in the nodes of a seat: Pulsar's for balancing, the seed's for the controller."""
+"""What stands in the nodes of a seat: Pulsar's for balancing, Kafka's for the controller."""
 
 from typing import Protocol
 
@@ -49,7 +49,7 @@ class LeaderRecords:
 
 
 class ControllerRecords:
-    """Of the controller of partitions: its broker's number, and the epoch in decimals (seed).
+    """The controller's: its broker's number, and the epoch in decimals (docs: kafka-paths).
 
     Args:
         broker_id: the number of the ``brokerId`` setting.

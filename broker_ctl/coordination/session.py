@@ -41,7 +41,7 @@ _EVENTS: Final = {
 
 
 class AuthorityMode(StrEnum):
-    """What ends the right to serve (design: authority)."""
+    """What ends the right to serve (docs: ownership-authority)."""
 
     LEASE = "lease"
     STORAGE = "storage"

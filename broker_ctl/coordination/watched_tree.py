@@ -2,8 +2,8 @@
 
 For small sets that are read all the time: live brokers, moves, load reports on the leader. One
 task reads whatever was reported to have changed; since it reads after the event, the copy always
-ends at the newest state, whatever was missed (reference: metadata-store 2.4, 4.5: notifications
-are only hints to read again).
+ends at the newest state, whatever was missed (docs: pulsar-caches, pulsar-leader-election;
+notifications are only hints to read again).
 """
 
 import asyncio

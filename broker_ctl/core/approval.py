@@ -1,8 +1,8 @@
 """A plan that an operator approved: a machine over its whole, and what becomes of each decision.
 
-A plan is shown, approved, carried out and done, or stopped on the way (reference:
-balancing-and-operations B.4). It is some time old when it is carried out: each decision is held
-against the cluster as it is then, and left where it makes no sense any more.
+A plan is shown, approved, carried out and done, or stopped on the way (docs: cruise-control). It is
+some time old when it is carried out: each decision is held against the cluster as it is then, and
+left where it makes no sense any more.
 """
 
 from collections.abc import Mapping, Sequence

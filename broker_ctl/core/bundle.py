@@ -1,6 +1,6 @@
 """Bundle: a contiguous hash range of a namespace, the unit that is owned and moved.
 
-Reference: pulsar-load-management 1.3.
+Docs: pulsar-hash.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Where bundles may live, as operators have set it (reference: pulsar-load-management 6.3, 6.4)."""
+"""Where bundles may live, as operators have set it (docs: pulsar-isolation)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

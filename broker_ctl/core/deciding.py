@@ -1,4 +1,4 @@
-"""One cycle's deciding: from a view and what is remembered to a plan (design 7).
+"""One cycle's deciding: from a view and what is remembered to a plan (docs: load-balancing).
 
 The strategies, their memory and the order in which they are asked are the same wherever a cycle is
 run: the leader takes its view from reports, the simulator from a scenario.

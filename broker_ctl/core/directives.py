@@ -1,7 +1,6 @@
 """What operators order for longer than one act: a pause, and brokers to be drained.
 
-They stand until somebody takes them back, whoever leads (reference: balancing-and-operations B.4,
-B.5).
+They stand until somebody takes them back, whoever leads (docs: cruise-control).
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where on the ring a topic lies (reference: pulsar-load-management 1.2)."""
+"""Where on the ring a topic lies (docs: pulsar-hash)."""
 
 import zlib
 

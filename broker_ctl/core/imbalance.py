@@ -1,6 +1,6 @@
 """How uneven the cluster is, and whether a move makes it more even: the one objective.
 
-Reference: balancing-and-operations C.1. Imbalance is the largest load over the mean load: 1.0 is
+Docs: imbalance-bounds. Imbalance is the largest load over the mean load: 1.0 is
 perfect.
 """
 

@@ -1,4 +1,4 @@
-"""Candidacy for one seat: a machine over what was read of its node (reference: 4.5).
+"""Candidacy for one seat: a machine over what was read of its node (docs: pulsar-leader-election).
 
 Every transition follows from one read, or from the session; a notification only asks for a read.
 """

@@ -1,4 +1,4 @@
-"""How long this broker may trust its session (reference: metadata-store 5.6).
+"""How long this broker may trust its session (docs: zookeeper-session-rules).
 
 The proof is a committed write. A server that lost its leader goes on answering pings, and a ping
 does not reach the leader's timer; a heartbeat that was committed proves that the session lived,

@@ -1,6 +1,6 @@
 """Usage, bundle and broker load, short and long averages.
 
-Reference: pulsar-load-management 3.1, 3.5, 3.6, 3.8. Units: cpu in percent of one core, memory in
+Docs: pulsar-load-data, pulsar-report-rules. Units: cpu in percent of one core, memory in
 MiB, bandwidth in Kbit/s, throughput in bytes/s, rates in msg/s, times in ms since 1970.
 """
 
@@ -153,7 +153,7 @@ class BundleStats:
 
 @dataclass(frozen=True, slots=True)
 class ResourceQuota:
-    """What a bundle is expected to need (Pulsar's ResourceQuota; reference 3.5).
+    """What a bundle is expected to need (Pulsar's ResourceQuota; docs: pulsar-load-data).
 
     Attributes:
         bandwidth_in_bytes, bandwidth_out_bytes: bytes/s.
@@ -182,8 +182,8 @@ def sample_weight(elapsed_s: float | None, sample_s: float) -> float:
     """How many samples a report counts for that came ``elapsed_s`` after the one before.
 
     Pulsar counts reports, so that a broker that reports often is forgotten in seconds and a quiet
-    one in hours (reference 3.10). With ``sample_s`` above 0 a report counts for its time. None: it
-    is the first one.
+    one in hours (docs: pulsar-report-rules). With ``sample_s`` above 0 a report counts for its
+    time. None: it is the first one.
     """
     return 1 if sample_s <= 0 or elapsed_s is None else max(0.0, elapsed_s) / sample_s
 

@@ -1,7 +1,7 @@
 """A right that an ephemeral node gives: a machine over what was seen of the node.
 
 Identity is ``(czxid, session)``: a version starts again at 0 with each new node, so it proves
-nothing (reference: metadata-store 0.1, 3.8). The czxid is the fencing token.
+nothing (docs: zookeeper-wire, pulsar-resource-lock). The czxid is the fencing token.
 """
 
 from collections.abc import Mapping
@@ -144,7 +144,7 @@ def claim_of(
     session_id: int,
     broker_id: str,
 ) -> Claim:
-    """Classify an existing node: only the session proves that it is ours (CURATOR-696)."""
+    """Classify a node: only the session proves that it is ours (docs: curator-leader-latch)."""
     if not is_ephemeral:
         return Claim.NOT_EPHEMERAL
     if owner_session == session_id:

@@ -1,4 +1,4 @@
-"""Topic and namespace names (reference: pulsar-load-management 1.1, 2.7)."""
+"""Topic and namespace names (docs: pulsar-topic-names)."""
 
 import re
 from dataclasses import dataclass

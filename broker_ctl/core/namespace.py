@@ -1,4 +1,4 @@
-"""The ring of one namespace: its ordered boundaries (reference: pulsar-load-management 1.3)."""
+"""The ring of one namespace: its ordered boundaries (docs: pulsar-hash)."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field

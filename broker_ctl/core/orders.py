@@ -1,4 +1,4 @@
-"""What the leader orders other brokers to do (design: move, split, merge).
+"""What the leader orders other brokers to do (docs: move, split-and-merge).
 
 An order carries the lead epoch of whoever gives it and is obeyed only at the newest epoch seen;
 the transaction that it causes checks that epoch again (I3). Those of a move also name the version

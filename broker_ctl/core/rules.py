@@ -1,6 +1,6 @@
 """Thresholds as values.
 
-Defaults are Pulsar's where Pulsar has them (reference: pulsar-load-management 9), under the
+Defaults are Pulsar's where Pulsar has them (docs: pulsar-configuration), under the
 `broker.conf` key that stands beside each field.
 """
 
@@ -90,8 +90,8 @@ class SplitRules:
             (loadBalancerAutoUnloadSplitBundlesEnabled).
         max_share_ratio: usage of a bundle over that of a mean broker
             (loadBalancerNamespaceBundleMaxBrokerPercentage, there in percent). The planner's own
-            limit: what is as large as a tenth of a broker fits nowhere (reference:
-            balancing-and-operations C.1, C.4).
+            limit: what is as large as a tenth of a broker fits nowhere (docs: imbalance-bounds,
+                planner-sources).
         share_algorithm: name in `splitting.catalog`, for what is split for its share: the middle of
             a range may be far from that of the load, and a share is meant to be halved.
         least_usage_ratio: usage of a broker below which no share is too large: where there is

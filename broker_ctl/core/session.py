@@ -1,8 +1,8 @@
 """The session as this broker may rely on it: a machine over what the store and the lease say.
 
 ``LOST`` is this broker's own verdict, reached while the server may still think otherwise;
-``EXPIRED`` is the server's. The four Pulsar events are emitted as words of the grammar of
-reference metadata-store 5.3, with the rules of 5.7.
+``EXPIRED`` is the server's. Pulsar's four events are emitted as words of the grammar of its session
+watcher, under its rules (docs: pulsar-session-watcher).
 """
 
 from collections.abc import Mapping

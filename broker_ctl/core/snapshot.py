@@ -2,10 +2,10 @@
 
 Reports lag: a bundle that just moved is still in the report of its former owner and not yet in
 that of the new one, and a move in flight is in neither where it will be. Deciding on reports alone
-sheds the same load twice and floods the broker that looks idle (reference: pulsar-load-management
-11, rows 3 and 14). Here a broker's load is its report, minus the share of the bundles that it no
-longer carries, plus the footprint of those that it carries and has not reported. No bookings are
-kept that could leak or be lost: the next report confirms each correction by making it vanish.
+sheds the same load twice and floods the broker that looks idle (docs: differences-load-manager).
+Here a broker's load is its report, minus the share of the bundles that it no longer carries, plus
+the footprint of those that it carries and has not reported. No bookings are kept that could leak or
+be lost: the next report confirms each correction by making it vanish.
 """
 
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""How a daemon starts and how it ends (design section 3).
+"""How a daemon starts and how it ends (docs: session-scope, stopping).
 
 The surface is outside of every session, so that /readyz can say why the daemon is not ready while
 a session is rebuilt. A stop goes backwards, with a deadline for each stage.

@@ -51,7 +51,7 @@ class StopSignals:
     """The first SIGTERM or SIGINT asks to stop, the second one ends the process at once.
 
     Ending at once does not close the session: it expires after the lease, so that whatever still
-    serves keeps its bundles for so long (design: what runs, and how it ends).
+    serves keeps its bundles for so long (docs: session-scope, stopping).
     """
 
     def __init__(self) -> None:

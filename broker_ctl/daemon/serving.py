@@ -1,4 +1,4 @@
-"""What runs (design section 3).
+"""What runs (docs: session-scope, stopping).
 
 store > session > ownership > registration > load report, election > (leading: controller)
 """

@@ -1,4 +1,4 @@
-"""What a daemon reaches beyond its own memory, in one place (design section 3).
+"""What a daemon reaches beyond its own memory, in one place (docs: session-scope, stopping).
 
 A process reaches ZooKeeper, sockets, a disk and this machine; the deterministic composition is
 given each of them in memory. No part of a daemon asks which.

@@ -1,4 +1,4 @@
-"""What serves the messages, behind one protocol (design: data plane).
+"""What serves the messages, behind one protocol (docs: broker-process).
 
 Every call that gives rights carries the fencing token: the czxid of the ownership node, which
 grows over successive owners and is comparable between a parent bundle and its children. A data

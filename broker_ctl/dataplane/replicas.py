@@ -1,8 +1,9 @@
-"""The part of a data plane that keeps replicas of partitions (design: data plane; seed: B).
+"""The part of a data plane that keeps replicas of partitions.
 
-The daemon has judged what it hands on here: controller epoch and broker epoch are the newest, and
-this broker has a replica of each partition. Topic id and leader epoch are judged again where the
-log is, since the daemon may have been started anew and the broker process not.
+Docs: broker-process, kafka-design-v3. The daemon has judged what it hands on here: controller epoch
+and broker epoch are the newest, and this broker has a replica of each partition. Topic id and
+leader epoch are judged again where the log is, since the daemon may have been started anew and the
+broker process not.
 """
 
 from collections.abc import Mapping, Sequence

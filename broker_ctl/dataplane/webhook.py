@@ -2,7 +2,8 @@
 
 The daemon calls the broker process and never waits for it to be called back, with one exception:
 authority is pulled. A lease that were pushed would be as old as its way was long; one that is
-pulled is counted by the broker process from the moment at which it asked (design: Authority).
+pulled is counted by the broker process from the moment at which it asked (docs:
+broker-process-authority).
 """
 
 from collections.abc import Mapping

@@ -66,7 +66,10 @@ class Address:
 
 
 def zoo_cfg(own: Address, ensemble: Sequence[Address], *, fsync: bool) -> str:
-    """The configuration file of one server of ``ensemble`` (reference: metadata-store 6.1, 6.4)."""
+    """The configuration file of one server of ``ensemble``.
+
+    Docs: zookeeper-session-rules, zookeeper-wire.
+    """
     lines = [
         f"dataDir=./{DATA}",
         f"clientPort={own.client_port}",

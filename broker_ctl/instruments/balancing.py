@@ -1,8 +1,7 @@
 """Metrics of the load, and of what the leader makes of it.
 
-Names, types and labels are Pulsar's wherever it has the same thing (reference:
-pulsar-load-management 10, the misspelt name included); what only we can tell is called
-``broker_ctl_``.
+Names, types and labels are Pulsar's wherever it has the same thing (docs: pulsar-metrics; the
+misspelt name included); what only we can tell is called ``broker_ctl_``.
 """
 
 from typing import Final

@@ -4,8 +4,8 @@ Those of the load and of the leader stand in `balancing.py`, those of the binary
 `binary.py`.
 
 Each has its exposed name, what it says, and its labels; names end in the unit. What is called
-``pulsar_`` or ``caffeine_`` means what it means in Pulsar (reference: metadata-store 1.7,
-pulsar-load-management 10), so that its dashboards fit. All series also carry ``cluster``.
+``pulsar_`` or ``caffeine_`` means what it means in Pulsar (docs: pulsar-store-metrics,
+pulsar-metrics), so that its dashboards fit. All series also carry ``cluster``.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Metrics of the partition controller.
 
-What Kafka's controller has is called as its dashboards know it (reference: partition-controller
-A.3), one name in lower case as the usual exporter writes it; what only we can tell is called
-``broker_ctl_``. Where this broker does not control, its gauges are 0.
+What Kafka's controller has is called as its dashboards know it (docs: kafka-event-queue), one name
+in lower case as the usual exporter writes it; what only we can tell is called ``broker_ctl_``.
+Where this broker does not control, its gauges are 0.
 """
 
 from typing import Final

@@ -1,4 +1,7 @@
-"""Metrics of the replicas of this broker, under the names of Kafka's replica manager (A.3)."""
+"""Metrics of the replicas of this broker, under the names of Kafka's replica manager.
+
+Docs: kafka-isr.
+"""
 
 from typing import Final
 

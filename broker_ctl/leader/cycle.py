@@ -1,4 +1,4 @@
-"""The leader's cycle: view, proposals, plan, deeds (design 7; reference: 4.2, 4.3).
+"""The leader's cycle: view, proposals, plan, deeds (docs: load-balancing, pulsar-leader-tasks).
 
 Shedding has an interval of its own, splitting and merging share another; what is due at the same
 time is planned together. A pause and a dry run stop after the plan: what would have been done is

@@ -1,7 +1,7 @@
 """Emptying the brokers that operators drain, whatever the strategy of shedding.
 
 An order of an operator: neither a pause nor a dry run binds it. The budgets of moves in flight do:
-a drain goes in small batches, one after another (reference: balancing-and-operations B.5, 14).
+a drain goes in small batches, one after another (docs: cruise-control).
 """
 
 import math

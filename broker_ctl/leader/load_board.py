@@ -2,7 +2,7 @@
 
 A report is folded into the averages once. Pulsar's leader folds all reports again whenever any of
 them changes, so that its short average is over seconds in a large cluster and over hours in a
-quiet one (reference: pulsar-load-management 3.10). How much a report counts is said by
+quiet one (docs: pulsar-report-rules). How much a report counts is said by
 `core.load.sample_weight`.
 
 A report may have thousands of lines: it is read and folded a few at a time.
@@ -138,7 +138,8 @@ class LoadBoard:
     def seed(self, loads: Mapping[Bundle, BundleLoad]) -> None:
         """Averages that an earlier leader kept.
 
-        What has been reported meanwhile goes on from there (reference 3.6), whichever came first.
+        What has been reported meanwhile goes on from there (docs: pulsar-load-data), whichever came
+        first.
         """
         now_s = self._clock.now_s()
         for bundle, load in loads.items():

@@ -3,8 +3,7 @@
 Between a choice and the report of the chosen broker lie seconds, in which a burst of lookups asks
 again and again. Each choice is reserved: the same bundle gets the same answer, and the next bundle
 sees the broker as if it had the first one already. Pulsar's leader drops such promises at the next
-report of any broker, so that the broker that looks idle is flooded (reference:
-pulsar-load-management 3.10, and row 14 of 11).
+report of any broker, so that the broker that looks idle is flooded (docs: pulsar-report-rules).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Averages on paper: what one leader leaves to the next (reference: pulsar-load-management 3.11).
+"""Averages on paper: what one leader leaves to the next (docs: pulsar-load-data).
 
 Nodes and fields are Pulsar's. Only what changed is written, in batches under the leader's guard. A
 bundle that was never written goes at the next turn, so that a new leader knows which bundles have

@@ -1,7 +1,7 @@
-"""What operators, and leaders with the Simple manager, wrote of bundles' needs (reference 3.5).
+"""What operators, and leaders with the Simple manager, wrote of bundles' needs.
 
-Only what is asked for is read, and only where a namespace has quotas at all: most clusters have
-none, and a namespace may have thousands of bundles.
+Docs: pulsar-load-data. Only what is asked for is read, and only where a namespace has quotas at
+all: most clusters have none, and a namespace may have thousands of bundles.
 """
 
 import logging

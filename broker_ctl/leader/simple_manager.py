@@ -1,6 +1,6 @@
 """What the Simple manager's rules need besides the view: quotas, and an operator's overrides.
 
-Reference: pulsar-load-management 5.7. With another load manager none of it is kept or read.
+Docs: pulsar-simple-manager. With another load manager none of it is kept or read.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 After trouble of one's own the others may seem to be gone although they are not: their absence, or
 their silence, is then acted on only after as long as a session of theirs may take to show up again
-or to end (reference: pulsar-load-management 12.1, "stable" and "jittery").
+or to end (docs: pulsar-extensible; "stable" and "jittery").
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Driving one move to its end (design: move). `core/move.py` judges, this drives."""
+"""Driving one move to its end (docs: move). `core/move.py` judges, this drives."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Taking a bundle that nobody owns (design: acquire)."""
+"""Taking a bundle that nobody owns (docs: acquire)."""
 
 import asyncio
 import logging

@@ -1,4 +1,7 @@
-"""Anti-affinity groups: namespaces that should not share a broker (reference: 6.4, 8.4)."""
+"""Anti-affinity groups: namespaces that should not share a broker.
+
+Docs: pulsar-isolation, pulsar-admin-api.
+"""
 
 import logging
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The clusters that this one knows of, itself among them (reference: pulsar-load-management 8.2).
+"""The clusters that this one knows of, itself among them (docs: pulsar-http-lookup).
 
 Pulsar's operators write down each cluster before its first broker starts. Here a cluster serves
 without that: the own one is always there, with nothing said of it until an operator does.

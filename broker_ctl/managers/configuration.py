@@ -1,7 +1,7 @@
-"""Dynamic configuration: overrides of settings at run time (reference: 0, 8.4, 9).
+"""Dynamic configuration: overrides of settings at run time.
 
-All brokers of a cluster follow one node, a map of texts by key. A text that cannot be used is
-logged and left out, the others hold.
+Docs: pulsar-paths, pulsar-admin-api, pulsar-configuration. All brokers of a cluster follow one
+node, a map of texts by key. A text that cannot be used is logged and left out, the others hold.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Where bundles may live, followed (reference: pulsar-load-management 6.3, 6.4).
+"""Where bundles may live, followed (docs: pulsar-isolation).
 
 Isolation policies and failure domains lie in the configuration store, anti-affinity groups in the
 local policies beside the rings. All of them are followed, so that whoever places can ask without

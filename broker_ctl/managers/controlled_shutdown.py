@@ -1,4 +1,4 @@
-"""Before it stops, a broker has the controller take its leaderships away (reference: A.8).
+"""Before it stops, a broker has the controller take its leaderships away (docs: kafka-procedures).
 
 Its partitions then change leaders in one batch, while it still serves, and no client waits for a
 session to expire. Asked again, less and less often, since a controller that is busy must not be

@@ -1,4 +1,4 @@
-"""Replicas that this broker cannot serve, told to the controller (reference: A.12, A.3).
+"""Replicas that this broker cannot serve, told to the controller (docs: kafka-failure-kinds).
 
 Published in an ephemeral node whichever way instructions come: a log may fail at any time, and an
 answer to an instruction comes only where there was one.

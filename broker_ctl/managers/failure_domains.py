@@ -1,4 +1,4 @@
-"""Failure domains: brokers that fail together (reference: pulsar-load-management 6.4, 8.4).
+"""Failure domains: brokers that fail together (docs: pulsar-isolation, pulsar-admin-api).
 
 A broker is in one domain at most. Two daemons that are asked at the same moment could both put it
 into one: then the first domain by name counts, for all who follow them.

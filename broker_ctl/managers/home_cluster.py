@@ -1,4 +1,4 @@
-"""Whether a namespace is served in this cluster at all (reference: pulsar-load-management 8.2).
+"""Whether a namespace is served in this cluster at all (docs: pulsar-http-lookup).
 
 Its policies name the clusters that it lives in. Clients of one that lives elsewhere are sent to a
 peer cluster where there is one among them; else they are told so. Policies that name no cluster

@@ -1,4 +1,4 @@
-"""Usage of this machine, by Pulsar's formulas (reference: pulsar-load-management 3.9).
+"""Usage of this machine, by Pulsar's formulas (docs: pulsar-report-rules).
 
 A `HostSample` is what was read at one moment; `usage_between` makes the usage out of two of them
 and is all the arithmetic there is. Units are those of Pulsar's reports: cpu in percent of one core,

@@ -1,4 +1,7 @@
-"""A cluster's namespace isolation policies, read and changed (reference: 6.3, 8.4)."""
+"""A cluster's namespace isolation policies, read and changed.
+
+Docs: pulsar-isolation, pulsar-admin-api.
+"""
 
 import logging
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Leaders here change who is in sync, and nothing else (seed: paths; reference: A.6).
+"""Leaders here change who is in sync, and nothing else (docs: kafka-paths, kafka-isr).
 
 By compare-and-set of the node that the controller writes too: where that was quicker, the leader is
 told how the node stands now. A write whose answer is lost is found out by the next look: the wish

@@ -1,4 +1,7 @@
-"""Decisions and what came of them: a log line, a counter, a row of history (design: the cycle)."""
+"""Decisions and what came of them: a log line, a counter, a row of history.
+
+Docs: load-balancing.
+"""
 
 import logging
 from collections import Counter, OrderedDict

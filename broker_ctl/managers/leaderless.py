@@ -1,4 +1,4 @@
-"""Placement by a broker that does not lead, while nobody does (reference: 8.1, step 7).
+"""Placement by a broker that does not lead, while nobody does (docs: pulsar-lookup).
 
 An election takes a second or two, for which clients may as well wait. Where nobody leads for longer
 than that, whoever is asked decides on the newest load reports, read now and then, and not of more

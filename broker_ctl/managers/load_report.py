@@ -124,7 +124,7 @@ class LoadReporter:
         """A bundle came or went: measure soon, instead of at the next interval.
 
         Pulsar reports it when something else is worth a report, so that its leader goes on for
-        minutes with bundles where they no longer are (reference 3.7).
+        minutes with bundles where they no longer are (docs: pulsar-report-rules).
         """
         self._changed.set()
 

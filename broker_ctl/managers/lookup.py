@@ -1,4 +1,4 @@
-"""Who serves a topic, and who shall (reference: pulsar-load-management 8.1).
+"""Who serves a topic, and who shall (docs: pulsar-lookup).
 
 Owner known: connect there. Nobody owns it: the leader decides, so a follower sends the client to
 the leader and the leader to the broker that it chose; an authoritative request acquires here. The
@@ -129,7 +129,7 @@ class Lookup:
         """Where the clients of a topic go.
 
         ``is_preloading``: where this broker takes the bundle for it, all topics of the bundle are
-        opened at once: their clients are on the way too (reference 8.1, step 8).
+        opened at once: their clients are on the way too (docs: pulsar-lookup).
 
         Raises:
             NamespaceMissing: there is no such namespace.

@@ -1,4 +1,4 @@
-"""Merging two neighbours: one bundle takes the place of both, and stays here (design: merge).
+"""Merging two neighbours: one bundle takes the place of both, and stays here (docs: bundle-merge).
 
 The mirror of `split.py`. Pulsar has nothing of the kind.
 """

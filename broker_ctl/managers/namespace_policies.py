@@ -1,4 +1,4 @@
-"""What a namespace's policies say besides the ring (reference: pulsar-load-management 1.4, 8.2).
+"""What a namespace's policies say besides the ring (docs: pulsar-hash, pulsar-http-lookup).
 
 What broker processes act by is kept for them as it was written; only the clusters that a namespace
 lives in mean something here.

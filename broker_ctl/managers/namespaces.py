@@ -1,4 +1,4 @@
-"""Namespaces and their rings (reference: pulsar-load-management 1.3, 1.4).
+"""Namespaces and their rings (docs: pulsar-hash).
 
 Policies live in the configuration store, the ring that counts in the local policies beside the
 brokers. Where both exist the local policies win.

@@ -1,4 +1,4 @@
-"""Orders of the leader, carried out on this broker (design: move, split, merge; I3).
+"""Orders of the leader, carried out on this broker (docs: move, split-and-merge, i3-epochs).
 
 An order of an older epoch than the newest seen is refused at once, and the transaction that an
 order causes checks the epoch again: between the two a new leader may have been elected. An order of

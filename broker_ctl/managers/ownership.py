@@ -1,4 +1,4 @@
-"""The bundles of this broker (design: safety, protocols).
+"""The bundles of this broker (docs: invariants).
 
 One door to the acts on them: `acquire.py`, `release.py`, `split.py`, `merge.py` and, after an
 expiry, `reclaim.py` do the work on the same `Holdings`.

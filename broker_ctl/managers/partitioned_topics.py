@@ -1,4 +1,4 @@
-"""Partitioned topics: how many partitions a topic has (reference: pulsar-load-management 8.3).
+"""Partitioned topics: how many partitions a topic has (docs: pulsar-binary-lookup).
 
 A partition is a topic of its own, ``NAME-partition-0`` and so on, with an owner of its own; of the
 whole only the number of partitions is kept. It lies in the configuration store: Pulsar reads it

@@ -1,4 +1,4 @@
-"""After an expiry: take again what was owned, from memory (PIP-57; design: I7).
+"""After an expiry: take again what was owned, from memory (docs: pip-57, i7-reclaim-grace).
 
 The data plane keeps the topics, and has no authority meanwhile. Every bundle is renewed under its
 new token, or fenced where somebody else got it, before authority is granted for the new session:

@@ -1,4 +1,4 @@
-"""Giving a bundle up: close, confirm, delete the node (design: move, step 3 and 4)."""
+"""Giving a bundle up: close, confirm, delete the node (docs: bundle-release)."""
 
 import asyncio
 import logging

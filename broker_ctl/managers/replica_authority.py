@@ -1,9 +1,10 @@
-"""How long the leaders of partitions here may take writes (reference: A.12, discussion 3).
+"""How long the leaders of partitions here may take writes.
 
-A leader that was paused wakes up with a lease that has run out, and takes nothing. With its next
-session it would get another one, and still think that it leads: where it is alone in its ISR, and
-somebody else was elected uncleanly, both would commit. So a session begins without authority for
-replicas, until all that led has been stopped: what leads then was told so in this session.
+Docs: kafka-failure-kinds, kafka-design-v3. A leader that was paused wakes up with a lease that has
+run out, and takes nothing. With its next session it would get another one, and still think that it
+leads: where it is alone in its ISR, and somebody else was elected uncleanly, both would commit. So
+a session begins without authority for replicas, until all that led has been stopped: what leads
+then was told so in this session.
 """
 
 from broker_ctl.coordination.session import Grant

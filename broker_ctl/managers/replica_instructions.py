@@ -1,9 +1,10 @@
-"""What the controller tells of replicas, carried out on this broker (seed: B; reference: A.2, A.8).
+"""What the controller tells of replicas, carried out on this broker.
 
-In one instruction, and one at a time: controller epoch, then broker epoch; for each partition its
-topic's id, its leader epoch, and whether this broker has a replica of it. Strays go first, then
-those that lead here, those that follow, and those that end. Each call to the data plane begins with
-the end of all fetching of its partitions, so that nobody leads what it still fetches from another.
+Docs: kafka-design-v3, kafka-fencing, kafka-procedures. In one instruction, and one at a time:
+controller epoch, then broker epoch; for each partition its topic's id, its leader epoch, and
+whether this broker has a replica of it. Strays go first, then those that lead here, those that
+follow, and those that end. Each call to the data plane begins with the end of all fetching of its
+partitions, so that nobody leads what it still fetches from another.
 """
 
 import asyncio

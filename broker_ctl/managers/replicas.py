@@ -1,9 +1,9 @@
-"""The replicas of this broker, in one life after another under its number (seed: E).
+"""The replicas of this broker, in one life after another under its number (docs: kafka-design-v3).
 
 A life begins with nothing led and nothing followed. What belongs to a topic that had its name
 before is removed, then the broker registers, and the controller tells it of all replicas that it
-has, strays going with that. So it reads no assignments and no states itself, as the seed has it:
-what it read would be older than what it is told.
+has, strays going with that. So it reads no assignments and no states itself, as Kafka's design v3
+has it: what it read would be older than what it is told.
 
 It ends with the session, or where the broker process was started anew and has forgotten what it was
 told: whoever registers again is told everything again.

@@ -1,4 +1,4 @@
-"""When a load report is worth a write (reference: pulsar-load-management 3.7, 5.7)."""
+"""When a load report is worth a write (docs: pulsar-report-rules, pulsar-simple-manager)."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Resource quotas, as operators see and set them (reference: pulsar-load-management 3.5, 8.4).
+"""Resource quotas, as operators see and set them (docs: pulsar-load-data, pulsar-admin-api).
 
 A quota stands for a bundle that nobody has measured yet; the Simple manager also places by it. The
 one of a bundle comes before the default one, which comes before the one that Pulsar begins with.

@@ -1,8 +1,8 @@
-"""The transaction behind split and merge: some bundles of this owner replaced by others (design 4).
+"""The transaction behind split and merge: some bundles of this owner replaced by others.
 
-Ring, new owner nodes and old ones change at one zxid: at no zxid has a hash two owner nodes,
-whoever dies in between (I5). Pulsar acquires the children of a split before the ring is committed,
-so that a lost race leaves owner nodes of ranges that do not exist.
+Docs: split-and-merge. Ring, new owner nodes and old ones change at one zxid: at no zxid has a hash
+two owner nodes, whoever dies in between (I5). Pulsar acquires the children of a split before the
+ring is committed, so that a lost race leaves owner nodes of ranges that do not exist.
 """
 
 import asyncio

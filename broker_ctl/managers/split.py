@@ -1,4 +1,4 @@
-"""Splitting a bundle: its children take its place, and stay here (design: split)."""
+"""Splitting a bundle: its children take its place, and stay here (docs: bundle-split)."""
 
 from collections.abc import Callable, Sequence
 

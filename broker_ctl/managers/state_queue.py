@@ -1,8 +1,9 @@
-"""ZKQueue at its end: the instructions that wait for this broker (seed: ZKQueue, B; A.9).
+"""ZKQueue at its end: the instructions that wait for this broker.
 
-Watched before it is read; the names once for each look, the nodes together, then one after the
-other in the order of their numbers. The deletion is the acknowledgement: it comes after applying,
-so a broker that dies in between applies again, which changes nothing.
+Docs: kafka-zkqueue, kafka-design-v3. Watched before it is read; the names once for each look, the
+nodes together, then one after the other in the order of their numbers. The deletion is the
+acknowledgement: it comes after applying, so a broker that dies in between applies again, which
+changes nothing.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""Replicas that are held here and are not this broker's any more (seed: C1; KAFKA-14616).
+"""Replicas that are held here and are not this broker's any more.
 
-Removing one removes records. So nobody's word is enough: the node of the topic is read, behind all
-that was committed so far, and where it cannot be read the replica stays.
+Docs: kafka-topic-deletion; KAFKA-14616. Removing one removes records. So nobody's word is enough:
+the node of the topic is read, behind all that was committed so far, and where it cannot be read the
+replica stays.
 """
 
 import logging

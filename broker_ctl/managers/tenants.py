@@ -1,4 +1,4 @@
-"""Tenants: who has namespaces, and in which clusters those may live (reference: 8.4)."""
+"""Tenants: who has namespaces, and in which clusters those may live (docs: pulsar-admin-api)."""
 
 import logging
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The job that takes a history in: from segments to tables (reference: D.1).
+"""The job that takes a history in: from segments to tables (docs: load-history-sources).
 
 Late rows need no watermark: a row belongs to the day of its ``at_ms``, whenever it comes.
 """

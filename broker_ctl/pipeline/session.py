@@ -1,4 +1,4 @@
-"""The Spark session: on this machine as it comes, or on a cluster (reference: D.1).
+"""The Spark session: on this machine as it comes, or on a cluster (docs: load-history-sources).
 
 Spark talks on stderr a great deal. What it says goes to a file while it is started here: nobody
 reads it unless it fails, and then its last words stand in the error.

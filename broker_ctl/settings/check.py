@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker_ctl.settings.root import Settings
 
 # Lease mode: the least heartbeat period is a tick and this, and the timeout holds five of them
-# (reference: metadata-store 5.6).
+# (docs: zookeeper-session-rules).
 _HEARTBEAT_MARGIN_MS: Final = 250
 _HEARTBEATS_PER_TIMEOUT: Final = 5
 _PORTS: Final = (

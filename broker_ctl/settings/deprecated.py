@@ -1,6 +1,6 @@
 """Pulsar's old spellings, each with the rule by which Pulsar prefers it to the new one.
 
-Reference: pulsar-load-management 9, metadata-store 1.6. A rule is applied inside one source, so
+Docs: pulsar-configuration. A rule is applied inside one source, so
 that a new spelling in the environment still wins over an old one in the file.
 """
 

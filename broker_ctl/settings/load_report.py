@@ -1,4 +1,4 @@
-"""What a broker says of its load, and when (reference: pulsar-load-management 3.7 to 3.9)."""
+"""What a broker says of its load, and when (docs: pulsar-report-rules)."""
 
 from dataclasses import dataclass
 from enum import StrEnum

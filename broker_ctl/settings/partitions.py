@@ -9,7 +9,7 @@ from broker_ctl.settings.model import Setting
 
 
 class StateChangeTransport(StrEnum):
-    """How what the controller decides reaches the brokers (seed: discussion 2)."""
+    """How what the controller decides reaches the brokers (docs: kafka-design-v3)."""
 
     HTTP = "http"
     ZKQUEUE = "zkqueue"

@@ -1,4 +1,4 @@
-"""Choosing the receiver (reference: pulsar-load-management 6)."""
+"""Choosing the receiver (docs: pulsar-placement)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final

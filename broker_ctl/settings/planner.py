@@ -1,4 +1,4 @@
-"""Our own planner, strategy ``balance`` (reference: balancing-and-operations C.4)."""
+"""Our own planner, strategy ``balance`` (docs: planner-sources)."""
 
 from dataclasses import dataclass
 from typing import Annotated

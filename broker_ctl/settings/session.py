@@ -10,7 +10,7 @@ from broker_ctl.settings.model import Setting
 
 
 class OwnershipAuthority(StrEnum):
-    """What ends the right to serve a bundle (design: authority)."""
+    """What ends the right to serve a bundle (docs: ownership-authority)."""
 
     LEASE = "lease"
     STORAGE = "storage"

@@ -1,4 +1,4 @@
-"""What single shedders of Pulsar need besides (reference: pulsar-load-management 5.3 to 5.5)."""
+"""What single shedders of Pulsar need besides (docs: pulsar-shedders)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final

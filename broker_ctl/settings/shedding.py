@@ -1,4 +1,4 @@
-"""What an overloaded broker gives up (reference: pulsar-load-management 4.3, 5)."""
+"""What an overloaded broker gives up (docs: pulsar-leader-tasks, pulsar-shedders)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""Brokers that are slow, which strategy balance gives nothing (reference: B.2, slow broker)."""
+"""Brokers that are slow, which strategy balance gives nothing (docs: cruise-control)."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,6 +1,6 @@
 """How many bundles a namespace has, when one is split, and when two are merged.
 
-Reference: pulsar-load-management 7. Nothing of Pulsar merges: those keys are ours.
+Docs: pulsar-split-task. Nothing of Pulsar merges: those keys are ours.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """What no placement can beat: the least largest usage over the mean usage, minute by minute.
 
-Reference: balancing-and-operations C.1. Indivisible is a topic: bundles can be split until each
+Docs: imbalance-bounds. Indivisible is a topic: bundles can be split until each
 holds one, and no further. Some broker has the largest topic and is at least as full as that makes
 it; the others share what is left, and are as full as can be on the mean where the weakest of them
 are filled first. Whichever broker it is, none is better than the best. Topics do not get other

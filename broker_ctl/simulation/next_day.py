@@ -1,4 +1,4 @@
-"""Day one's profile as day two's plan, against reactive balance alone (reference: C.5, D.4.4).
+"""Day one's profile as day two's plan, against reactive balance alone (docs: load-history-sources).
 
 Both go on from the end of one and the same first day. What the plan moves at the start of the
 second day is done once and not counted as moved; its minutes count like all others.

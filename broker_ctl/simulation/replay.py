@@ -1,8 +1,9 @@
-"""A scenario, minute by minute, under the rules of a leader (design 2; reference: C.5, D.1).
+"""A scenario, minute by minute, under the rules of a leader.
 
-The strategies and their memory are the daemon's own (`core/deciding.py`). Around them stands a
-cluster in which reports are late, and a bundle that moves is nobody's for a while. The same
-scenario, rules and pace give the same replay to the bit.
+Docs: session-scope, stopping, load-history-sources. The strategies and their memory are the
+daemon's own (`core/deciding.py`). Around them stands a cluster in which reports are late, and a
+bundle that moves is nobody's for a while. The same scenario, rules and pace give the same replay to
+the bit.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """The planner, and Pulsar's strategies as it ships them, each with the placement that goes with it.
 
 Shedding and splitting have the defaults of Pulsar 4.0; nothing is merged, and nothing limits how
-much moves (reference: pulsar-load-management 5 to 7, 9).
+much moves (docs: pulsar-shedders, pulsar-split-task, pulsar-configuration).
 """
 
 import sys

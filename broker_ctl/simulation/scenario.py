@@ -1,6 +1,6 @@
 """A scenario: bundles with their traffic minute by minute, brokers, and what befalls them.
 
-Reference: balancing-and-operations C.5, D.3. A plain value; named ones come from
+Docs: load-history-sources. A plain value; named ones come from
 `simulation.scenarios`, recorded ones from `simulation.traced`.
 """
 

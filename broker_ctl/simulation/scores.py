@@ -1,4 +1,4 @@
-"""How well a replay went, in a few numbers (reference: balancing-and-operations C.5, C.6)."""
+"""How well a replay went, in a few numbers (docs: load-history-sources, planner-sources)."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -30,7 +30,7 @@ _HOT_TOPICS: Final = 8
 _HOT_RATE: Final = 2_400.0
 _HOT_MESSAGE_BYTES: Final = 1_024
 _MEDIAN_RATE: Final = 20.0
-# Spread of request rates over 53 production clusters (reference: balancing-and-operations D.3).
+# Spread of request rates over 53 production clusters (docs: load-history-sources).
 _LOG_SIGMA: Final = 1.2
 _AMPLITUDE: Final = 0.1
 _PERIOD_S: Final = 600.0
@@ -74,7 +74,7 @@ class Workload:
         positions, topics = self._index.get(bundle.namespace, ((), ()))
         low, high = bundle.range.low, bundle.range.high
         first = bisect_left(positions, low)
-        # The last range of a ring is closed (reference: pulsar-load-management 1.3).
+        # The last range of a ring is closed (docs: pulsar-hash).
         last = len(positions) if high == RING_HIGH else bisect_left(positions, high)
         return topics[first:last]
 

@@ -59,7 +59,7 @@ class Stat(NamedTuple):
     def is_ephemeral(self) -> bool:
         """Owned by a session: not persistent (0), container (0x80...) or TTL (0xff...).
 
-        Session ids may be negative, so the sign says nothing (reference: metadata-store 0.14).
+        Session ids may be negative, so the sign says nothing (docs: zookeeper-wire).
         """
         owner = self.ephemeral_owner
         return owner not in {0, CONTAINER_OWNER} and (owner >> 56) & 0xFF != _TTL_BYTE

@@ -1,4 +1,4 @@
-"""A store whose operations are timed, for Pulsar's metrics (reference: metadata-store 1.7)."""
+"""A store whose operations are timed, for Pulsar's metrics (docs: pulsar-store-metrics)."""
 
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Paths of replicated partitions: the seed's, and what the field added (seed: paths).
+"""Paths of replicated partitions: those of Kafka's design, and later ones (docs: kafka-paths).
 
 What stands where, and who writes it; payloads are JSON unless said:
 

@@ -1,6 +1,6 @@
 """Every znode path, built here and nowhere else.
 
-Pulsar's are its own, byte for byte (reference: pulsar-load-management 0); what Pulsar has no place
+Pulsar's are its own, byte for byte (docs: pulsar-paths); what Pulsar has no place
 for lies under ``/broker-ctl``. Whatever comes from outside (broker ids, names of clusters) is
 checked before it becomes a step of a path.
 """

@@ -1,4 +1,7 @@
-"""``/admin/v2/namespaces/.../antiAffinity``: which namespaces keep apart (reference: 6.4, 8.4)."""
+"""``/admin/v2/namespaces/.../antiAffinity``: which namespaces keep apart.
+
+Docs: pulsar-isolation, pulsar-admin-api.
+"""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""``/admin/v2/brokers`` and ``/admin/v2/broker-stats``: who is there (reference: 8.4)."""
+"""``/admin/v2/brokers`` and ``/admin/v2/broker-stats``: who is there (docs: pulsar-admin-api)."""
 
 from collections.abc import Mapping
 from importlib.metadata import version

@@ -1,9 +1,10 @@
-"""``/admin/v2/namespaces/.../{bundle}``: unload, move, split and merge by hand (reference: 8.4).
+"""``/admin/v2/namespaces/.../{bundle}``: unload, move, split and merge by hand.
 
-Unload and split belong to the bundle's owner: any other broker sends the request on to it. Whatever
-moves a bundle goes to the leader, which reserves the destination: in Pulsar that is a hint which
-the next lookup may miss, here it is part of the handover. So do the names that stand for a bundle
-of which only the leader can say which it is. A namespace of another cluster is changed there.
+Docs: pulsar-admin-api. Unload and split belong to the bundle's owner: any other broker sends the
+request on to it. Whatever moves a bundle goes to the leader, which reserves the destination: in
+Pulsar that is a hint which the next lookup may miss, here it is part of the handover. So do the
+names that stand for a bundle of which only the leader can say which it is. A namespace of another
+cluster is changed there.
 """
 
 from typing import Any, Final

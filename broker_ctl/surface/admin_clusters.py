@@ -1,6 +1,7 @@
-"""``/admin/v2/clusters``: the clusters that are known here, and their peers (reference: 8.4).
+"""``/admin/v2/clusters``: the clusters that are known here, and their peers.
 
-What is set for one cluster, its isolation policies and failure domains, is in `admin_policies`.
+Docs: pulsar-admin-api. What is set for one cluster, its isolation policies and failure domains, is
+    in `admin_policies`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""``/admin/v2/brokers/configuration``: settings that change at run time (reference: 8.4, 9)."""
+"""``/admin/v2/brokers/configuration``: settings that change at run time.
+
+Docs: pulsar-admin-api, pulsar-configuration.
+"""
 
 from typing import Final
 

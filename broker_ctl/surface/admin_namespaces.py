@@ -1,4 +1,4 @@
-"""``/admin/v2/namespaces``: namespaces and their rings (reference: 1.3, 8.4)."""
+"""``/admin/v2/namespaces``: namespaces and their rings (docs: pulsar-hash, pulsar-admin-api)."""
 
 from typing import Any, Final
 

@@ -1,4 +1,7 @@
-"""``/admin/v2/clusters/...``: isolation policies and failure domains (reference: 6.3, 6.4, 8.4)."""
+"""``/admin/v2/clusters/...``: isolation policies and failure domains.
+
+Docs: pulsar-isolation, pulsar-admin-api.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,4 +1,7 @@
-"""``/admin/v2/resource-quotas``: what bundles are expected to need (reference: 3.5, 8.4)."""
+"""``/admin/v2/resource-quotas``: what bundles are expected to need.
+
+Docs: pulsar-load-data, pulsar-admin-api.
+"""
 
 from typing import Final
 

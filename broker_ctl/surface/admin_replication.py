@@ -1,4 +1,7 @@
-"""Which clusters a namespace lives in, and who may use it (reference: 8.2, 8.4)."""
+"""Which clusters a namespace lives in, and who may use it.
+
+Docs: pulsar-http-lookup, pulsar-admin-api.
+"""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""``/admin/v2/tenants``: who has namespaces, in Pulsar's shapes and statuses (reference: 8.4)."""
+"""``/admin/v2/tenants``: who has namespaces, in Pulsar's shapes and statuses.
+
+Docs: pulsar-admin-api.
+"""
 
 from typing import Final
 

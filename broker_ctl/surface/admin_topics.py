@@ -1,4 +1,4 @@
-"""``/admin/v2/{domain}/.../{topic}``: one topic, closed by hand (reference: 8.4)."""
+"""``/admin/v2/{domain}/.../{topic}``: one topic, closed by hand (docs: pulsar-admin-api)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Our decisions in the words of Pulsar's breakdown counters (reference: 10, decision reasons).
+"""Our decisions in the words of Pulsar's breakdown counters (docs: pulsar-metrics).
 
 Its lists are closed and shorter than ours: what has no counterpart is ``Unknown``. A move or a
 split that a pause or a dry run held back was not attempted: the move is a ``Skip``, of a split

@@ -1,4 +1,4 @@
-"""``GET /lookup/v2/topic/...``: Pulsar's lookup over HTTP (reference: 8.2)."""
+"""``GET /lookup/v2/topic/...``: Pulsar's lookup over HTTP (docs: pulsar-http-lookup)."""
 
 from functools import lru_cache
 from typing import Final

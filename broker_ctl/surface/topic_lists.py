@@ -1,4 +1,7 @@
-"""``/admin/v2/.../topics``: which topics a namespace has, in Pulsar's shapes (reference: 8.4)."""
+"""``/admin/v2/.../topics``: which topics a namespace has, in Pulsar's shapes.
+
+Docs: pulsar-admin-api.
+"""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,6 +1,6 @@
 """How long the planner takes from a random placement to an even one, and where it ends.
 
-Loads are log-normal with sigma 1.2 (reference: balancing-and-operations D.3), the same for each
+Loads are log-normal with sigma 1.2 (docs: load-history-sources), the same for each
 resource of a bundle, so that the bound is what no placement can beat. The planner goes in slices:
 the longest of them is what the daemon's event loop would wait.
 """

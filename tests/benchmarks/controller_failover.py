@@ -1,4 +1,4 @@
-"""The partition controller: brokers that die, controllers that change (seed: design v3).
+"""The partition controller: brokers that die, controllers that change (docs: kafka-design-v3).
 
 Runs three ZooKeeper servers and seven daemons of its own, below a temporary directory and on
 loopback, and asks nothing else of the machine but that it be otherwise idle. Broker 7 leads all
@@ -9,8 +9,8 @@ broker_failover             by number of partitions that need a new leader
   seconds                   from the end of the dead broker's registration, as another client hears
                             of it, to the last acknowledged instruction
   zk_ops                    operations of all daemons from the kill on, counted by the servers
-  serial_s                  the seed's procedure (read, write, a queue node for each recipient, one
-                            by one) on 500 partitions in the same run, scaled
+  serial_s                  design v3's procedure (read, write, a queue node for each recipient,
+                            one by one) on 500 partitions in the same run, scaled
   kill_to_first_fetch_s     from SIGKILL until a client was given a record by the new leader of
                             one of them: with it the session of the dead broker, of 6 s, has to end
 by_transport                seconds with instructions through ZooKeeper, and by HTTP

@@ -1,4 +1,4 @@
-"""What an expired session costs (PIP-57), and lost servers and leaders.
+"""What an expired session costs (docs: pip-57), and lost servers and leaders.
 
 Runs three ZooKeeper servers and three daemons of its own, below a temporary directory and on
 loopback. One broker owns all bundles; clients look all of them up over HTTP, at all three brokers,

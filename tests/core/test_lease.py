@@ -1,4 +1,4 @@
-"""Lease arithmetic (reference: metadata-store 5.6)."""
+"""Lease arithmetic (docs: zookeeper-session-rules)."""
 
 import pytest
 from hypothesis import given

@@ -41,7 +41,7 @@ TOLD = {
     Action.SESSION_LOST,
     Action.SESSION_REESTABLISHED,
 }
-# Reference metadata-store 5.3, as an automaton over what listeners hear.
+# The grammar of events (docs: pulsar-session-watcher), as an automaton over what listeners hear.
 GRAMMAR = {
     ("up", Action.CONNECTION_LOST): "cut",
     ("up", Action.SESSION_LOST): "lost",

@@ -1,4 +1,4 @@
-"""Controllers and brokers that come and go, as it really happened (reference: A.13, 1 to 5).
+"""Controllers and brokers that come and go, as it really happened (docs: kafka-failure-kinds).
 
 Complete daemons in virtual time. Whatever a deposed controller writes is a violation by itself.
 """

@@ -1,4 +1,4 @@
-"""Two leaders in transition (seed: discussion 3): whoever was deposed commits nothing any more.
+"""Two leaders in transition (docs: kafka-design-v3): whoever was deposed commits nothing any more.
 
 Complete daemons and their broker processes in virtual time; what each story leaves behind is judged
 by the store's history and by all logs.

@@ -1,5 +1,6 @@
 """Links and citations lead somewhere."""
 
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,15 @@ FILES: Final = structure.files_of(ROOT)
 CITING: Final = frozenset({".py", ".conf", ".yml", ".toml", ".service", ".json"})
 
 
+def texts(tops: AbstractSet[str], suffixes: AbstractSet[str]) -> dict[str, str]:
+    """What stands in the files below some folders, by path; not in this one, which has examples."""
+    return {
+        path.as_posix(): (ROOT / path).read_text(encoding="utf-8")
+        for path in FILES
+        if path.suffix in suffixes and path.parts[0] in tops and ROOT / path != Path(__file__)
+    }
+
+
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     return documents.project_pages(ROOT, FILES, {name: made() for name, made in PAGES.items()})
@@ -24,13 +34,21 @@ def test_every_link_leads_somewhere(pages: dict[str, str]) -> None:
 
 
 def test_every_citation_of_a_page_leads_somewhere(pages: dict[str, str]) -> None:
-    sources = {
-        path.as_posix(): (ROOT / path).read_text(encoding="utf-8")
-        for path in FILES
-        if path.suffix in CITING and path.parts[0] in {"broker_ctl", "config", "deploy"}
-    }
+    sources = texts({"broker_ctl", "config", "deploy"}, CITING)
     assert len(sources) > 100
     assert documents.broken_citations(sources, pages) == []
+
+
+def test_every_target_that_is_cited_by_name_is_there(pages: dict[str, str]) -> None:
+    sources = texts({"broker_ctl", "config", "deploy", "tests"}, CITING)
+    cited = [text for text in sources.values() if "ocs: " in text]
+    assert len(cited) > 200
+    assert documents.unknown_targets(sources, pages) == []
+
+
+def test_no_document_is_cited_that_is_not_in_the_repository() -> None:
+    sources = texts({"broker_ctl", "config", "deploy", "docs", "tests"}, CITING | {".md"})
+    assert documents.absent_documents(sources) == []
 
 
 # The checkers.
@@ -86,3 +104,35 @@ def test_a_citation_that_leads_nowhere_is_found() -> None:
         "a.py: docs/page.md#gone",
         "a.py: docs/gone.md",
     ]
+
+
+def test_a_target_that_nobody_has_is_found() -> None:
+    pages = {"docs/page.md": PAGE, "README.md": "(elsewhere)=\n"}
+    sources = {
+        "a.py": '"""One (docs: a-target; KIP-1)."""\n    # of it (docs:\n    # gone, a-target)\n',
+        "b.py": '"""Other.\n\nDocs: a-target,\nelsewhere. More.\n"""',
+    }
+    assert documents.unknown_targets(sources, pages) == ["a.py: gone", "b.py: elsewhere"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("How (reference: 8.2, 8.4).", True),
+        ("How (Pulsar's; reference 3.5).", True),
+        ("How (reference:\n# pulsar-load-management 6.1).", True),
+        ("Reference: metadata-store 1.4.", True),
+        ("as in reference metadata-store 6.7", True),
+        ("Moved (design: move).", True),
+        ("Moved (design section 3).", True),
+        ("One queue (seed: ZKQueue, B).", True),
+        ("Decimals (seed).", True),
+        ("Elected (A.8).", True),
+        ("seed: of the scenario; None: its own.", False),
+        ("def walk(self, seed: int) -> None:", False),
+        ("Random(seed)", False),
+        ("The reference broker, and the design of it (docs: a-target).", False),
+    ],
+)
+def test_a_document_that_is_not_there_is_found(text: str, is_found: bool) -> None:
+    assert bool(documents.absent_documents({"a.py": text})) is is_found

@@ -1,4 +1,4 @@
-"""The server ends a daemon's session (PIP-57): nothing moves because of it."""
+"""The server ends a daemon's session (docs: pip-57): nothing moves because of it."""
 
 import asyncio
 import json

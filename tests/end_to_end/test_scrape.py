@@ -1,6 +1,6 @@
-"""What a scraper finds at a daemon of the real thing, against the table of the reference.
+"""What a scraper finds at a daemon of the real thing, against Pulsar's table.
 
-The table stands here in full (reference: metadata-store 1.7, pulsar-load-management 10): to derive
+The table stands here in full (docs: pulsar-store-metrics, pulsar-metrics): to derive
 it from the declarations would be to compare them with themselves.
 """
 

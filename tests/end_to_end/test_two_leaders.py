@@ -1,4 +1,4 @@
-"""Two leaders in transition (seed: discussion 3), with processes that are really stopped."""
+"""Two leaders in transition (docs: kafka-design-v3), with processes that are really stopped."""
 
 import asyncio
 import signal

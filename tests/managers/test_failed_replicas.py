@@ -1,4 +1,4 @@
-"""Replicas that cannot be served, where the controller looks (reference: A.12, A.3)."""
+"""Replicas that cannot be served, where the controller looks (docs: kafka-failure-kinds)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

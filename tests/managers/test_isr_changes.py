@@ -1,4 +1,4 @@
-"""Leaders change the ISR, by compare-and-set, and hear what became of it (reference: A.6)."""
+"""Leaders change the ISR, by compare-and-set, and hear what became of it (docs: kafka-isr)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,7 @@
-"""What a broker does with instructions, and which it refuses (reference: A.2, A.8)."""
+"""What a broker does with instructions, and which it refuses.
+
+Docs: kafka-fencing, kafka-procedures.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The replicas of a broker, in one life after another (seed: E; KIP-380)."""
+"""The replicas of a broker, in one life after another (docs: kafka-design-v3; KIP-380)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -10,7 +10,7 @@ from broker_ctl.settings.model import unit_of
 from broker_ctl.settings.pulsar_keys import PULSAR_KEYS, is_pulsar_key
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
 
-# The load balancer's and the metadata store's keys (reference: pulsar-load-management 9).
+# The load balancer's and the metadata store's keys (docs: pulsar-configuration).
 PULSAR_BALANCING_KEYS = """
 zookeeperServers metadataStoreUrl globalZookeeperServers configurationStoreServers
 configurationMetadataStoreUrl failureDomainsEnabled metadataStoreSessionTimeoutMillis

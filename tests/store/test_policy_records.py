@@ -1,4 +1,7 @@
-"""Isolation policies, failure domains and overrides as Pulsar writes them (reference: 0, 6.3)."""
+"""Isolation policies, failure domains and overrides as Pulsar writes them.
+
+Docs: pulsar-paths, pulsar-isolation.
+"""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""The Simple manager's report is compared with one of Pulsar's own class (reference 3.2)."""
+"""The Simple manager's report is compared with one of Pulsar's own class.
+
+Docs: pulsar-load-data.
+"""
 
 import json
 from dataclasses import replace

@@ -11,6 +11,14 @@ _LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(<?([^)\s>]+)>?\)|!\[[^\]]*\]\(([^)
 _TARGET: Final = re.compile(r"^\(([\w.:-]+)\)=$", re.MULTILINE)
 _HEADING: Final = re.compile(r"^#{1,6} +(.+?)$", re.MULTILINE)
 _CITATION: Final = re.compile(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?")
+_NAMED: Final = re.compile(r"\b[Dd]ocs: ([^();.\"]*)")
+# Sections of documents that are not in the repository.
+_ABSENT: Final = re.compile(
+    r"\b[Rr]eference:? (?:[A-F]\b|\d|[a-z]+(?:-[a-z]+)+ (?:[A-F]\b|\d))"
+    r"|\b[Ss]eed:? (?:[A-F]\b|[A-F]\d|ZKQueue|discussion|paths|(?:replication )?design)\b"
+    r"|[(;] ?(?:reference|design): [A-Za-z]|[(;] ?design (?:section )?\d|(?<=\w )\(seed\)"
+    r"|\bReference: [a-z]|[(;] ?[A-F]\.\d+\b"
+)
 _ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
@@ -87,6 +95,37 @@ def broken_citations(sources: Mapping[str, str], pages: Mapping[str, str]) -> li
         for source, text in sources.items()
         for cited in _CITATION.findall(text)
         if not _leads("", cited, anchors, set(pages))
+    ]
+
+
+def prose_of(text: str) -> str:
+    """The text of a source with each comment and paragraph on one line, so that none is cut."""
+    return re.sub(r"\n[ \t]*(?:#[ \t])?(?=\S)", " ", text)
+
+
+def unknown_targets(sources: Mapping[str, str], pages: Mapping[str, str]) -> list[str]:
+    """``file: name`` of each target that a source cites by its name and no page has."""
+    named = {
+        target
+        for path, text in pages.items()
+        if path.startswith("docs/")
+        for target in _TARGET.findall(text)
+    }
+    return [
+        f"{source}: {name}"
+        for source, text in sources.items()
+        for names in _NAMED.findall(prose_of(text))
+        for name in names.split(", ")
+        if name not in named
+    ]
+
+
+def absent_documents(sources: Mapping[str, str]) -> list[str]:
+    """``file: citation`` of every section of a document that the repository does not have."""
+    return [
+        f"{source}: {cited}"
+        for source, text in sources.items()
+        for cited in _ABSENT.findall(prose_of(text))
     ]
 
 

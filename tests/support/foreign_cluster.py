@@ -1,7 +1,8 @@
 """A Pulsar cluster that is played: nodes as its brokers write them, and its admin API over HTTP.
 
-The payloads are those of `reference: pulsar-load-management` 1.4, 2.1 and 3.1, written out here and
-not by the code under test. What is unloaded is taken again at once, as clients would have it.
+The payloads are Pulsar's (docs: pulsar-hash, pulsar-ownership-payload, pulsar-load-data), written
+out here and not by the code under test. What is unloaded is taken again at once, as clients would
+have it.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """A small honest broker over the memory store: it owns by znodes, and obeys orders.
 
-Its transactions are those of the design: acquire checks the ring, release checks epoch and move,
-split replaces ring, children and parent at once. Whoever serves a hash that another one serves too
-is found out by the witness.
+Its transactions are a broker's (docs: acquire, bundle-release, bundle-split): acquire checks the
+ring, release checks epoch and move, split replaces ring, children and parent at once. Whoever
+serves a hash that another one serves too is found out by the witness.
 """
 
 from collections.abc import Callable, Mapping, Sequence

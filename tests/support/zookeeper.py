@@ -47,7 +47,7 @@ async def expire_session(address: str, session_id: int, password: bytes) -> None
 
 
 def password_of(session_id: int) -> bytes:
-    """The password that a server gives with a session id (reference: metadata-store 6.1).
+    """The password that a server gives with a session id (docs: zookeeper-session-rules).
 
     Java's `Random`, seeded with the id and a constant: whoever knows the id can take the session.
     """

@@ -13,7 +13,7 @@ from broker_ctl.store import paths
 from tests.support.surface_parts import BUNDLES, Broker
 
 BUNDLE = BUNDLES[1]
-# What Pulsar begins with (reference: 3.5).
+# What Pulsar begins with (docs: pulsar-load-data).
 INITIAL = {
     "msgRateIn": 40.0,
     "msgRateOut": 120.0,

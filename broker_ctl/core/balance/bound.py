@@ -1,4 +1,4 @@
-"""What no placement can beat (reference: balancing-and-operations C.1)."""
+"""What no placement can beat (docs: imbalance-bounds)."""
 
 import numpy as np
 

@@ -4,7 +4,7 @@ A bundle's traffic swings around a level that changes slowly, and half of a devi
 some ten minutes: a move that answers it is a move for nothing. So what is planned for is the steady
 demand, over half an hour; only where a broker is in trouble at once the recent one counts. A bundle
 whose recent demand is far from its steady one has changed for good: its past says nothing any more
-(reference: balancing-and-operations C.4.1, C.5).
+(docs: planner-sources, load-history-sources).
 """
 
 import math

@@ -9,7 +9,7 @@ it at one stroke, else the largest that somebody has room for, else an exchange 
 for a smaller one; above ``high`` still, a bundle that is far more than enough. Who receives is the
 broker that is least full with the bundle on it, and nobody is filled beyond ``low``. Act above one
 level and stop below another: with a price on each move, to be lazy inside a band is the best that
-can be done (reference: balancing-and-operations C.1, C.4).
+can be done (docs: imbalance-bounds, planner-sources).
 """
 
 from dataclasses import dataclass, field, replace

@@ -1,6 +1,6 @@
 """``balance``: our own shedding strategy, the planner behind the signature of the others.
 
-Reference: balancing-and-operations C.4. What it does not do by itself: bundles above a share of a
+Docs: planner-sources. What it does not do by itself: bundles above a share of a
 mean broker are split (`core.splitting`), cold ones merged (`core.merging`), drained brokers emptied
 (`core.draining`); all of it goes into one plan.
 """

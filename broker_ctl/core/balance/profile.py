@@ -2,7 +2,7 @@
 
 A bundle's day resembles the one before. Who only follows the load moves bundles at noon, and
 others back at night; where bundles that are busy at different hours share a broker, the cluster
-stays even the whole day and nothing has to move (reference: balancing-and-operations C.4.3, C.5).
+stays even the whole day and nothing has to move (docs: planner-sources, load-history-sources).
 
 The largest bundle is placed first, each where the fullest hour of its broker is the least full; it
 stays with the broker that it has where that is nearly as good. So what is moved is what brings

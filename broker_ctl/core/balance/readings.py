@@ -3,7 +3,7 @@
 A broker's report says how full each of its resources is, and what each bundle sends and receives.
 A resource is divided among the bundles by what drives it: the network by bytes in that direction,
 memory by bytes, cpu by bytes and messages alike. Messages alone mislead: a thousand small ones
-cost less than a large one (reference: balancing-and-operations B.5.11, C.4).
+cost less than a large one (docs: cruise-control, planner-sources).
 
 Demands are absolute (percent of a core, Mbyte, Kbit/s), so that they stay what they are when a
 bundle moves to a broker of another size.

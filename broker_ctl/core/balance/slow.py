@@ -1,8 +1,8 @@
 """Slow brokers: how long one is slow (`slowness`), and what comes of it.
 
-Scored as in reference: balancing-and-operations B.2. A round adds 1 to the score of a broker that
-is slow and takes 1 from every other's. With enough of it a broker is demoted: it receives nothing.
-With far more it is removed, where that is allowed: it is drained.
+Scored as Cruise Control does it (docs: cruise-control). A round adds 1 to the score of a broker
+that is slow and takes 1 from every other's. With enough of it a broker is demoted: it receives
+nothing. With far more it is removed, where that is allowed: it is drained.
 
 Several at once are rather a sign of what they share: a network, a store, a release. Then nobody is
 acted on and a human is asked. In a cluster of less than twenty brokers the tenth that is allowed

@@ -1,9 +1,9 @@
 """Neighbours that have so little that one bundle can hold both.
 
 Pulsar never merges: a namespace that was split for a busy day keeps its bundles for ever, and once
-it has as many as it may no bundle of it is split any more (reference: pulsar-load-management 11,
-row 9). What is merged here must stay far below the limits of a split, in a row of many rounds, or
-splits and merges would follow each other without end.
+it has as many as it may no bundle of it is split any more (docs: pulsar-split-task). What is
+merged here must stay far below the limits of a split, in a row of many rounds, or splits and merges
+would follow each other without end.
 """
 
 import heapq

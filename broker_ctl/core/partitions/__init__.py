@@ -1,1 +1,1 @@
-"""Replicated partitions: what the controller decides (seed: replication design v3)."""
+"""Replicated partitions: what the controller decides (docs: kafka-design-v3)."""

@@ -1,9 +1,8 @@
 """What a controller knows while it leads, with the sets that its events ask for kept up to date.
 
 Nothing here is scanned for an event: who is led by a broker, who has a replica there, who is
-offline, under-replicated or led elsewhere than preferred is known at each moment (reference:
-partition-controller A.3, KAFKA-10040, 10794, 17061). It belongs to one leading, and ends with it
-(KAFKA-5310).
+offline, under-replicated or led elsewhere than preferred is known at each moment (docs:
+kafka-event-queue; KAFKA-10040). It belongs to one leading, and ends with it (KAFKA-5310).
 """
 
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""The end of a topic, replica by replica (reference: A.4, A.8 topic deletion, C1).
+"""The end of a topic, replica by replica (docs: kafka-state-machines, kafka-topic-deletion).
 
 Every replica that lives is stopped and deleted, and says so. One whose broker is gone, or whose
 disk is, does not hold the topic up: it has the topic's id, so that it is known for a stray when it

@@ -1,11 +1,11 @@
-"""Who leads a partition: the four elections, and what else a controller makes of a state (A.5).
+"""Who leads a partition: the four elections, and what else a controller makes of a state.
 
-Each takes what is known of one partition and gives the state to be written, or says why there is
-none; nothing is written for a refusal. Every state has the next leader epoch, also where the ISR
-alone changes: who was told an older one is told again (reference: partition-controller A.1).
+Docs: kafka-elections. Each takes what is known of one partition and gives the state to be written,
+or says why there is none; nothing is written for a refusal. Every state has the next leader epoch,
+also where the ISR alone changes: who was told an older one is told again (docs: kafka-elections).
 
 ``live`` are the brokers whose replica can serve: those that are registered, without those whose
-replica of this very partition has failed (A.3).
+replica of this very partition has failed (docs: kafka-failure-kinds).
 """
 
 from collections.abc import Collection
@@ -48,7 +48,8 @@ Election = LeaderAndIsr | Refused
 def initial(assignment: Assignment, live: AbstractSet[int], controller_epoch: int) -> Election:
     """The first state of a partition: all that live are in sync, as there is nothing to lack.
 
-    Safe only because the logs are empty, which is what topic ids are for (seed: C1).
+    Safe only because the logs are empty, which is what topic ids are for (docs:
+    kafka-topic-deletion).
     """
     isr = tuple(sorted(replica for replica in assignment.replicas if replica in live))
     if not isr:
@@ -130,7 +131,10 @@ def controlled_shutdown(
 
 
 def leaderless(state: LeaderAndIsr, controller_epoch: int) -> Election:
-    """No leader, and the ISR as it is: whoever of it comes back first may lead cleanly (A.12)."""
+    """No leader, and the ISR as it is: whoever of it comes back first may lead cleanly.
+
+    Docs: kafka-failure-kinds.
+    """
     if state.leader == NO_LEADER:
         return Refused(Reason.NOTHING_CHANGES)
     return _changed(state, NO_LEADER, state.isr, controller_epoch)
@@ -170,12 +174,15 @@ def after_broker_change(
 
 
 def bumped(state: LeaderAndIsr, controller_epoch: int) -> LeaderAndIsr:
-    """The same under the next leader epoch, so that everybody is told again (A.8: A1, B3)."""
+    """The same under the next leader epoch, so that everybody is told again.
+
+    Docs: kafka-reassignment, cruise-control.
+    """
     return _changed(state, state.leader, state.isr, controller_epoch)
 
 
 def with_isr(state: LeaderAndIsr, isr: Collection[int]) -> LeaderAndIsr:
-    """What a leader writes: the ISR alone, under its epochs (seed: paths).
+    """What a leader writes: the ISR alone, under its epochs (docs: kafka-paths).
 
     A follower in sync has what the leader has: with the first one the recovery is over (KIP-704).
     """

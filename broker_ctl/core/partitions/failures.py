@@ -1,4 +1,7 @@
-"""The replicas that their brokers cannot serve, by broker and by partition (reference: A.3)."""
+"""The replicas that their brokers cannot serve, by broker and by partition.
+
+Docs: kafka-event-queue.
+"""
 
 from typing import Final
 

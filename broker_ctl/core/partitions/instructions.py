@@ -1,7 +1,7 @@
-"""What the controller tells a broker: one schema for ZKQueue and for HTTP (seed: B and F).
+"""What the controller tells a broker: one schema for ZKQueue and for HTTP (docs: kafka-design-v3).
 
 An instruction carries three epochs and the topic ids, so that whoever gets it too late, or in
-another life, can tell (reference: partition-controller A.2): the controller epoch and the broker
+another life, can tell (docs: kafka-fencing): the controller epoch and the broker
 epoch of the whole, and the leader epoch of each partition.
 
 As JSON::

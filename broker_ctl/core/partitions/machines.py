@@ -1,4 +1,4 @@
-"""Where a partition and each of its replicas stand (reference: A.4).
+"""Where a partition and each of its replicas stand (docs: kafka-state-machines).
 
 A controller moves replicas from stage to stage. What may precede a stage is written beside it, and
 anything else is an error: a batch that would skip a step was put together wrongly. Of a partition

@@ -1,4 +1,4 @@
-"""Names of replicated topics and of their partitions (seed: paths).
+"""Names of replicated topics and of their partitions (docs: kafka-paths).
 
 A replicated topic is one step of a znode path, unlike the topics of bundles, whose complete names
 have slashes.

@@ -1,4 +1,4 @@
-"""When leadership goes back to the preferred replicas (reference: A.7).
+"""When leadership goes back to the preferred replicas (docs: kafka-preferred).
 
 A broker that has just started is not given everything at once: until it is in sync everywhere
 again its caches are cold and its disks are busy, and clients would feel it (KAFKA-20708).

@@ -1,4 +1,4 @@
-"""Moving a partition to other replicas (seed: F; reference: partition-controller A.8).
+"""Moving a partition to other replicas (docs: kafka-design-v3, kafka-reassignment).
 
 The node of the topic says all: ``replicas`` holds both sets, ``adding`` and ``removing`` tell them
 apart, and a controller that knows nothing else comes to the same end. A reassignment that takes

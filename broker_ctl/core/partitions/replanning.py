@@ -1,4 +1,4 @@
-"""Replicas for partitions that have some, on other brokers (reference: part B, reassignment plans).
+"""Replicas for partitions that have some, on other brokers (docs: cruise-control).
 
 The least is moved that makes the brokers even: what is on one of them stays, as long as that one
 has not more than its share.

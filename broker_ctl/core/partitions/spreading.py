@@ -1,4 +1,4 @@
-"""Replicas for new partitions (reference: A.8 on_topic_change).
+"""Replicas for new partitions (docs: kafka-procedures).
 
 What counts first is the topic: a broker that is empty does not get all of a new one, which would
 make it the hottest at once. Only where the topic leaves a choice, whoever has fewest in all goes

@@ -1,4 +1,4 @@
-"""Taking a broker out of leaderships and ISRs before it stops (reference: A.8 controlled shutdown).
+"""Taking a broker out of leaderships and ISRs before it stops (docs: kafka-procedures).
 
 It is refused while a partition would be left with fewer in sync than it asks for, as its writes
 would end then, or hang on one broker; an operator may insist. A partition whose only replica is

@@ -1,4 +1,4 @@
-"""What became of a partition, as a row of history (reference: partition-controller A.4)."""
+"""What became of a partition, as a row of history (docs: kafka-state-machines)."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
 """What is known of a partition, of its topic and of a broker, as values.
 
 Broker ids are the numbers of the ``brokerId`` setting. There is at most one replica of a partition
-on a broker, so that the broker's id is the replica's too (seed: paths).
+on a broker, so that the broker's id is the replica's too (docs: kafka-paths).
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,14 @@ NO_VERSION: Final = -1
 
 
 class LeaderAndIsr(NamedTuple):
-    """Who leads a partition, and who is in sync: the seed's ``leaderAndISR``.
+    """Who leads a partition, and who is in sync: ``leaderAndISR`` (docs: kafka-paths).
 
     Attributes:
         leader: broker id, or `NO_LEADER`.
         leader_epoch: grows with every change that the controller makes, also of the ISR alone.
         isr: broker ids of the replicas in sync, ascending. Never empty: where all are dead, the
-            last of them are kept, so that a clean election is possible when one comes back (A.1).
+            last of them are kept, so that a clean election is possible when one comes back (docs:
+            kafka-isr).
         controller_epoch: of the controller that wrote it last, or that appointed the leader
             which did.
         is_recovering: the leader was elected out of the ISR: records may have been lost.
@@ -40,7 +41,7 @@ class Assignment(NamedTuple):
     """The assigned replicas of a partition (AR), in order: the first one is preferred.
 
     While a reassignment is under way ``replicas`` holds the union of both sets, and ``adding`` and
-    ``removing`` tell them apart (reference: partition-controller A.8).
+    ``removing`` tell them apart (docs: kafka-procedures).
     """
 
     replicas: tuple[int, ...]

@@ -1,6 +1,6 @@
 """Namespaces of one anti-affinity group go to different brokers.
 
-Reference: pulsar-load-management 6.4.
+Docs: pulsar-isolation.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The placement half of Pulsar's AvgShedder (reference: pulsar-load-management 5.4)."""
+"""The placement half of Pulsar's AvgShedder (docs: pulsar-shedders)."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """``balance``: a bundle goes where the fullest resource is least full with the bundle on it.
 
-Reference: balancing-and-operations C.4, 6. The placement half of `core.balance`: one objective.
+Docs: planner-sources. The placement half of `core.balance`: one objective.
 What was promised to a broker counts as if it were there, so that many choices one after another,
 the heaviest bundle first, are one batch.
 """

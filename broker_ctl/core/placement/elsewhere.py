@@ -1,7 +1,7 @@
 """Who else may carry a bundle that its broker would give up.
 
-Asked before a bundle is shed: what may live nowhere else stays (reference: pulsar-load-management
-4.3, step 4, and 6.4).
+Asked before a bundle is shed: what may live nowhere else stays (docs: pulsar-leader-tasks,
+pulsar-isolation).
 """
 
 from broker_ctl.core.bundle import Bundle

@@ -1,8 +1,7 @@
 """A namespace's bundles in equal numbers (broker.conf: loadBalancerDistributeBundlesEvenlyEnabled).
 
 In a small cluster it often leaves one broker, whatever its load: then the strategy has nothing to
-say, and what was shed for its load goes where there is as much (reference: pulsar-load-management
-11, row 1).
+say, and what was shed for its load goes where there is as much (docs: differences-load-manager).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Namespace isolation policies (reference: pulsar-load-management 6.3)."""
+"""Namespace isolation policies (docs: pulsar-isolation)."""
 
 from collections.abc import Sequence
 

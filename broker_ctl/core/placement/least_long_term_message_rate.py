@@ -1,4 +1,4 @@
-"""The broker with the lowest long-term message rate (reference: pulsar-load-management 6.2)."""
+"""The broker with the lowest long-term message rate (docs: pulsar-placement)."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """A broker that is clearly below the mean usage (PIP-181).
 
-Reference: pulsar-load-management 6.2.
+Docs: pulsar-placement.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Heartbeat and SLA namespaces are of one broker each (reference: pulsar-load-management 2.7)."""
+"""Heartbeat and SLA namespaces are of one broker each (docs: pulsar-topic-names)."""
 
 from collections.abc import Sequence
 from typing import Final

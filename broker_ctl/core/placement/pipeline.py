@@ -1,6 +1,6 @@
 """From those that may receive a bundle to the one that does.
 
-Reference: pulsar-load-management 6.1. Some filters say who must not receive it, others only who had
+Docs: pulsar-placement. Some filters say who must not receive it, others only who had
 better not: where these leave nobody, or nobody but an overloaded broker, they are forgotten.
 """
 

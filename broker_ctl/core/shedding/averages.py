@@ -1,4 +1,4 @@
-"""What a strategy remembers of the brokers' usage (Pulsar's ``max_ema``; reference 5.2, 5.5)."""
+"""What a strategy remembers of the brokers' usage (Pulsar's ``max_ema``; docs: pulsar-shedders)."""
 
 from collections.abc import Mapping
 

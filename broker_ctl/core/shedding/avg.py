@@ -1,4 +1,4 @@
-"""AvgShedder: hot and cool brokers are paired, and each pair evened out (reference: 5.4).
+"""AvgShedder: hot and cool brokers are paired, and each pair evened out (docs: pulsar-shedders).
 
 The hottest is paired with the coolest, the second with the second, and so on. A pair that has been
 far apart for some cycles in a row moves a part of its difference, straight from the one to the

@@ -1,6 +1,6 @@
 """What a hot and a cool broker exchange, so that both carry about the same.
 
-Reference: pulsar-load-management 5.5. The lightest of the hot broker's heaviest bundles go first.
+Docs: pulsar-shedders. The lightest of the hot broker's heaviest bundles go first.
 One that is too much by itself goes too where the cool broker can give enough back for it: a swap.
 What comes back is subtracted from what has gone, with and without a log of it (Pulsar subtracts it
 only in its debug mode, and moves too little after a swap).

@@ -1,6 +1,6 @@
 """Thresholds of the shedding strategies as values, each under its `broker.conf` key.
 
-Defaults are Pulsar's (reference: pulsar-load-management 9). What several strategies share stands
+Defaults are Pulsar's (docs: pulsar-configuration). What several strategies share stands
 in `core.rules.SheddingRules`, which holds these.
 """
 

@@ -1,6 +1,6 @@
 """Which bundles of one broker may go, and which of them do.
 
-Reference: pulsar-load-management 5 (common part), 5.1 and 5.3.
+Docs: pulsar-shedders.
 """
 
 from collections import Counter, defaultdict

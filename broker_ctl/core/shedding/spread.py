@@ -1,6 +1,6 @@
 """How unevenly usage is spread over the brokers, and whether that calls for a transfer.
 
-Reference: pulsar-load-management 5.5.
+Docs: pulsar-shedders.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""ThresholdShedder: whoever is far above the mean gives up (reference: pulsar-load-management 5.2).
+"""ThresholdShedder: whoever is far above the mean gives up (docs: pulsar-shedders).
 
 A broker's *level* is its moving average, as in Pulsar, but never above what the broker is expected
 to use now: the average lags by ten cycles and more, and would go on unloading a broker that has

@@ -1,4 +1,4 @@
-"""TransferShedder: the whole cluster within a standard deviation (reference: 5.5).
+"""TransferShedder: the whole cluster within a standard deviation (docs: pulsar-shedders).
 
 Of Pulsar's extensible load manager. The hottest broker and the coolest are evened out, then the
 next hottest, until usage is even or enough brokers have given. It waits for the condition to hold

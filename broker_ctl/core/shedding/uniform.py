@@ -1,4 +1,4 @@
-"""UniformLoadShedder: the highest broker gives to the rest (reference: pulsar-load-management 5.3).
+"""UniformLoadShedder: the highest broker gives to the rest (docs: pulsar-shedders).
 
 Brokers are compared by what they report now, first by messages, then by bytes; usage plays no part
 in who gives. Kept as they are: one broker a cycle, minimums that know nothing of the size of the

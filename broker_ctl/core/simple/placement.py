@@ -1,4 +1,4 @@
-"""Whom the Simple manager gives a bundle (reference: pulsar-load-management 5.7).
+"""Whom the Simple manager gives a bundle (docs: pulsar-simple-manager).
 
 What was promised and not yet reported counts, so that a burst of choices spreads. Where Pulsar has
 a rotating cursor or a random number, the view's seed draws: the same view gives the same choice.

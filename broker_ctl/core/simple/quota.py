@@ -1,4 +1,4 @@
-"""What each bundle is expected to need, learnt slowly (reference: pulsar-load-management 5.7).
+"""What each bundle is expected to need, learnt slowly (docs: pulsar-simple-manager).
 
 A quota follows a rise within half an hour and a fall within a day, so that a broker keeps room for
 a load that comes back. CPU and memory are no part of a bundle's statistics: they are guessed from

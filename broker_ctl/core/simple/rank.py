@@ -1,4 +1,4 @@
-"""How full a broker is, and how much more it could hold (reference: pulsar-load-management 5.7).
+"""How full a broker is, and how much more it could hold (docs: pulsar-simple-manager).
 
 Counted is what is used or what the bundles are expected to need, whichever is more, and what was
 promised: bundles that a broker is to own and has not reported yet count with the default quota

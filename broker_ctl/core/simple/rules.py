@@ -1,4 +1,4 @@
-"""What steers the Simple manager's rules (reference: pulsar-load-management 5.7)."""
+"""What steers the Simple manager's rules (docs: pulsar-simple-manager)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What the Simple manager gives up (reference: pulsar-load-management 5.7).
+"""What the Simple manager gives up (docs: pulsar-simple-manager).
 
 A broker above the overload threshold in any of four resources gives up one bundle a cycle: the one
 that takes most of the fullest resource, and only where somebody is comfortable enough to take it.

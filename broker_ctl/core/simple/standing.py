@@ -1,4 +1,4 @@
-"""What the Simple manager shows of a broker (reference: pulsar-load-management 5.7 and 10).
+"""What the Simple manager shows of a broker (docs: pulsar-simple-manager, pulsar-metrics).
 
 Pulsar calls it the load rank and the quota percentages.
 """

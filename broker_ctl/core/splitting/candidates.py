@@ -1,4 +1,4 @@
-"""Which bundles have too much to stay whole (reference: pulsar-load-management 7)."""
+"""Which bundles have too much to stay whole (docs: pulsar-split-task)."""
 
 import math
 from collections import Counter

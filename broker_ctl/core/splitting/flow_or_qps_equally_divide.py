@@ -1,4 +1,4 @@
-"""Cut so that no child has more traffic than a bundle may (reference: pulsar-load-management 1.5).
+"""Cut so that no child has more traffic than a bundle may (docs: pulsar-split-algorithms).
 
 The only algorithm that may cut into more than two: a bundle of three times the limit is one plan,
 not three rounds.

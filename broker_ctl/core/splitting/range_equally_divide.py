@@ -1,4 +1,4 @@
-"""Cut the range in the middle, whatever lies in it (reference: pulsar-load-management 1.5)."""
+"""Cut the range in the middle, whatever lies in it (docs: pulsar-split-algorithms)."""
 
 from broker_ctl.core.bundle import BundleRange
 from broker_ctl.core.splitting.request import SplitRequest

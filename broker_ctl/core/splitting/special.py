@@ -1,4 +1,4 @@
-"""Bundles that a split may name by what they are (reference: pulsar-load-management 1.5)."""
+"""Bundles that a split may name by what they are (docs: pulsar-split-algorithms)."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""Cut where the caller says (reference: pulsar-load-management 1.5)."""
+"""Cut where the caller says (docs: pulsar-split-algorithms)."""
 
 from broker_ctl.core.splitting.request import SplitRequest
 from broker_ctl.errors import InvalidName

@@ -1,4 +1,4 @@
-"""Cut so that both children hold as many topics (reference: pulsar-load-management 1.5)."""
+"""Cut so that both children hold as many topics (docs: pulsar-split-algorithms)."""
 
 from broker_ctl.core.splitting.request import SplitRequest
 

@@ -1,4 +1,4 @@
-"""What is asked of a Pulsar cluster, and what it is told (reference: pulsar-load-management 8.4).
+"""What is asked of a Pulsar cluster, and what it is told (docs: pulsar-admin-api).
 
 Everything goes over the admin API: the cluster's own nodes are never written.
 """

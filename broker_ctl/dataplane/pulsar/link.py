@@ -1,8 +1,8 @@
 """The requests to a Pulsar cluster, whichever of its brokers answers.
 
 Any broker takes any request and sends the caller on to whoever must carry it out: an unload with a
-destination to the leader, which sends on to the owner; a split to the owner (reference:
-pulsar-load-management 8.4). Since the token goes along, only brokers of the cluster are followed.
+destination to the leader, which sends on to the owner; a split to the owner (docs:
+pulsar-admin-api). Since the token goes along, only brokers of the cluster are followed.
 """
 
 from collections import deque

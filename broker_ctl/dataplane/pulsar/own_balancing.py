@@ -1,7 +1,8 @@
 """What of a Pulsar cluster's own balancing is on, by the configuration that its brokers run with.
 
 Two balancers on one cluster undo what each other does. Whichever broker leads sheds and splits,
-and any may lead next: all must be asked (reference: pulsar-load-management 4.2, 8.4, 9).
+and any may lead next: all must be asked (docs: pulsar-leader-tasks, pulsar-admin-api,
+pulsar-configuration).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,1 +1,1 @@
-"""The replicated log of the simulated broker process (seed: B; design: data plane)."""
+"""The replicated log of the simulated broker process (docs: kafka-design-v3, broker-process)."""

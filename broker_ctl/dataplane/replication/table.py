@@ -1,7 +1,7 @@
-"""The replicas that the simulated broker process holds, and what it was told of each (seed: B).
+"""The replicas that the simulated broker process holds, and what it was told of each.
 
-Topic id and leader epoch are judged here, where the log is: the broker process may be older than
-the daemon that hands the instructions on.
+Docs: kafka-design-v3. Topic id and leader epoch are judged here, where the log is: the broker
+process may be older than the daemon that hands the instructions on.
 """
 
 import logging

@@ -3,7 +3,7 @@
 The cluster knows no epoch of ours: a request that is on its way when another process begins to
 lead is carried out all the same. So everything is looked at again right before a request, requests
 are few at a time, and what came of one is told by the owner nodes and the rings, never by its
-answer alone (reference: pulsar-load-management 8.4).
+answer alone (docs: pulsar-admin-api).
 """
 
 import asyncio
@@ -141,7 +141,7 @@ class AttachedHands:
         """Many a release notes the destination of an unload by the range alone.
 
         Of two namespaces with the same boundaries, as most have, the second would overwrite the
-        first (reference: pulsar-load-management 6.1): equal ranges go one after the other.
+        first (docs: pulsar-placement): equal ranges go one after the other.
 
         Raises:
             BundleMoving: the bundle is on its way already.

@@ -1,7 +1,7 @@
 """Whether we may act beside what the cluster does by itself.
 
 Pulsar's leader sheds and splits on its own; two who decide on one cluster undo each other's work
-(reference: balancing-and-operations B). So nothing is done while that is on, unless an operator
+(docs: cruise-control). So nothing is done while that is on, unless an operator
 wants it all the same.
 """
 

@@ -1,7 +1,7 @@
 """What came of an act on a Pulsar cluster, and what there is before one: looked at anew each time.
 
 The answer of an admin API says little: a request without one may have been carried out. Owner
-nodes and rings are what the brokers themselves go by (reference: pulsar-load-management 8.4).
+nodes and rings are what the brokers themselves go by (docs: pulsar-admin-api).
 """
 
 import asyncio

@@ -1,1 +1,4 @@
-"""The partition controller: what only the broker that holds its seat runs (seed: A, C, D, F)."""
+"""The partition controller: what only the broker that holds its seat runs.
+
+Docs: kafka-design-v3.
+"""

@@ -1,7 +1,8 @@
-"""New states in bulk: drafted, written in one transaction after another, and seen to (A.5, A.10).
+"""New states in bulk: drafted, written in one transaction after another, and seen to.
 
-Where a leader has changed its ISR meanwhile the state is read again, and decided on again. A
-partition that fails otherwise is reported, and never stops the others.
+Docs: kafka-elections, kafka-pipelining. Where a leader has changed its ISR meanwhile the state is
+read again, and decided on again. A partition that fails otherwise is reported, and never stops the
+others.
 """
 
 import logging

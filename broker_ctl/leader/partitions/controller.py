@@ -1,4 +1,4 @@
-"""The partition controller: one leading from the first read to the last (seed: D, A, C).
+"""The partition controller: one leading from the first read to the last (docs: kafka-design-v3).
 
     watch -> read all -> elect -> first states -> tell every broker all -> resume -> events
 

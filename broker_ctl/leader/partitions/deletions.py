@@ -1,4 +1,4 @@
-"""The end of topics (reference: A.8 topic deletion, C1; A.13 no. 10 and 11).
+"""The end of topics (docs: kafka-topic-deletion).
 
     request -> the topic is forgotten -> its replicas end -> its nodes go -> the request goes
 

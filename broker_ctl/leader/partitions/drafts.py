@@ -1,7 +1,7 @@
 """A batch of new states on its way: what is written, and who is told what.
 
 This is where the time of a failover goes: plain loops over tuples, and each partition is encoded
-once, whoever hears of it (reference: A.8, LinkedIn's profile).
+once, whoever hears of it (docs: kafka-procedures).
 """
 
 from broker_ctl.core.partitions.context import Context

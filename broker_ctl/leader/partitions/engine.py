@@ -1,4 +1,6 @@
-"""Carries out what is decided about partitions, in bulk (reference: A.5, A.10; seed: A, C, F).
+"""Carries out what is decided about partitions, in bulk.
+
+Docs: kafka-elections, kafka-pipelining, kafka-design-v3.
 
     decide -> multi[check epoch; states by version; queue nodes] -> context -> letters -> journal
 

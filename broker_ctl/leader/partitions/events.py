@@ -1,4 +1,4 @@
-"""The one queue of the controller, and its one consumer (reference: A.3).
+"""The one queue of the controller, and its one consumer (docs: kafka-event-queue).
 
 Whoever notices something only says so; what is the case is read when the turn comes, so that news
 of one kind that wait are one, and repeated news do no harm (KAFKA-5502, 5879). Nobody else touches

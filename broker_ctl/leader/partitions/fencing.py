@@ -1,4 +1,4 @@
-"""Writes of one leading: each stands behind the check of the epoch (reference: A.2).
+"""Writes of one leading: each stands behind the check of the epoch (docs: kafka-fencing).
 
 A refused check ends the leading: another controller was elected, and whatever this one would do
 next is not its to do.

@@ -1,4 +1,4 @@
-"""Topics that operators create, or give more partitions (reference: A.8 on_topic_change).
+"""Topics that operators create, or give more partitions (docs: kafka-procedures).
 
 The assignment is written first, and then led: a controller that dies in between is followed by one
 that finds partitions without a state, and leads them.
@@ -35,7 +35,7 @@ from broker_ctl.store.records.partitions import (
 
 Replicas = Mapping[int, tuple[int, ...]]
 # A server lists all topics in one reply, which jute.maxbuffer bounds at 1 MiB: whoever controls
-# next could not read a longer one (reference: A.13, 15). Each name has its length before it.
+# next could not read a longer one (docs: kafka-procedures). Each name has its length before it.
 _MOST_LISTED_BYTES: Final = 900 * 1024
 _LENGTH_BYTES: Final = 4
 

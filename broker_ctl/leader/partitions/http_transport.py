@@ -1,4 +1,4 @@
-"""Instructions by HTTP: one sender for each broker (reference: A.12, discussion 2).
+"""Instructions by HTTP: one sender for each broker (docs: kafka-failure-kinds, kafka-design-v3).
 
     letters -> what waits for the broker -> one instruction on its way -> acknowledged
 

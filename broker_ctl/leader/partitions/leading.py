@@ -80,7 +80,10 @@ class Leading:
     instruments: ControllerInstruments
 
     async def take_over(self) -> None:
-        """Learn everything, and see to what the controller before has left (A.8)."""
+        """Learn everything, and see to what the controller before has left.
+
+        Docs: kafka-procedures.
+        """
         began_s = self.clock.now_s()
         context = self.context
         await self.membership.load()

@@ -1,4 +1,4 @@
-"""Reading the whole cluster (reference: A.8 on_controller_failover; seed: D).
+"""Reading the whole cluster (docs: kafka-procedures, kafka-design-v3).
 
 All reads are pipelined; a node that does not decode is skipped and counted, and the others are
 seen all the same.

@@ -1,6 +1,6 @@
 """What becomes of partitions when brokers come, go, bounce, fall silent, or lose a disk.
 
-Source: seed A (on_broker_change, change_leaders); reference: partition-controller A.8, A.3.
+Docs: kafka-design-v3, kafka-procedures, kafka-failure-kinds.
 """
 
 import asyncio
@@ -121,7 +121,10 @@ class Membership:
         await self._engine.send_full(come)
 
     async def retry_offline(self, brokers: Iterable[int], reason: str) -> Changes:
-        """Elect for partitions that nobody leads and that have a replica on one of these (A.1)."""
+        """Elect for partitions that nobody leads and that have a replica on one of these.
+
+        Docs: kafka-elections.
+        """
         context = self._context
         offline = dict.fromkeys(
             partition

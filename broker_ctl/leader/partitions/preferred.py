@@ -1,4 +1,4 @@
-"""Leadership goes back to where it was meant to be (reference: A.7).
+"""Leadership goes back to where it was meant to be (docs: kafka-preferred).
 
 By itself, where a broker has lost too much of it, or by order of an operator; by order also to
 replicas out of sync, where nobody in sync lives (KIP-460).

@@ -1,4 +1,4 @@
-"""Instructions through ZKQueue (seed: ZKQueue; reference: A.9).
+"""Instructions through ZKQueue (docs: kafka-zkqueue).
 
     /brokers/state/ID/I    written with the states it tells of, in one transaction;
                            deleted by the broker once it is applied, which acknowledges it

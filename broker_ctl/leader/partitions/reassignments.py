@@ -1,4 +1,4 @@
-"""Moving partitions to other replicas, many at a time (seed: F; reference: A.8).
+"""Moving partitions to other replicas, many at a time (docs: kafka-design-v3, kafka-reassignment).
 
 What is to be done next is judged by `core/partitions/reassigning.py`, from what is written and from
 what this controller has told; it is judged anew whenever an ISR, a broker or a request changes, and

@@ -1,8 +1,8 @@
 """The nodes by which operators ask for a reassignment: read, judged, and taken away.
 
 A request is `/brokers/partitions_reassigned/T/P`; it goes with the final assignment, or at once
-where it cannot be carried out, which the log tells (seed: paths; reference: A.13 no. 9, KAFKA-9478:
-one that stays behind must not keep later ones from being seen).
+where it cannot be carried out, which the log tells (docs: kafka-paths, kafka-reassignment;
+KAFKA-9478: one that stays behind must not keep later ones from being seen).
 """
 
 import logging

@@ -1,8 +1,9 @@
-"""Brokers that are about to stop give up what they lead, and leave the ISRs (reference: A.8).
+"""Brokers that are about to stop give up what they lead, and leave the ISRs.
 
-From then on no leader lets them in again (KIP-841; see `drafts.named_in_letter`). It is done while
-they still serve, so that nobody waits for a session to expire. A broker asks again until it leads
-nothing more; a controller that takes over in between is asked like the one before.
+Docs: kafka-procedures. From then on no leader lets them in again (KIP-841; see
+`drafts.named_in_letter`). It is done while they still serve, so that nobody waits for a session to
+expire. A broker asks again until it leads nothing more; a controller that takes over in between is
+asked like the one before.
 """
 
 import logging

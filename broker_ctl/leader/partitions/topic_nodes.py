@@ -1,4 +1,4 @@
-"""All nodes of a topic that is deleted, taken away (reference: A.8 topic deletion).
+"""All nodes of a topic that is deleted, taken away (docs: kafka-topic-deletion).
 
 What is below goes first, many at a time; the topic's node, its configuration and the request to
 delete it go in one transaction, so that a request without a topic has nothing more to ask for.

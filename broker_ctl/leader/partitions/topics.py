@@ -1,4 +1,7 @@
-"""Topics that come, grow, change their rules, or vanish (seed C; reference: A.8)."""
+"""Topics that come, grow, change their rules, or vanish.
+
+Docs: kafka-design-v3, kafka-procedures.
+"""
 
 import logging
 from collections.abc import Collection, Iterable

@@ -1,7 +1,8 @@
-"""The watches of the controller: few, recursive, and none for a partition (reference: A.3).
+"""The watches of the controller: few, recursive, and none for a partition.
 
-They are set before anything is read, and say only what is to be read again. What the controller
-writes itself comes back too, before the reply: it is known by its zxid, and costs no read.
+Docs: kafka-event-queue. They are set before anything is read, and say only what is to be read
+again. What the controller writes itself comes back too, before the reply: it is known by its zxid,
+and costs no read.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The Pareto front: what no other beats (reference: balancing-and-operations D.1)."""
+"""The Pareto front: what no other beats (docs: load-history-sources)."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""How sure a mean is: the bootstrap (reference: balancing-and-operations D.1, statistics).
+"""How sure a mean is: the bootstrap (docs: load-history-sources).
 
 What is resampled are the differences of pairs: a candidate and the baseline were replayed with the
 same seeds, so what a seed makes of both does not count.

@@ -1,4 +1,7 @@
-"""The job that replays: a task of Spark's for each trace, candidate and seed (reference: D.1)."""
+"""The job that replays: a task of Spark's for each trace, candidate and seed.
+
+Docs: load-history-sources.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress

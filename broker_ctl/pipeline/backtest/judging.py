@@ -1,6 +1,6 @@
 """From replays to comparisons and fronts: who is better than the baseline, and whom nobody beats.
 
-Reference: balancing-and-operations D.1 (paired comparison on the same seeds), D.4.
+Comparisons are paired, on the same seeds. Docs: load-history-sources.
 """
 
 import math

@@ -1,4 +1,6 @@
-"""From what a leader saw of a cluster, minute by minute, to a scenario (reference: D.1).
+"""From what a leader saw of a cluster, minute by minute, to a scenario.
+
+Docs: load-history-sources.
 
 What a history does not tell, and what stands in its place:
 

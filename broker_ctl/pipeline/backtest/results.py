@@ -1,4 +1,4 @@
-"""The tables that a back-test writes (reference: balancing-and-operations D.1).
+"""The tables that a back-test writes (docs: load-history-sources).
 
 A *candidate* is a policy with parameters: settings by key as in ``broker.conf``, written
 ``key=value key=value`` in the order of their keys, empty for the settings as they come. A *trace*

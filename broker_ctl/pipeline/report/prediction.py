@@ -1,4 +1,4 @@
-"""What would be, were the cluster another one (reference: balancing-and-operations D.4.5).
+"""What would be, were the cluster another one (docs: load-history-sources).
 
 The usual day is gone through under the planner itself: every ten minutes the load is what the
 profile says, and whoever is too full is relieved as the leader would do it. A profile is of means,

@@ -1,4 +1,4 @@
-"""How much changes hands, and why (reference: C.1)."""
+"""How much changes hands, and why (docs: imbalance-bounds)."""
 
 from typing import Annotated, Final, NamedTuple
 

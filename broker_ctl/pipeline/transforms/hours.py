@@ -1,7 +1,7 @@
 """The load of each bundle by the hour, and what a usual day and a usual week of it are.
 
-A profile is the median over days of an hour's mean: one strange day does not move it (reference:
-D.1, daily job). Hours and days are UTC.
+A profile is the median over days of an hour's mean: one strange day does not move it (docs:
+load-history-sources). Hours and days are UTC.
 """
 
 from typing import Annotated, Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Which bundles should be cut, and which joined (reference: C.4, 2)."""
+"""Which bundles should be cut, and which joined (docs: planner-sources)."""
 
 from typing import Annotated, Final, NamedTuple
 

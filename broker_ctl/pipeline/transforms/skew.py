@@ -1,4 +1,4 @@
-"""How evenly the brokers of a cluster are loaded, over time (reference: C.1)."""
+"""How evenly the brokers of a cluster are loaded, over time (docs: imbalance-bounds)."""
 
 from typing import Annotated, Final, NamedTuple
 

@@ -1,4 +1,4 @@
-"""The twelve scenarios by name (reference: balancing-and-operations C.5, D.3)."""
+"""The twelve scenarios by name (docs: load-history-sources)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

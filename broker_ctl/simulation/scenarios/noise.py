@@ -1,6 +1,6 @@
 """What makes traffic restless: noise with a memory, and bursts.
 
-Reference: balancing-and-operations C.5. A level multiplies a bundle's traffic; shape (minutes,
+Docs: load-history-sources. A level multiplies a bundle's traffic; shape (minutes,
 bundles).
 """
 

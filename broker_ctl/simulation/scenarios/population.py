@@ -1,6 +1,6 @@
 """Who is there: tenants, their bundles and topics, and what each bundle carries on average.
 
-Reference: balancing-and-operations C.5, D.3.
+Docs: load-history-sources.
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,7 @@
 
 In both, only while fewer batches are in flight than the bound allows: what waits here can still be
 joined by others, and leaves the connection to the control lane.
-Source: PIP-453; reference: metadata-store 1.4, 1.5.
+Docs: pip-453, pulsar-batching.
 """
 
 import asyncio

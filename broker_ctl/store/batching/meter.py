@@ -1,4 +1,4 @@
-"""What batches tell of themselves (reference: metadata-store 1.7)."""
+"""What batches tell of themselves (docs: pulsar-store-metrics)."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BatchRules:
-    """Bounds of each lane (reference: metadata-store 1.5).
+    """Bounds of each lane (docs: pulsar-batching).
 
     Attributes:
         is_adaptive: send at once while nothing is in flight, and on each reply; otherwise only on

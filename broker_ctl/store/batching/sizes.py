@@ -3,7 +3,7 @@
 A reply beyond jute.maxbuffer costs the connection, and the server says nothing. Payloads of one
 kind vary by orders of magnitude, so the largest one seen (Pulsar's estimate) would cut batches to
 a handful; the mean and the spread of the kind bound a sum much closer.
-Reference: metadata-store 1.4, 1.5.
+Docs: pulsar-batching.
 """
 
 from typing import Final

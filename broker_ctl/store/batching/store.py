@@ -5,7 +5,7 @@
 Reads and writes have a lane each. `control`, the store underneath, is the third: locks, elections
 and heartbeats go past whatever waits here, and find the connection with a bounded number of batches
 on it. On a path, requests are executed and answered in the order in which they were made.
-Source: PIP-453; reference: metadata-store 1.5.
+Docs: pip-453, pulsar-batching.
 """
 
 import asyncio

@@ -5,7 +5,7 @@ refused takes all of them back. It alone is told so; the others are sent again, 
 together (the server had found nothing wrong with it), what stood behind it in two halves: with many
 refusals in a batch that ends after as many rounds as the batch can be halved, and never in a
 thousand single requests at once. Their paths are theirs alone, so nothing overtakes them.
-Reference: metadata-store 0.8, 1.4, 1.5.
+Docs: zookeeper-wire, pulsar-batching.
 """
 
 import asyncio

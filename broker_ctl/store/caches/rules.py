@@ -6,7 +6,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class CacheRules:
-    """How long an answer is good, and how much is remembered (reference: metadata-store 2.1).
+    """How long an answer is good, and how much is remembered (docs: pulsar-caches).
 
     Attributes:
         refresh_s: an answer of this age is still given, and read again in the background.
@@ -28,7 +28,7 @@ class CacheRules:
 
 @dataclass(frozen=True, slots=True)
 class UpdateRules:
-    """How often a write that lost a race is tried again (reference: metadata-store 2.5).
+    """How often a write that lost a race is tried again (docs: pulsar-caches).
 
     Attributes:
         first_s: longest pause after the first attempt; it doubles with each further one.

@@ -1,4 +1,4 @@
-"""Read, change, write back, and again where another was quicker (reference: metadata-store 2.5)."""
+"""Read, change, write back, and again where another was quicker (docs: pulsar-caches)."""
 
 import asyncio
 import random

@@ -4,7 +4,7 @@ What is answered
     An entry, until an event, an own write, its age or the bounds take it away. Who asks for what
     is not there shares one read with all who ask while it is under way.
 
-What makes it right (reference: metadata-store 2.2 to 2.4)
+What makes it right (docs: pulsar-caches)
     A read is known by its place in the table of reads: that is its generation. An event, an own
     write and the loss of the connection take it out of the table. From then on nobody joins it
     and its answer is not remembered, so neither the past nor a read that was asked for before an

@@ -1,8 +1,9 @@
 """The servers' side: one history of transactions, its sessions, and when they expire.
 
 Sessions expire on the time of the ensemble's loop, so a loop with a virtual clock expires them in
-virtual time. Only the leader expires them, by what it has heard of them (reference: metadata-store
-5.6, 6.1): a request or a ping that a follower took counts once the follower has told of it.
+virtual time. Only the leader expires them, by what it has heard of them (docs:
+zookeeper-session-rules): a request or a ping that a follower took counts once the follower has told
+of it.
 """
 
 import asyncio

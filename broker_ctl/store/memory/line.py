@@ -2,7 +2,7 @@
 
 What a cut left without an answer goes first on the next connection: a read is asked again, so no
 state from before the cut is shown after it; of a write the nodes tell whether it was done, by the
-rules that the client of a real ensemble has (reference 6.7).
+rules that the client of a real ensemble has (docs: ambiguous-writes).
 """
 
 import asyncio

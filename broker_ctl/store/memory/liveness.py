@@ -1,4 +1,4 @@
-"""What the leader of the servers knows of a session's life (reference: metadata-store 5.6, 6.1).
+"""What the leader of the servers knows of a session's life (docs: zookeeper-session-rules).
 
 A request or a ping that a follower took counts once the follower has told of it, which it does
 twice in each tick; what a follower was told after it was cut off is lost.

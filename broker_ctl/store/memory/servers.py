@@ -2,7 +2,7 @@
 
 A follower is behind the leader by what it has not applied yet, and shows its clients no more than
 that. One that is cut off from the leader goes on answering reads and pings while nothing of it
-reaches the leader (reference: metadata-store 5.6).
+reaches the leader (docs: zookeeper-session-rules).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The data tree of a ZooKeeper server: transactions on immutable nodes (reference 6.3, 6.5).
+"""The data tree of a ZooKeeper server: transactions on immutable nodes (docs: zookeeper-wire).
 
 A transaction works on a draft. When one operation fails the draft is dropped, so there is nothing
 to roll back; its zxid is used up all the same, as on a real server.

@@ -1,4 +1,4 @@
-"""Clusters, and which of them a namespace lives in (reference: pulsar-load-management 8.2)."""
+"""Clusters, and which of them a namespace lives in (docs: pulsar-http-lookup)."""
 
 from dataclasses import dataclass
 from typing import Self

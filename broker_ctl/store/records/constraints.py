@@ -1,6 +1,6 @@
 """A cluster's isolation policies, failure domains and dynamic configuration.
 
-Reference: pulsar-load-management 0, 6.3, 6.4. Fields that are not ours are handed on: a rewrite of
+Docs: pulsar-paths, pulsar-isolation. Fields that are not ours are handed on: a rewrite of
 one policy leaves the others as they were.
 """
 

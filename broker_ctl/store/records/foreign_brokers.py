@@ -2,7 +2,7 @@
 
 Three managers write three records to the same place: LocalBrokerData (modular), LoadReport
 (simple) and BrokerLookupData (extensible). Of each only what says who it is and where; what the
-first two say of the load is decoded elsewhere (reference: pulsar-load-management 3.1, 3.2, 12.1).
+first two say of the load is decoded elsewhere (docs: pulsar-load-data, pulsar-extensible).
 """
 
 from dataclasses import dataclass

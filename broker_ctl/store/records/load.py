@@ -1,4 +1,4 @@
-"""What brokers report and what the leader keeps (reference: pulsar-load-management 3.1 to 3.4).
+"""What brokers report and what the leader keeps (docs: pulsar-load-data).
 
 Java tells doubles from integers by the payload, so rates are written as floats throughout.
 """

@@ -1,4 +1,4 @@
-"""What lies under /broker-ctl, and the epochs of seats (design: safety).
+"""What lies under /broker-ctl, and the epochs of seats (docs: invariants).
 
 Each payload carries the version of its format; a newer one is refused with `NewerVersion`.
 """

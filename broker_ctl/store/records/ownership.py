@@ -1,4 +1,4 @@
-"""Who owns a bundle, and who leads (reference: pulsar-load-management 2.1, 4.1)."""
+"""Who owns a bundle, and who leads (docs: pulsar-ownership-payload, pulsar-leader-election)."""
 
 from dataclasses import dataclass, replace
 from typing import Self

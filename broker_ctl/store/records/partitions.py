@@ -1,4 +1,4 @@
-"""Payloads of replicated partitions (seed: paths; reference: partition-controller A.1)."""
+"""Payloads of replicated partitions (docs: kafka-paths)."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A namespace's policies: where the ring is kept (reference: pulsar-load-management 1.4).
+"""A namespace's policies: where the ring is kept (docs: pulsar-hash).
 
 Those of a whole cluster are in `records.constraints`.
 """

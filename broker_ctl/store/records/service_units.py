@@ -1,4 +1,4 @@
-"""Who owns a bundle under the extensible manager (reference: pulsar-load-management 12.1)."""
+"""Who owns a bundle under the extensible manager (docs: pulsar-extensible)."""
 
 from dataclasses import dataclass
 from typing import Final, Self

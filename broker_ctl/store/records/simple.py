@@ -1,4 +1,4 @@
-"""What the Simple manager reads and writes (reference: pulsar-load-management 3.2, 3.5, 5.7)."""
+"""What the Simple manager reads and writes (docs: pulsar-load-data, pulsar-simple-manager)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A server's error codes as our errors (reference: metadata-store 6.6)."""
+"""A server's error codes as our errors (docs: ambiguous-writes)."""
 
 from typing import Final
 

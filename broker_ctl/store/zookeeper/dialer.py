@@ -19,7 +19,7 @@ _MAX_DOUBLINGS: Final = 16
 class Dialer:
     """Walks through shuffled hosts; pauses grow, with full jitter, after each whole round.
 
-    Reference: metadata-store 5.7.
+    Docs: pulsar-session-watcher.
     """
 
     def __init__(self, hosts: Sequence[tuple[str, int]], draws: random.Random) -> None:

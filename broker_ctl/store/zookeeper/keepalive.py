@@ -5,7 +5,7 @@ from typing import Final
 
 from broker_ctl.store.zookeeper.connection import Connection
 
-# Of the session timeout (reference metadata-store 5.7): the period allows several pings to be
+# Of the session timeout (docs: pulsar-session-watcher): the period allows several pings to be
 # lost, the limit leaves two thirds of the session to reach another server.
 _PERIODS: Final = 12
 _LIMITS: Final = 3

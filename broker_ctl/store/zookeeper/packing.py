@@ -2,7 +2,7 @@
 
 aiozk builds a format string and a list for each record, which takes 10 us an operation of a multi;
 packed like this it takes 1. What is rare is left to aiozk's records (`wire`).
-Reference: metadata-store 6.5.
+Docs: zookeeper-wire.
 """
 
 import struct

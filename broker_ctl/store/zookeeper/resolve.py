@@ -1,6 +1,6 @@
 """Was it done? What the nodes tell of a write whose reply was lost.
 
-Pure rules of reference metadata-store 6.7. The caller has waited until it is connected again, has
+Pure rules (docs: ambiguous-writes). The caller has waited until it is connected again, has
 synced, and then read; on one session nothing that was sent before can be applied after that read.
 A rule never guesses: where the nodes cannot tell, the verdict is UNKNOWN. What is older than the
 sender's zxid was not done by it, whatever else it looks like.

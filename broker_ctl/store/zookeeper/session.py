@@ -3,7 +3,7 @@
 It reacts to a closed socket at once, returns to another server with the same session, keeps the
 newest zxid for its whole life (the only guard against older state after a reconnect), and compares
 session ids on every reconnect: a server that hands out another id has lost the session.
-Reference: metadata-store 5.7, 6.1, 10.
+Docs: pulsar-session-watcher, zookeeper-session-rules.
 
     state        event                     next         told to listeners
     new          handshake                 connected    CONNECTED
@@ -265,7 +265,7 @@ class Session:
                 connection.abort("the session is gone")
                 return None
             if self._session_id not in {0, handshake.session_id}:
-                # Some servers replace an expired session silently (reference 0.2).
+                # Some servers replace an expired session silently (docs: zookeeper-wire).
                 self._expire("the server replaced it")
             await self._prepare(connection)
         except BaseException:

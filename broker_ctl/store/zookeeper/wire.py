@@ -3,7 +3,7 @@
 Requests are aiozk's records; the ones that it lacks are declared here in its terms: addWatch,
 setWatches2, getEphemerals; `packing` has those that come in thousands. Replies are decoded
 straight into the store's values. Paths are the store's: ``root``, its chroot, is put before them
-on the way out and taken off on the way back. Reference: metadata-store 6.5, 10.
+on the way out and taken off on the way back. Docs: zookeeper-wire.
 """
 
 import struct
@@ -307,7 +307,7 @@ def _multi_results(
         kind, _done, _error = _MULTI_HEADER.unpack_from(data, offset)
         offset += _MULTI_HEADER.size
         if kind == _ERROR:
-            # Before the culprit stand zeros, after it RuntimeInconsistency (reference 6.3).
+            # Before the culprit stand zeros, after it RuntimeInconsistency (docs: zookeeper-wire).
             (code,) = _LENGTH.unpack_from(data, offset)
             offset += _LENGTH.size
             if code and failure is None:

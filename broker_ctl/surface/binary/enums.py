@@ -1,4 +1,4 @@
-"""The binary protocol's enums (reference: pulsar-load-management 8.3)."""
+"""The binary protocol's enums (docs: pulsar-binary-lookup)."""
 
 from enum import IntEnum
 

@@ -1,4 +1,4 @@
-"""A client's stream of bytes, cut into commands (reference: pulsar-load-management 8.3).
+"""A client's stream of bytes, cut into commands (docs: pulsar-binary-lookup).
 
 A frame is the size of what follows, the size of the command, the command. Pulsar takes frames of
 5 MiB + 10 KiB, because messages travel in them. No message is taken here, and what may follow a

@@ -1,4 +1,4 @@
-"""The binary protocol's commands and messages (reference: pulsar-load-management 8.3).
+"""The binary protocol's commands and messages (docs: pulsar-binary-lookup).
 
 Only what a lookup needs is told in full. Of all other commands the type is known, so that they
 are refused by name, and which field their request id is, so that the refusal finds its request.

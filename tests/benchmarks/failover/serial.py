@@ -1,4 +1,4 @@
-"""The peer: the seed's procedure as it is written, one request after the other.
+"""The peer: the procedure of Kafka's design v3 as written, one request after the other.
 
 ``change_leaders``: for each partition the ISR is read, the new leader is written, and a node is
 put into the queue of each broker that is to hear of it. What the brokers then do is not counted.

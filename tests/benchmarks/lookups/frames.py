@@ -1,4 +1,4 @@
-"""Pulsar's binary protocol as bytes, as far as a lookup needs it (reference: 8.3).
+"""Pulsar's binary protocol as bytes, as far as a lookup needs it (docs: pulsar-binary-lookup).
 
 Written by hand from the layout, so that what is measured is not asked by its own code.
 """

@@ -1,21 +1,21 @@
 """Pulsar's metadata store as it was before PIP-453, to be measured beside ours.
 
-What it does, and where that stands (reference: metadata-store):
+What it does (docs: pip-453, pulsar-batching):
 
 - Two queues, reads and writes, and one thread for everything: completions, the timer of the flush,
-  JSON (1.1). The event loop is that thread here. Whatever talks to the store goes through the
-  queues, heartbeats of locks and leases too: there is no lane past them (1.4).
-- A flush comes every 5 ms at a fixed rate; what a stall made it miss is made up for, back to back
-  (1.1). Otherwise only a queue with more operations than fit in a batch is flushed, by whoever
-  filled it (1.4).
+  JSON. The event loop is that thread here. Whatever talks to the store goes through the
+  queues, heartbeats of locks and leases too: there is no lane past them.
+- A flush comes every 5 ms at a fixed rate; what a stall made it miss is made up for, back to
+  back. Otherwise only a queue with more operations than fit in a batch is flushed, by whoever
+  filled it.
 - A flush drains both queues, in batches of up to 1,000 operations or 128 KB of request, however
-  many others are on their way (1.4). Replies have no bound but the client's jute.maxbuffer, which
-  Pulsar's start scripts set to 10 MiB (0.10), and the measurement does likewise. (The limit on
+  many others are on their way. Replies have no bound but the client's jute.maxbuffer, which
+  Pulsar's start scripts set to 10 MiB, and the measurement does likewise. (The limit on
   replies that came in September 2025 takes every get of unknown size for 64 KB, and so cuts batches
   to eight gets; the model is spared that.)
 - All callers of a batch are told in the turn in which the reply comes; none of them is kept waiting
-  so that others may have a turn (1.2).
-- A write batch that is refused is sent again one by one (1.4).
+  so that others may have a turn.
+- A write batch that is refused is sent again one by one.
 
 Kinder than the original: a lost connection is dealt with by our client below, and its thread of
 input and output, which in Java is another one, costs little here.

@@ -1,6 +1,6 @@
 """Topics in the metadata store, and what a broker reads and writes to load one.
 
-Eight operations, one after the other, as a Pulsar broker makes them (reference: metadata-store 9.2)
+Eight operations, one after the other, as a Pulsar broker makes them (docs: measured-metadata-store)
 on the kinds of paths that it has (1.4): the policies and local policies of the namespace, the
 number of partitions, the managed ledger, its cursors, the cursor of the subscription; then the
 ledger gets a new segment, if nobody else has changed it since, and a cursor for deduplication.

@@ -1,4 +1,7 @@
-"""Where Pulsar's strategies see nothing to do (reference: pulsar-load-management 5, 11, 12)."""
+"""Where Pulsar's strategies see nothing to do.
+
+Docs: pulsar-shedders, differences-load-manager, pulsar-extensible.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

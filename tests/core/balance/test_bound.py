@@ -36,7 +36,7 @@ def test_the_largest_broker_may_have_the_largest_bundle() -> None:
 def test_the_small_may_be_fuller_than_the_large() -> None:
     """5 on the first are 50 %, as are 0.5 on the last: the mean is 33 %, though all of it is 26 %.
 
-    The reference's formula is for equals: it would say 1.91.
+    The usual formula (docs: imbalance-bounds) is for equals: it would say 1.91.
     """
     problem = one([[5], [], [0.5]], capacity=[10.0, 10.0, 1.0])
     assert imbalance_bound(problem) == pytest.approx(1.5)

@@ -1,4 +1,4 @@
-"""Who is slow, for how long, and what comes of it (reference: balancing-and-operations B.2)."""
+"""Who is slow, for how long, and what comes of it (docs: cruise-control)."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Elections: worked examples, and what holds of all of them whatever lives (reference: A.5)."""
+"""Elections: worked examples, and what holds of all of them whatever lives.
+
+Docs: kafka-elections.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,7 @@
-"""The stages of replicas: the table of the reference (A.4), stage by stage."""
+"""The stages of replicas: Kafka's table, stage by stage.
+
+Docs: kafka-state-machines.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reassignment: its steps by example, and cut after every write (reference: A.8, A.13 no. 9)."""
+"""Reassignment: its steps by example, and cut after every write (docs: kafka-reassignment)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

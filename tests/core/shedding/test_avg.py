@@ -1,4 +1,4 @@
-"""Pairs, hits and planned receivers; figures of the strategy's author (reference: 5.4, 12.3)."""
+"""Pairs, hits and planned receivers; figures of the strategy's author (docs: pulsar-shedders)."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The fixed limit of 85 %, and the 5 points for good measure (reference: 5.1)."""
+"""The fixed limit of 85 %, and the 5 points for good measure (docs: pulsar-shedders)."""
 
 from dataclasses import replace
 

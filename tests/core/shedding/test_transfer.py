@@ -1,4 +1,4 @@
-"""The standard deviation, the hits and the swaps (reference: 5.5; figures of PIP-220)."""
+"""The standard deviation, the hits and the swaps (docs: pulsar-shedders; figures of PIP-220)."""
 
 import json
 from dataclasses import replace

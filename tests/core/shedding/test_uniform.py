@@ -1,4 +1,4 @@
-"""Messages before bytes, one broker a cycle (reference: 5.3)."""
+"""Messages before bytes, one broker a cycle (docs: pulsar-shedders)."""
 
 from dataclasses import replace
 

@@ -199,7 +199,7 @@ def test_a_member_that_is_no_replica_counts_too() -> None:
     assert one.wish() == (1, 2)
 
 
-# Two leaders in transition (seed: discussion 3; reference: partition-controller A.12).
+# Two leaders in transition (docs: kafka-design-v3, kafka-failure-kinds).
 
 
 def test_a_paused_leader_cannot_commit_without_the_one_that_was_elected() -> None:

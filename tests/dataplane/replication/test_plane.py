@@ -175,7 +175,7 @@ async def test_a_leadership_that_ends_leaves_producers_in_doubt() -> None:
 
 
 async def test_a_leader_that_learns_of_a_newer_epoch_takes_nothing_more() -> None:
-    """A wakes up, would shrink the ISR, and is told that B was elected (seed: discussion 3)."""
+    """A wakes up, would shrink the ISR, and is told that B was elected (docs: kafka-design-v3)."""
     async with Planes() as planes:
         await planes.tell(told(state(1, 0, (1, 2))), 1)
         async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""Topics that are deleted, with and without all their brokers (reference: A.8, A.13 no. 10, 11)."""
+"""Topics that are deleted, with and without all their brokers (docs: kafka-topic-deletion)."""
 
 from collections.abc import Sequence
 from typing import cast

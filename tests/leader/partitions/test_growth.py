@@ -1,4 +1,4 @@
-"""Topics that operators create and grow (reference: A.8 on_topic_change)."""
+"""Topics that operators create and grow (docs: kafka-procedures)."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,7 @@
-"""What goes wrong half-way, and what the controller makes of it (reference: A.3, A.5, A.13)."""
+"""What goes wrong half-way, and what the controller makes of it.
+
+Docs: kafka-failure-kinds, kafka-elections.
+"""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Leaderships that go back, by themselves and by order (reference: A.7)."""
+"""Leaderships that go back, by themselves and by order (docs: kafka-preferred)."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""What comes between the controller and its writes (seed: discussion 3; reference: A.2, A.5)."""
+"""What comes between the controller and its writes.
+
+Docs: kafka-design-v3, kafka-fencing, kafka-elections.
+"""
 
 from collections.abc import Sequence
 from typing import cast

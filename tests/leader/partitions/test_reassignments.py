@@ -1,4 +1,7 @@
-"""Partitions moved by a controller, over brokers that catch up (seed: F; reference: A.8, A.13)."""
+"""Partitions moved by a controller, over brokers that catch up.
+
+Docs: kafka-design-v3, kafka-reassignment.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence

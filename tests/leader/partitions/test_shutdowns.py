@@ -1,4 +1,4 @@
-"""Brokers that are about to stop (reference: A.8 controlled shutdown)."""
+"""Brokers that are about to stop (docs: kafka-procedures)."""
 
 from collections.abc import Sequence
 

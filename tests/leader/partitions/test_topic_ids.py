@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 
 P0, P1 = partition("t", 0), partition("t", 1)
 PATH = partition_paths.topic("t")
-# The seed's form, and that of Kafka 2.3.
+# The form of Kafka's design v3, and that of Kafka 2.3.
 SEEDS = encode({"version": 1, "partitions": {"0": [1, 2], "1": [2, 1]}})
 KAFKAS = encode(
     {"version": 2, "partitions": {"0": [1, 2]}, "adding_replicas": {}, "removing_replicas": {}}

@@ -1,7 +1,7 @@
 """Clusters to decide on, drawn from a seed: what brokers report, what the leader has averaged.
 
 All rates and bytes are whole numbers, so that sums do not depend on their order. Payloads are
-those of the znodes (reference: pulsar-load-management 3.1, 3.3): both sides read the same text.
+those of the znodes (docs: pulsar-load-data): both sides read the same text.
 """
 
 import random

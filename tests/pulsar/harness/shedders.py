@@ -89,7 +89,7 @@ class Seen:
 
 
 def single(usage: SystemUsage, weights: UsageWeights) -> float:
-    """Usage from 32-bit fractions (reference: 3.1)."""
+    """Usage from 32-bit fractions (docs: pulsar-load-data)."""
     factors = (weights.cpu, weights.direct_memory, weights.bandwidth_in, weights.bandwidth_out)
     resources = (usage.cpu, usage.direct_memory, usage.bandwidth_in, usage.bandwidth_out)
     return (

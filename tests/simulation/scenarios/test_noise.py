@@ -1,4 +1,4 @@
-"""Noise and bursts, as the reference measured with them (balancing-and-operations C.5)."""
+"""Noise and bursts, as production has them (docs: load-history-sources)."""
 
 import numpy as np
 import pytest

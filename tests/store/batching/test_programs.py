@@ -241,8 +241,10 @@ async def must_be_as_alone(run: Run, built: Bench) -> None:
 
 
 def is_gone_anyhow(ask: Ask, expected: object) -> bool:
-    """Of a delete whose reply was lost it is enough that the node is gone (reference 6.7), also
-    where a check would have refused it."""
+    """Of a delete whose reply was lost it is enough that the node is gone.
+
+    Also where a check would have refused it (docs: ambiguous-writes).
+    """
     cause = expected.cause if isinstance(expected, MultiFailed) else expected
     is_deletion = all(isinstance(op, Delete | Check) for op in ask.operations)
     return (

@@ -1,4 +1,4 @@
-"""The table of reference metadata-store 6.7, row by row."""
+"""The table of verdicts, row by row (docs: ambiguous-writes)."""
 
 import pytest
 

@@ -20,7 +20,7 @@ from broker_ctl.pipeline.report.values import (
 )
 from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
 
-# Good, by the goals of the field (reference: balancing-and-operations C.6).
+# Good, by the goals of the field (docs: planner-sources).
 TARGET: Final = 1.15
 _NAME: Final = "imbalance"
 _TITLE: Final = "Imbalance over time"
