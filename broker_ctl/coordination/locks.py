@@ -80,6 +80,8 @@ class Locks:
         self._broker_id = broker_id
         self._broker_of = broker_of
         self._held: dict[str, Lock] = {}
+        # Creates that were not answered, nor any later one on their path.
+        self._unheard: dict[str, None] = {}
         self._waiting: dict[str, dict[asyncio.Event, None]] = {}
         self._doubts = Doubts(store, root, draws, judge=self._judge, on_verified=on_verified)
         self._stop_watching: Callable[[], None] | None = None
@@ -95,6 +97,7 @@ class Locks:
             self._stop_watching()
             self._stop_watching = None
         self._held.clear()
+        self._unheard.clear()
         await self._doubts.close()
 
     # Acquire and release.
@@ -128,7 +131,8 @@ class Locks:
                     raise
                 clearing = await self._clearing(path, error.cause)
             except Ambiguous as error:
-                # If it was done after all, the next attempt finds the node.
+                # If it was done after all, the next attempt finds the node, or `adopt_unheld`.
+                self._unheard[path] = None
                 log.info("creating %s: %s; looking again", path, error)
             else:
                 created = results[-1]
@@ -145,11 +149,17 @@ class Locks:
             raise SessionExpired(f"{node.path} was created in a session that has ended")
         lock = Lock(node.path, node.stat, on_lost)
         self._held[lock.path] = lock
+        self._unheard.pop(lock.path, None)
         return lock
 
-    async def adopt_unheld(self) -> list[Lock]:
+    def is_unheard(self, path: str) -> bool:
+        """Whether a node may stand there of a create that nobody here has heard the end of."""
+        return path in self._unheard
+
+    async def adopt_unheld(self, *paths: str) -> list[Lock]:
         """Nodes of this session that nobody here holds: whoever created them heard no answer.
 
+        Of all below the root, or of ``paths``: nobody may acquire one of those here meanwhile.
         Returns once the store has answered.
 
         Raises:
@@ -159,7 +169,7 @@ class Locks:
             try:
                 # What was sent over an earlier connection is done by then, or never.
                 await self._store.sync(self._root)
-                found = await self._store.ephemerals(self._root)
+                found = paths or await self._store.ephemerals(self._root)
                 unheld = [path for path in found if path not in self._held]
                 nodes = [node for path in unheld if (node := await self._store.get(path))]
             except StoreError as error:
@@ -168,6 +178,8 @@ class Locks:
                 log.info("which nodes below %s are ours? %s; asking again", self._root, error)
                 await asyncio.sleep(_RETRY_S)
             else:
+                for path in paths or tuple(self._unheard):
+                    self._unheard.pop(path, None)
                 mine = [n for n in nodes if n.stat.ephemeral_owner == self._store.session_id]
                 return [self.adopt(node, lambda _: None) for node in mine]
 
@@ -291,6 +303,7 @@ class Locks:
             broker_id=self._broker_id,
         )
         if claim is not Claim.MINE:
+            self._unheard.pop(path, None)
             raise LockBusy(node, claim)
         # Left by a call whose answer was lost, or by an earlier process whose session this was.
         # A new node gives a new token: nothing of before can pass for what begins now.

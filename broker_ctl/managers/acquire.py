@@ -108,7 +108,12 @@ class Acquirer:
         try:
             await self._owners.catch_up(bundle)
             lock = held.lock = await self.lock(bundle, guards, partial(self._judge, bundle, epoch))
+        except Exception:
+            # An attempt before may have made the node after all, and no lookup would end it.
+            self._releaser.give_up_unheard(held)
+            raise
         except BaseException:
+            # Cancelled with its session, after which the next one looks for such nodes.
             self._holdings.drop(held)
             raise
         await self._serve(held, lock, epoch, is_preloading=is_preloading)

@@ -24,6 +24,7 @@ from broker_ctl.errors import (
 from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.managers.holdings import Holdings, OwnedBundle
 from broker_ctl.managers.owners import Owners
+from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation
 
 log = logging.getLogger(__name__)
@@ -157,6 +158,32 @@ class Releaser:
             await self.give_back(lock)
         self._owners.forget(held.bundle)
         self._holdings.drop(held)
+
+    def give_up_unheard(self, held: OwnedBundle) -> None:
+        """Nothing of it is loaded; its node may stand, by a create that was not answered.
+
+        Nobody would serve the bundle while it does. Until that is known, nobody acquires it here.
+        """
+        if not self._locks.is_unheard(paths.ownership(held.bundle)):
+            self._holdings.drop(held)
+            return
+        held.advance(BundleState.RELEASING)
+        try:
+            work = self._give_unheard_back(held)
+            self._holdings.start(work, f"look for the node of {held.bundle}")
+        except AuthorityLost:
+            self._holdings.drop(held)
+
+    async def _give_unheard_back(self, held: OwnedBundle) -> None:
+        try:
+            for lock in await self._locks.adopt_unheld(paths.ownership(held.bundle)):
+                log.warning("%s was created and not answered: giving it back", lock.path)
+                await self.give_back(lock)
+        except StoreError as error:
+            log.info("%s: %s; its node ends with the session", held.bundle, error)
+        finally:
+            self._owners.forget(held.bundle)
+            self._holdings.drop(held)
 
     async def give_back(self, lock: Lock) -> None:
         """Delete a node under which nothing is served."""

@@ -1,6 +1,7 @@
 """Taking bundles: one gets it, under a ring that is the newest, and serves before it answers."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.errors import (
+    Ambiguous,
     AuthorityLost,
     BundleBusy,
     BundleGone,
@@ -21,7 +23,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.managers.namespaces import StandingRing
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Check, CreateMode
+from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from tests.support.brokers import GRACE_S, MemoryBroker, cluster, urls_of
 from tests.support.virtual_time import in_virtual_time
@@ -92,6 +94,43 @@ async def test_what_another_s_guards_refuse_says_nothing_of_a_call_without_them(
             lookup = group.create_task(broker.ownership.acquire(built.bundles[0]), name="lookup")
         assert stale.result() == "Fenced"
         assert lookup.result() == broker.owned()[built.bundles[0]]
+
+
+class LosesOneAnswer:
+    """Of the next transaction; before it is noticed another leader is elected."""
+
+    def __init__(self, broker: MemoryBroker, *, is_executed: bool) -> None:
+        self._store = broker.store
+        self._multi = broker.store.multi
+        self._is_executed = is_executed
+        self._store.multi = self._lose  # type: ignore[method-assign]  # one lost answer
+
+    async def _lose(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        self._store.multi = self._multi  # type: ignore[method-assign]  # as it was
+        if self._is_executed:
+            await self._multi(operations)
+        await self._store.set("/epoch", b"")
+        raise Ambiguous("no answer")
+
+
+@pytest.mark.parametrize("is_executed", [True, False])
+@in_virtual_time
+async def test_a_node_whose_answer_was_lost_goes_where_the_next_attempt_is_refused(
+    *, is_executed: bool
+) -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        bundle = built.bundles[0]
+        await one.store.create("/epoch")
+        await two.ownership.acquire(built.bundles[1])
+        LosesOneAnswer(one, is_executed=is_executed)
+        assert await refused(one, bundle, Check("/epoch", 0)) == "Fenced"
+        # Until it is known whose node stands there, nobody here makes another.
+        with pytest.raises(BundleMoving):
+            await one.ownership.acquire(bundle)
+        await eventually(one.is_consistent)
+        assert await two.ownership.acquire(bundle)
+        await built.settled()
 
 
 async def refused(broker: MemoryBroker, bundle: Bundle, guard: Check) -> str:
