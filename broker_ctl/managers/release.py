@@ -167,7 +167,6 @@ class Releaser:
         if not self._locks.is_unheard(paths.ownership(held.bundle)):
             self._holdings.drop(held)
             return
-        held.advance(BundleState.RELEASING)
         try:
             work = self._give_unheard_back(held)
             self._holdings.start(work, f"look for the node of {held.bundle}")

@@ -1,8 +1,9 @@
 """Taking bundles: one gets it, under a ring that is the newest, and serves before it answers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -131,6 +132,35 @@ async def test_a_node_whose_answer_was_lost_goes_where_the_next_attempt_is_refus
         await eventually(one.is_consistent)
         assert await two.ownership.acquire(bundle)
         await built.settled()
+
+
+@in_virtual_time
+async def test_what_never_was_owned_is_not_kept_for_later_where_the_session_ends_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster(2) as built:
+        broker, other = built.brokers
+        await other.ownership.acquire(built.bundles[1])
+        bundle, holdings = built.bundles[0], broker.ownership._holdings
+        start = holdings.start
+        ended: list[asyncio.Task[None]] = []
+
+        def start_as_the_session_ends(work: Coroutine[Any, Any, Any], name: str) -> Any:
+            if name == f"look for the node of {bundle}":
+                # Before the act takes its first step.
+                end = asyncio.get_running_loop().create_task(holdings.interrupt(), name="end")
+                ended.append(end)
+            return start(work, name)
+
+        await broker.store.create("/epoch")
+        LosesOneAnswer(broker, is_executed=True)
+        monkeypatch.setattr(holdings, "start", start_as_the_session_ends)
+        assert await refused(broker, bundle, Check("/epoch", 0)) == "Fenced"
+        (end,) = ended
+        await end
+        assert broker.ownership.owned() == {}
+        broker.expire()
+        await eventually(broker.is_consistent)
 
 
 async def refused(broker: MemoryBroker, bundle: Bundle, guard: Check) -> str:
