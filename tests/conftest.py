@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has none
 
-from tests.support.ensemble import SharedEnsemble, fresh_chroot, shared_ensemble
+from tests.support.zookeeper.ensemble import SharedEnsemble, fresh_chroot, shared_ensemble
 
 # Properties are judged by their answers: a busy machine is no reason to fail.
 settings.register_profile("patient", deadline=None)

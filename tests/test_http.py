@@ -10,9 +10,9 @@ from aiohttp import web
 
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
-from tests.support.certificates import serving_context, trusting_context
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port, serving
+from tests.support.http.certificates import serving_context, trusting_context
+from tests.support.http.web_server import free_port, serving
+from tests.support.time.waiting import PATIENCE_S
 
 SECRET = "a-secret-that-is-seen-nowhere"
 LIMIT = 1000

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.support import structure
-from tests.support.structure import Breach, Budget
+from tests.support.rules import structure
+from tests.support.rules.structure import Breach, Budget
 
 ROOT: Final = Path(__file__).parents[1]
 FILES: Final = structure.files_of(ROOT)

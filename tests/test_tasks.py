@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from broker_ctl.tasks import TaskFaults, TaskScope, wait_until
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 async def never() -> None:

@@ -18,9 +18,9 @@ from broker_ctl.simulation.scenarios.catalogue import scenario
 from tests.benchmarks.live.cluster import Cluster, Wanted, cluster_of, cut
 from tests.benchmarks.live.tempo import INTERVALS, paced
 from tests.benchmarks.live.watching import Run, Seen, replay_of
-from tests.support.ensemble import SharedEnsemble
-from tests.support.small_scenarios import NAMESPACE, bundles_of, small
-from tests.support.waiting import eventually
+from tests.support.pipeline.small_scenarios import NAMESPACE, bundles_of, small
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 BROKERS: Final = 2
 MINUTES: Final = 60

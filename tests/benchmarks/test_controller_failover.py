@@ -10,7 +10,7 @@ from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover.layout import PARTITIONS_OF_A_TOPIC, Layout
 from tests.benchmarks.failover.serial import PARTITIONS, measure_serial
 from tests.benchmarks.failover.servers import operations
-from tests.support.ensemble import SharedEnsemble
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 SCRIPT = Path(__file__).with_name("controller_failover.py")
 LAYOUT = Layout(120, 7, (1, 2, 3, 4, 5, 6))

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 SCRIPT = Path(__file__).with_name("metadata_store.py")
 STORM = {

@@ -10,8 +10,8 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from tests.chaos.cluster import Broker, Cluster
 from tests.chaos.topics import NAMESPACE
 from tests.chaos.traffic import one_topic_a_slice
-from tests.support.clusters import look_up
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import look_up
+from tests.support.time.waiting import eventually
 
 # The last moves of the traffic may just end.
 _CALM_S: Final = 5.0

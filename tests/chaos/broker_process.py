@@ -21,10 +21,10 @@ from broker_ctl import codec
 from broker_ctl.dataplane import wire
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
+from docs.examples.reference_broker import ReferenceBroker
 from tests.chaos.acts import Guard
 from tests.chaos.replica_routes import ReplicaRoutes
 from tests.chaos.topics import topics
-from tests.support.reference_broker import ReferenceBroker
 
 TICK_S: Final = 0.2
 _NS: Final = 1_000_000_000

@@ -29,7 +29,7 @@ from tests.chaos.acts import Guard, SharedLog
 from tests.chaos.configuration import Configuration
 from tests.chaos.history import Archive
 from tests.chaos.links import Links
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 DAEMONS: Final = 3
 SESSION_S: Final = 4.0

@@ -14,7 +14,7 @@ from typing import Final, Self
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.server import Server
 from tests.chaos.links import Link, Links
-from tests.support.zookeeper import expire_session, password_of
+from tests.support.zookeeper.session_faults import expire_session, password_of
 
 # Far less than a daemon waits for an answer of a store that is away.
 ANSWER_S: Final = 15.0

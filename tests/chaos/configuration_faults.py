@@ -14,8 +14,8 @@ from broker_ctl.core.names import Topic
 from tests.chaos.cluster import SESSION_S, Broker, Cluster
 from tests.chaos.configuration import ANSWER_S, Answer
 from tests.chaos.traffic import one_topic_a_slice
-from tests.support.clusters import look_up
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import look_up
+from tests.support.time.waiting import eventually
 
 Mend = Callable[[], Awaitable[None]]
 Fault = Callable[[Cluster, random.Random], Awaitable[Mend | None]]

@@ -20,7 +20,7 @@ from tests.chaos.verdict import (
     unowned_tokens,
     wrongly_refused,
 )
-from tests.support.replica_logs import (
+from tests.support.replicas.replica_logs import (
     Acknowledged,
     Consumed,
     contradictions,

@@ -17,8 +17,8 @@ from tests.chaos.configuration_faults import FAULTS as CONFIGURATION_FAULTS
 from tests.chaos.configuration_faults import Fault, Mend
 from tests.chaos.counter import NUMBER as COUNTER
 from tests.chaos.links import Link
-from tests.support.waiting import eventually
-from tests.support.zookeeper import expire_session, password_of
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.session_faults import expire_session, password_of
 
 # Heartbeats are of the first kind, what takes and gives bundles is of the second.
 _SET: Final = 5

@@ -12,8 +12,8 @@ from typing import Self
 
 from broker_ctl.embedded.config import Address
 from broker_ctl.embedded.server import Server
-from tests.support.ensemble import LoopThread
-from tests.support.proxy import Loss, PeerProxy, Proxy, Way
+from tests.support.zookeeper.ensemble import LoopThread
+from tests.support.zookeeper.proxy import Loss, PeerProxy, Proxy, Way
 
 
 @dataclass(frozen=True, slots=True)

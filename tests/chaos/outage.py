@@ -20,7 +20,7 @@ from tests.chaos.cluster import DAEMONS, RECOVERY_S, SESSION_S, Broker, Cluster,
 from tests.chaos.progress import Progress
 from tests.chaos.topics import topics
 from tests.chaos.traffic import Traffic
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 _LIMITED: Final = {DAEMONS: {"zookeeperSessionReconnectMaxRetries": "3"}}
 _BYTES_PER_MB: Final = 1e6

@@ -25,7 +25,7 @@ from tests.chaos.configuration import Answer
 from tests.chaos.counter import Reading
 from tests.chaos.evidence import GRACE_MS, Evidence
 from tests.chaos.history import Change, Changed, Closed, Created, Deleted, Transaction
-from tests.support.replica_logs import Consumed
+from tests.support.replicas.replica_logs import Consumed
 
 _FIRST_SESSION: Final = 0x7FFF_0000_0000_0001
 _PARTITION: Final = TopicPartition("planted", 0)

@@ -17,7 +17,7 @@ from broker_ctl.store.records.ours import LeadEpoch
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
 from tests.chaos.history import Changed, Closed, Created, Deleted, Transaction
-from tests.support.partition_history import PartitionHistory, Write
+from tests.support.replicas.partition_history import PartitionHistory, Write
 
 _SEAT: Final = paths.LOADBALANCE_SEAT
 

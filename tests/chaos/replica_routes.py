@@ -13,7 +13,7 @@ from broker_ctl.dataplane import replica_wire
 from broker_ctl.dataplane.replication.directory import DirectoryStorage
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
-from tests.support.reference_broker import ReferenceBroker
+from docs.examples.reference_broker import ReferenceBroker
 
 _Fields = dict[str, Any]
 

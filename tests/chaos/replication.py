@@ -15,7 +15,7 @@ from broker_ctl.store import partition_paths
 from broker_ctl.store.records.partitions import decode_state
 from tests.chaos.cluster import DAEMONS, Broker, Cluster, now_s
 from tests.chaos.verdict import some
-from tests.support.replica_logs import (
+from tests.support.replicas.replica_logs import (
     Acknowledged,
     Consumed,
     ReplicaLog,
@@ -23,7 +23,7 @@ from tests.support.replica_logs import (
     lost,
     unlike,
 )
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 TOPIC: Final = "replicated"
 _PARTITIONS: Final = 4

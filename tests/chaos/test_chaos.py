@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from broker_ctl.daemon import exit_codes
-from tests.support.processes import is_gone
-from tests.support.waiting import eventually
+from tests.support.rules.processes import is_gone
+from tests.support.time.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 SHORT = "session_expired,reply_eaten,links_cut,daemon_paused_0.3,broker_process_killed"

@@ -12,7 +12,7 @@ from broker_ctl.embedded.roles import Role
 from broker_ctl.errors import Ambiguous, StoreError
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.chaos.links import Link, Links
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 SESSION_S = 4.0
 SET = 5

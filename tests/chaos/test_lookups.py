@@ -8,8 +8,8 @@ from aiohttp import web
 from broker_ctl.core.names import Topic
 from broker_ctl.http import HttpClient
 from tests.chaos.lookups import MOST_HOPS, Lookups
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port, serving
+from tests.support.http.web_server import free_port, serving
+from tests.support.time.waiting import PATIENCE_S
 
 TOPIC = Topic.parse("persistent://t/ns/a b")
 

@@ -21,7 +21,7 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
-from tests.support.partition_history import PartitionHistory, Write
+from tests.support.replicas.partition_history import PartitionHistory, Write
 
 SEAT = paths.CONTROLLER_SEAT
 PARTITION = TopicPartition("t", 0)

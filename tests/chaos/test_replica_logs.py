@@ -2,7 +2,7 @@
 
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from tests.support.replica_logs import (
+from tests.support.replicas.replica_logs import (
     Acknowledged,
     Consumed,
     ReplicaLog,

@@ -12,7 +12,7 @@ from broker_ctl.store import paths
 from tests.chaos.cluster import Cluster
 from tests.chaos.lookups import Lookups
 from tests.chaos.topics import BUNDLES, NAMESPACE, topics
-from tests.support.tenants import make_tenant
+from tests.support.clusters.tenants import make_tenant
 
 _AGAIN_S: Final = 1.0
 _RETRY_S: Final = 0.2

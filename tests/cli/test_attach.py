@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.support.attached import QUICK
-from tests.support.ensemble import SharedEnsemble
-from tests.support.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster
-from tests.support.json_units import out_of_system
+from tests.support.clusters.attached import QUICK
+from tests.support.clusters.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster
+from tests.support.rules.json_units import out_of_system
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 Served = tuple[ForeignCluster, str]
 

@@ -9,11 +9,11 @@ from broker_ctl.cli.main import main
 from broker_ctl.cli.units import duration_text
 from broker_ctl.errors import OrderConflict
 from broker_ctl.ports import HistoryFilter
-from tests.support.cli_cluster import Cluster, running
-from tests.support.memory_operations import BUNDLE as BUNDLE_THAT_STAYS
-from tests.support.memory_operations import MemoryOperations
-from tests.support.surface_parts import BUNDLES
-from tests.support.web_server import free_port
+from tests.support.clusters.cli_cluster import Cluster, running
+from tests.support.clusters.fake_managers import BUNDLES
+from tests.support.clusters.memory_operations import BUNDLE as BUNDLE_THAT_STAYS
+from tests.support.clusters.memory_operations import MemoryOperations
+from tests.support.http.web_server import free_port
 
 BUNDLE = str(BUNDLES[1])
 PLAN = "0123456789ab"

@@ -19,9 +19,9 @@ from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpReply
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
-from tests.support.cli_cluster import Cluster, running
-from tests.support.surface_parts import BUNDLES, CLUSTER, NAMESPACE, RING, TOKEN, entry
-from tests.support.web_server import free_port
+from tests.support.clusters.cli_cluster import Cluster, running
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, NAMESPACE, RING, TOKEN, entry
+from tests.support.http.web_server import free_port
 
 BUNDLE = str(BUNDLES[1])
 VERBS = [

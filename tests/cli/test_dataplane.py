@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.dataplane import wire
-from tests.support.waiting import eventually
-from tests.support.web_server import free_port
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import eventually
 
 MAIN = "from broker_ctl.cli.main import main; main()"
 
@@ -37,7 +37,7 @@ async def run(*arguments: str) -> tuple[int, str, str]:
 async def reference_broker(port: int, secret_file: Path, daemon: str) -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "tests.support.reference_broker", "--port", str(port)),
+        *("-m", "docs.examples.reference_broker", "--port", str(port)),
         *("--secret-file", str(secret_file)),
         *("--authority-url", f"http://{daemon}{wire.AUTHORITY}"),
         cwd=Path(__file__).parents[2],

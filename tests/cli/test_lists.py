@@ -8,9 +8,9 @@ import pytest
 from broker_ctl.core.rules import MIB
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
-from tests.support.cli_cluster import Cluster, running
-from tests.support.surface_parts import BUNDLES, CLUSTER, TOKEN
-from tests.support.web_server import free_port
+from tests.support.clusters.cli_cluster import Cluster, running
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN
+from tests.support.http.web_server import free_port
 
 
 @pytest.fixture

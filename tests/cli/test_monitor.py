@@ -17,9 +17,9 @@ from kazoo.client import KazooClient
 from broker_ctl.cli import monitor
 from broker_ctl.cli.main import main
 from broker_ctl.store import paths
-from tests.support.ensemble import SharedEnsemble
-from tests.support.json_units import out_of_system
-from tests.support.proxy import Proxy, Way
+from tests.support.rules.json_units import out_of_system
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.proxy import Proxy, Way
 
 BUNDLE = "public/default/0x00000000_0x40000000"
 LINE = {

@@ -9,7 +9,7 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
-from tests.support.web_server import serving
+from tests.support.http.web_server import serving
 
 BROKER, BUNDLE = "b:8080", "t/ns/0x00000000_0x80000000"
 CLUSTER = {

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from broker_ctl.cli.main import main
 from broker_ctl.core.names import Topic
 from broker_ctl.managers.partitioned_topics import MAX_PARTITIONS
-from tests.support.cli_cluster import Cluster, running
-from tests.support.surface_parts import BUNDLES, NAMESPACE, RING
-from tests.support.web_server import free_port
+from tests.support.clusters.cli_cluster import Cluster, running
+from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, RING
+from tests.support.http.web_server import free_port
 
 TOPIC = Topic("persistent", NAMESPACE, "a b+ä%41")
 VERBS = [

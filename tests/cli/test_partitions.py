@@ -14,9 +14,9 @@ from broker_ctl.cli.moving import Pace
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
 from broker_ctl.errors import InvalidReplicas
-from tests.support.cli_cluster import Cluster, running
-from tests.support.partition_desk import NAMELESS, NEW_ID, MemoryPartitionDesk
-from tests.support.web_server import free_port
+from tests.support.clusters.cli_cluster import Cluster, running
+from tests.support.clusters.partition_desk import NAMELESS, NEW_ID, MemoryPartitionDesk
+from tests.support.http.web_server import free_port
 
 CREATE = ["partitions", "create", "orders"]
 SPREAD = [*CREATE, "--partitions", "3", "--replication-factor", "2"]

@@ -10,10 +10,10 @@ import pytest
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.plan_file import HOLDS_MS, PlanFile, PlannedMove
 from broker_ctl.errors import OrderConflict
-from tests.support.cli_cluster import Cluster, running
-from tests.support.memory_operations import BUNDLE, MemoryOperations
-from tests.support.surface_parts import CLUSTER
-from tests.support.web_server import free_port
+from tests.support.clusters.cli_cluster import Cluster, running
+from tests.support.clusters.fake_managers import CLUSTER
+from tests.support.clusters.memory_operations import BUNDLE, MemoryOperations
+from tests.support.http.web_server import free_port
 
 PLAN = "0123456789ab"
 

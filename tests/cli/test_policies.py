@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
-from tests.support.cli_cluster import Cluster, running
-from tests.support.surface_parts import BUNDLES, CLUSTER
-from tests.support.web_server import free_port
+from tests.support.clusters.cli_cluster import Cluster, running
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER
+from tests.support.http.web_server import free_port
 
 HERE = ["--cluster", CLUSTER]
 SET_SHOP = [

@@ -25,7 +25,7 @@ from broker_ctl.cli.scenario_list import SENTENCES
 from broker_ctl.core.deciding import DecidingRules
 from broker_ctl.simulation.scenarios.catalogue import NAMES
 from broker_ctl.simulation.trace_files import read_traffic
-from tests.support.json_units import out_of_system
+from tests.support.rules.json_units import out_of_system
 
 SMALL = ("--hours", "1", "--brokers", "3")
 SCORES: dict[str, type | tuple[type, ...]] = {

@@ -7,10 +7,10 @@ import pytest
 
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.certificates import TLS, serving_context
-from tests.support.cli_cluster import Cluster, running
-from tests.support.surface_parts import CLUSTER
-from tests.support.web_server import free_port
+from tests.support.clusters.cli_cluster import Cluster, running
+from tests.support.clusters.fake_managers import CLUSTER
+from tests.support.http.certificates import TLS, serving_context
+from tests.support.http.web_server import free_port
 
 AUTHORITY = str(TLS / "certificate.pem")
 OWN = (AUTHORITY, str(TLS / "key.pem"))

@@ -5,9 +5,9 @@ import pytest
 from broker_ctl.cli.trial_partitions import TOPIC, make_topic, overview, sentence
 from broker_ctl.errors import EmbeddedError, InvalidReplicas
 from broker_ctl.http import HttpClient
-from tests.support.surface_parts import serving_brokers
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
 
 
 async def test_the_topic_is_made_at_the_controller_and_told_in_a_line() -> None:

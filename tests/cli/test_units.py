@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.cli.tables import print_facts
 from broker_ctl.cli.units import label_of, shown, unit_of
-from tests.support.json_units import out_of_system
+from tests.support.rules.json_units import out_of_system
 
 MIB = 1024 * 1024
 

@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 from broker_ctl.cli.main import main
 from broker_ctl.store.interface import CreateMode
 from tests.store.zookeeper.conftest import OpenStore, open_store
-from tests.support.ensemble import SharedEnsemble
-from tests.support.json_units import out_of_system
-from tests.support.restorable import restorable
-from tests.support.waiting import eventually
-from tests.support.web_server import free_port
+from tests.support.http.web_server import free_port
+from tests.support.rules.json_units import out_of_system
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.restorable import restorable
 
 __all__ = ["open_store"]
 

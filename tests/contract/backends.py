@@ -9,8 +9,8 @@ from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.support.virtual_time import LoopClock
-from tests.support.zookeeper import expire_session
+from tests.support.time.virtual_time import LoopClock
+from tests.support.zookeeper.session_faults import expire_session
 
 
 class Backend(Protocol):

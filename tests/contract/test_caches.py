@@ -14,7 +14,7 @@ from broker_ctl.store.interface import MetadataStore, Versioned
 from tests.contract.backends import Backend
 from tests.contract.conftest import OpenStore
 from tests.store.caches.interleavings import Interleaving, random_steps
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 ROOTS = ("/c",)
 

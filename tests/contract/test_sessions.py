@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.errors import NodeExists, StoreClosed
 from broker_ctl.store.interface import CreateMode, MetadataStore, SessionEvent
 from tests.contract.backends import Heard
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 Expire = Callable[[MetadataStore], Awaitable[None]]
 Cut = Callable[[MetadataStore], None]

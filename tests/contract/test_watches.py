@@ -13,7 +13,7 @@ from broker_ctl.store.interface import (
     SetData,
 )
 from tests.contract.backends import Heard
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 Expire = Callable[[MetadataStore], Awaitable[None]]
 Cut = Callable[[MetadataStore], None]

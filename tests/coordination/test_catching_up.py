@@ -10,9 +10,9 @@ import pytest
 from broker_ctl.coordination.catching_up import CatchingUp
 from broker_ctl.errors import StoreClosed, StoreError
 from broker_ctl.store.interface import MetadataStore
-from tests.support.sessions import parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 class Held:

@@ -11,9 +11,9 @@ from broker_ctl.coordination.deletions import Deletions
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.tasks import TaskScope
-from tests.support.sessions import Party, lagging, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import Party, lagging, parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from broker_ctl.errors import InvalidName
 from broker_ctl.store import paths
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"
 ANNA, BERT = Order(1000, "anna", "kernel update"), Order(2000, "bert")

@@ -5,9 +5,9 @@ import pytest
 from broker_ctl.coordination.followed_nodes import FollowedNodes
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.interface import Versioned
-from tests.support.sessions import parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 ROOT = "/a/root"
 

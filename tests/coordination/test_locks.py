@@ -29,9 +29,9 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from tests.support.sessions import Party, lagging, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import Party, lagging, parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 ROOT = "/namespace"
 PATH = "/namespace/t/ns/0x00000000_0xffffffff"

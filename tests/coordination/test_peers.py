@@ -18,8 +18,8 @@ from broker_ctl.http import HttpClient
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ours import Registration
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.web_server import free_port, serving
+from tests.support.http.web_server import free_port, serving
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 ORDER = Prepare(3, Bundle.parse("t/ns/0x00000000_0xffffffff"), "m1", 2)
 

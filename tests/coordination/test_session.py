@@ -17,9 +17,9 @@ from broker_ctl.store.memory.servers import Client
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ours import Lease
 from broker_ctl.tasks import TaskScope
-from tests.support.sessions import TIMEOUT_S, Party, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import TIMEOUT_S, Party, parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 MARGIN_S = 0.35
 PERIOD_S = 1.25

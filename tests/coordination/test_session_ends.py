@@ -8,9 +8,9 @@ import pytest
 
 from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, StoreError
 from broker_ctl.tasks import TaskScope
-from tests.support.sessions import Party, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import Party, parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 ENDS: dict[str, Callable[[Party], object]] = {
     "expired": lambda one: one.expire(),

@@ -8,9 +8,9 @@ import pytest
 from broker_ctl.coordination.watched_tree import WatchedTree
 from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
 from broker_ctl.store.interface import CreateMode, Versioned
-from tests.support.sessions import Party, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import Party, parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 ROOT = "/root"
 

@@ -18,11 +18,11 @@ from broker_ctl.store.interface import Check, CreateMode, SetData
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
-from tests.support.brokers import NAMESPACE, Broker, Steering
-from tests.support.ensemble import SharedEnsemble
-from tests.support.tenants import make_tenants
-from tests.support.waiting import eventually
-from tests.support.zookeeper import expire_session
+from tests.support.clusters.brokers import NAMESPACE, Broker, Steering
+from tests.support.clusters.tenants import make_tenants
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.session_faults import expire_session
 
 TIMEOUT_S = 4.0
 TICK_S = 0.5

@@ -22,7 +22,7 @@ from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Skip, Split
 from broker_ctl.core.footprint import NO_FOOTPRINT
 from broker_ctl.core.view import ClusterView, InFlight
 from broker_ctl.errors import InvalidTransition
-from tests.support.views import BUNDLES, RING, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, RING, broker, cluster, stats
 
 A, B, C, D, FREE = BUNDLES[:5]
 TABLE = """\

@@ -7,7 +7,7 @@ from broker_ctl.core.budgets import Ledger
 from broker_ctl.core.decisions import Reason, Transfer
 from broker_ctl.core.rules import MIB, Budgets
 from broker_ctl.core.view import ClusterView, InFlight, Settled
-from tests.support.views import BUNDLES, NOW_S, Facts, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NOW_S, Facts, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]
 BUDGETS = Budgets()

@@ -13,7 +13,7 @@ from broker_ctl.core.rules import MIB, Budgets, MergeRules, SplitRules
 from broker_ctl.core.shedding.threshold import ThresholdShedder
 from broker_ctl.core.splitting.new_parts import to_spread
 from broker_ctl.core.view import ClusterView
-from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats
 
 SPLITTING = SplitRules(max_bandwidth_bytes=100 * MIB, hit_count=1)
 MERGING = MergeRules(min_bundles=2)

@@ -14,7 +14,7 @@ from broker_ctl.core.decisions import (
 )
 from broker_ctl.core.footprint import Footprint
 from broker_ctl.core.rules import MIB
-from tests.support.views import BUNDLES
+from tests.support.clusters.views import BUNDLES
 
 A, B = BUNDLES[:2]
 TRANSFER = Transfer(

@@ -11,7 +11,7 @@ from broker_ctl.core.placement.least_resource_usage_with_weight import LeastReso
 from broker_ctl.core.rules import Budgets
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 RULES = DecidingRules(
     LeastResourceUsageWithWeight(), budgets=Budgets(max_moves=99, max_moves_per_broker=99)

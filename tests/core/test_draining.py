@@ -22,7 +22,7 @@ from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTerm
 from broker_ctl.core.plan import Plan, plan
 from broker_ctl.core.rules import Budgets, PlacementRules
 from broker_ctl.core.view import ClusterView, InFlight
-from tests.support.views import BUNDLES, RING, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, RING, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]
 MINUTE_MS = 60_000

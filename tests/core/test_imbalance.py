@@ -13,7 +13,7 @@ from broker_ctl.core.imbalance import (
     max_over_mean,
     mean_usage,
 )
-from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats
 
 load = st.builds(Footprint, st.floats(0, 1), st.floats(0, 1e9))
 

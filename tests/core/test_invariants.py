@@ -11,7 +11,7 @@ from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.view import ClusterView, InFlight
 from broker_ctl.errors import InvariantBroken
-from tests.support.views import BUNDLES, NAMESPACE, Facts, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NAMESPACE, Facts, broker, cluster, stats
 
 A, B, C, FREE = BUNDLES[:4]
 PINNED_RING = Ring.even(Namespace("pulsar", "b1:8080"), 1)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.lock import TRANSITIONS, Action, Claim, Event, State, claim_of, step
-from tests.support.machines import check_steps, rendered, without_row
+from tests.support.rules.transition_tables import check_steps, rendered, without_row
 
 LIVE = """\
 held, gone -> lost: tell lost

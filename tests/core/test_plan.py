@@ -28,7 +28,7 @@ from broker_ctl.core.splitting.candidates import candidates
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
 from broker_ctl.errors import InvariantBroken
-from tests.support.views import BUNDLES, NOW_S, RING, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NOW_S, RING, broker, cluster, stats
 
 A, B, C, D, FREE = BUNDLES[:5]
 WIDE = Budgets(max_moves_per_broker=99, max_moves=99, namespace_ratio=1.0, hourly_load_ratio=9.0)

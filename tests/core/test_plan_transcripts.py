@@ -19,7 +19,7 @@ from broker_ctl.core.snapshot import snapshot
 from broker_ctl.core.splitting.candidates import candidates
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BundleView, ClusterView
-from tests.support.views import NAMESPACE, broker, stats
+from tests.support.clusters.views import NAMESPACE, broker, stats
 
 CAPACITY_MIB = 1000
 SHEDDER = ThresholdShedder()

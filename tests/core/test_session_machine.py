@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.session import TRANSITIONS, Action, Event, State, step
-from tests.support.machines import check_steps, rendered, without_row
+from tests.support.rules.transition_tables import check_steps, rendered, without_row
 
 TABLE = """\
 connected, closed -> closed: fence end

@@ -15,7 +15,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import MIB
 from broker_ctl.core.snapshot import snapshot, snapshot_steps
 from broker_ctl.core.view import BundleView, ClusterView, InFlight
-from tests.support.views import BUNDLES, NAMESPACE, RING, Facts, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, Facts, broker, cluster, stats
 
 A, B, C = BUNDLES[:3]
 

@@ -3,7 +3,7 @@ import pytest
 from broker_ctl.core.decisions import Assign, Merge, Reason, Skip, Split, Transfer, Unload
 from broker_ctl.core.view import ClusterView
 from broker_ctl.errors import BundleGone, InvalidName
-from tests.support.views import BUNDLES, NAMESPACE, NOW_S, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NAMESPACE, NOW_S, broker, cluster, stats
 
 A, B, C = BUNDLES[:3]
 MIDDLE = A.range.low + (A.range.high - A.range.low) // 2

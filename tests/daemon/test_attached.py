@@ -20,10 +20,20 @@ from broker_ctl.settings.load import load
 from broker_ctl.store import paths
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
-from tests.support.attached import AttachedRun, attached_run, attached_settings, attached_to
-from tests.support.foreign_cluster import DYNAMIC, NAMESPACE, ForeignCluster, foreign_cluster
-from tests.support.history_files import lines
-from tests.support.waiting import PATIENCE_S, eventually
+from tests.support.clusters.attached import (
+    AttachedRun,
+    attached_run,
+    attached_settings,
+    attached_to,
+)
+from tests.support.clusters.foreign_cluster import (
+    DYNAMIC,
+    NAMESPACE,
+    ForeignCluster,
+    foreign_cluster,
+)
+from tests.support.pipeline.history_files import lines
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 ACT = "pulsarAct=true"
 

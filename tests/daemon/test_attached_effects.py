@@ -12,9 +12,9 @@ from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.load import load
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from tests.support.attached import attached_run
-from tests.support.foreign_cluster import foreign_cluster
-from tests.support.waiting import eventually
+from tests.support.clusters.attached import attached_run
+from tests.support.clusters.foreign_cluster import foreign_cluster
+from tests.support.time.waiting import eventually
 
 GIVEN = ["metadataStoreUrl=h", "dataPlane=pulsar", "pulsarAdminUrl=http://h"]
 # By `daemon.start`, before there is a daemon.

@@ -16,8 +16,8 @@ from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Instrument
 from broker_ctl.leader.controller import Controller
 from broker_ctl.tasks import TaskScope
-from tests.support.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.waiting import eventually
+from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
+from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"
 BUNDLES = Ring.even(NAMESPACE, 8).bundles

@@ -18,10 +18,18 @@ from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.simulation.pace import Pace
 from broker_ctl.simulation.replay import Course
 from broker_ctl.simulation.scenario import Event, EventKind
-from tests.support.built import build, changed, seen
-from tests.support.recorded_rules import RULES, recorded
-from tests.support.small_scenarios import small
-from tests.support.wired_settings import ATTACHED, MERGING, SECRETS, SIMPLE, WEBHOOK, WIRED, Wired
+from tests.support.clusters.recorded_rules import RULES, recorded
+from tests.support.daemon.built import build, changed, seen
+from tests.support.daemon.wired_settings import (
+    ATTACHED,
+    MERGING,
+    SECRETS,
+    SIMPLE,
+    WEBHOOK,
+    WIRED,
+    Wired,
+)
+from tests.support.pipeline.small_scenarios import small
 
 Load = Callable[..., Settings]
 STRATEGY = "loadBalancerLoadSheddingStrategy"

@@ -10,11 +10,11 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.daemon import exit_codes
 from broker_ctl.errors import AuthFailed, NoAuth, RetriesUsedUp, StoreError
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from tests.support.attached import attached_run
-from tests.support.foreign_cluster import foreign_cluster
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
-from tests.support.whole_daemon import whole_daemon
+from tests.support.clusters.attached import attached_run
+from tests.support.clusters.foreign_cluster import foreign_cluster
+from tests.support.daemon.whole_daemon import whole_daemon
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 ENDS = [
     (RetriesUsedUp("no session after 30 s"), exit_codes.RETRIES_USED_UP, "MaxRetries are used up"),

@@ -18,10 +18,10 @@ from broker_ctl.store.interface import Operation, Outcome, Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.tenants import TenantInfo
-from tests.support.sessions import parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
-from tests.support.whole_daemon import Run, whole_daemon
+from tests.support.clusters.sessions import parties
+from tests.support.daemon.whole_daemon import Run, whole_daemon
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("public", "default")
 WRITES: dict[str, Callable[[Run], Coroutine[Any, Any, object]]] = {

@@ -10,9 +10,9 @@ from broker_ctl.errors import NoNode
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, Versioned
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
-from tests.support.whole_daemon import whole_daemon
+from tests.support.daemon.whole_daemon import whole_daemon
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 STRANGER = Bundle.parse("public/default/0x00000000_0xffffffff")
 

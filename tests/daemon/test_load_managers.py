@@ -41,9 +41,9 @@ from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.store.records.simple import BrokerReport, LoadReport, decode_report
 from broker_ctl.surface.parts import Parts, SurfaceRules
-from tests.support.in_memory_peers import InMemoryPeers
-from tests.support.virtual_time import LoopClock, in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.in_memory_peers import InMemoryPeers
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.waiting import eventually
 
 RING = Ring.even(Namespace("public", "default"), 4)
 BROKER = "b1:8080"

@@ -17,11 +17,11 @@ from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.surface.parts import Parts, SurfaceRules
-from tests.support.in_memory_daemon import InMemory, Run, running
-from tests.support.recorded_pulsar import recorded
-from tests.support.tenants import make_tenants
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.tenants import make_tenants
+from tests.support.daemon.in_memory_daemon import InMemory, Run, running
+from tests.support.pulsar.recorded import recorded
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 OWN = "b1:8080"
 TOPIC = Topic(PERSISTENT, Namespace("public", "default"), "x")

@@ -12,8 +12,8 @@ from broker_ctl.coordination.other_clusters import FoundCluster, clusters_on
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.waiting import PATIENCE_S
+from tests.support.time.waiting import PATIENCE_S
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 TICK = {"zookeeperTickTimeMillis": "500", "metadataStoreSessionTimeoutMillis": "4000"}
 NAME = b'{"version":1,"name":"prod"}'

@@ -30,11 +30,11 @@ from broker_ctl.managers.replicas import ReplicaParts, Replicas, ReplicaStatisti
 from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
 from broker_ctl.surface.parts import Parts, SurfaceRules
-from tests.support.replica_plane import InMemoryReplicas
-from tests.support.sessions import TICK_S, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.web_server import serving
+from tests.support.clusters.sessions import TICK_S, parties
+from tests.support.http.web_server import serving
+from tests.support.replicas.replica_plane import InMemoryReplicas
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 STORE = "metadataStoreUrl=zk:127.0.0.1:1"
 

@@ -23,11 +23,11 @@ from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.surface.parts import Parts, SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.built import changed, seen
-from tests.support.in_memory_daemon import InMemory, running, settings_of
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
-from tests.support.wired_settings import WIRED, Wired
+from tests.support.daemon.built import changed, seen
+from tests.support.daemon.in_memory_daemon import InMemory, running, settings_of
+from tests.support.daemon.wired_settings import WIRED, Wired
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 RING = Ring.even(Namespace("public", "default"), 4)
 # As it is while nothing has changed: what a start hands to the servers.

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.embedded.ports import port_of, reserve_port
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("has_file", [True, False])

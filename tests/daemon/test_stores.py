@@ -22,8 +22,8 @@ from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.tenants import TenantInfo
 from broker_ctl.store.zookeeper.store import StoreOptions
-from tests.support.virtual_time import LoopClock, in_virtual_time
-from tests.support.whole_daemon import whole_daemon
+from tests.support.daemon.whole_daemon import whole_daemon
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
 
 URL = "metadataStoreUrl=zk:h1:2181,h2:2182/chroot"
 

@@ -13,7 +13,7 @@ from broker_ctl.daemon.tls import peer_context, server_context
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
-from tests.support.issued import Issued, issue
+from tests.support.http.certificate_authority import Issued, issue
 
 PASSPHRASE = b"nobody knows"
 # A server that refuses a handshake just ends it.

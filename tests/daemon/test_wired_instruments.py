@@ -15,8 +15,8 @@ from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Told
 from broker_ctl.surface.parts import Parts, SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.in_memory_daemon import InMemory, settings_of
-from tests.support.virtual_time import in_virtual_time
+from tests.support.daemon.in_memory_daemon import InMemory, settings_of
+from tests.support.time.virtual_time import in_virtual_time
 
 PACKAGE = Path(broker_ctl.__file__).parent
 FEEDING = {"add", "observe", "observe_many", "labelled", "tell"}

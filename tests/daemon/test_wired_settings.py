@@ -15,8 +15,8 @@ from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.settings.conditions import NEVER
 from broker_ctl.settings.load import load
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from tests.support.built import build, changed
-from tests.support.wired_settings import REFUSED, SECRETS, WIRED, Refused, Wired
+from tests.support.daemon.built import build, changed
+from tests.support.daemon.wired_settings import REFUSED, SECRETS, WIRED, Refused, Wired
 
 Load = Callable[..., Settings]
 

@@ -20,9 +20,9 @@ from broker_ctl.errors import (
     StartError,
 )
 from broker_ctl.http import HttpClient
-from tests.support.call_gate import CallGate
-from tests.support.reference_broker import Fields, ReferenceBroker, ReferenceReplicas
-from tests.support.web_server import free_port, serving
+from docs.examples.call_gate import CallGate
+from docs.examples.reference_broker import Fields, ReferenceBroker, ReferenceReplicas
+from tests.support.http.web_server import free_port, serving
 
 SECRET = "shared-by-both"
 PULL_S = 0.1

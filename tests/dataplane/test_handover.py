@@ -12,7 +12,7 @@ from broker_ctl.dataplane.act_judge import Verdict, judge
 from broker_ctl.dataplane.act_log import FileActLog, merged, read_acts
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload import Workload
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 (WHOLE,) = Ring.even(Namespace("public", "default"), 1).bundles
 WORKLOAD = Workload.named("skewed", 1)

@@ -18,11 +18,11 @@ from broker_ctl.dataplane.webhook import WebhookDataPlane
 from broker_ctl.dataplane.webhook_replicas import WebhookReplicas
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable, HttpError
 from broker_ctl.http import HttpClient, HttpReply
-from tests.support.manual_clock import ManualClock
-from tests.support.reference_broker import ReferenceBroker
-from tests.support.replica_planes import ORDERS, TOPIC_ID, state, told
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port, serving
+from docs.examples.reference_broker import ReferenceBroker
+from tests.support.http.web_server import free_port, serving
+from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, state, told
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import PATIENCE_S
 
 SECRET = "shared-by-both"
 LEFT, RIGHT = Ring.even(Namespace("public", "default"), 2).bundles

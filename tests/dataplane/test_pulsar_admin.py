@@ -13,8 +13,9 @@ from broker_ctl.core.names import Topic
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.http import HttpClient
-from tests.support.certificates import serving_context, trusting_context
-from tests.support.recorded_pulsar import (
+from tests.support.http.certificates import serving_context, trusting_context
+from tests.support.http.web_server import free_port, serving
+from tests.support.pulsar.recorded import (
     ASKED,
     LEADER,
     OTHER,
@@ -22,8 +23,7 @@ from tests.support.recorded_pulsar import (
     RecordedCluster,
     recorded_cluster,
 )
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port, serving
+from tests.support.time.waiting import PATIENCE_S
 
 TOKEN = "of-a-super-user"
 BUNDLE = Bundle.parse("public/default/0x20000000_0x30000000")

@@ -21,8 +21,8 @@ from broker_ctl.dataplane.pulsar.own_balancing import KEYS, judge
 from broker_ctl.dataplane.pulsar.quieting import Former, quiet, restore
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http import HttpClient
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import serving
+from tests.support.http.web_server import serving
+from tests.support.time.waiting import PATIENCE_S
 
 SHEDDING = "loadBalancerSheddingEnabled"
 SPLIT = "loadBalancerAutoBundleSplitEnabled"

@@ -17,9 +17,9 @@ from broker_ctl.simulation.capacity import Capacity
 from broker_ctl.simulation.scenario_workload import ScenarioWorkload
 from broker_ctl.simulation.workload import Workload
 from broker_ctl.tasks import TaskScope
-from tests.support.manual_clock import ManualClock
-from tests.support.small_scenarios import STRONG, bundles_of, small
-from tests.support.waiting import eventually
+from tests.support.pipeline.small_scenarios import STRONG, bundles_of, small
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("public", "default")
 (WHOLE,) = Ring.even(NAMESPACE, 1).bundles

@@ -9,8 +9,8 @@ from broker_ctl.dataplane import wire
 from broker_ctl.dataplane.conformance.stand_in import SESSION_EPOCH, AuthorityStandIn
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.web_server import free_port
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 
 async def stand_in() -> AuthorityStandIn:

@@ -16,10 +16,10 @@ from broker_ctl.dataplane.interface import DataPlane, Unloaded
 from broker_ctl.dataplane.webhook import WebhookDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http import HttpClient
-from tests.support.manual_clock import ManualClock
-from tests.support.reference_broker import ReferenceBroker
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.web_server import free_port, serving
+from docs.examples.reference_broker import ReferenceBroker
+from tests.support.http.web_server import free_port, serving
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 SECRET = "shared-by-both"
 NAMESPACE = Namespace("public", "default")

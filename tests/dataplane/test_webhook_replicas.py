@@ -19,11 +19,11 @@ from broker_ctl.dataplane.webhook_replicas import WebhookReplicas
 from broker_ctl.dataplane.wire import MAX_REQUEST_BYTES
 from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http import HttpClient
-from tests.support.manual_clock import ManualClock
-from tests.support.reference_broker import ReferenceBroker
-from tests.support.replica_planes import LAG_S, ORDERS, TOPIC_ID, state, told
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port, serving
+from docs.examples.reference_broker import ReferenceBroker
+from tests.support.http.web_server import free_port, serving
+from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, state, told
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import PATIENCE_S
 
 SECRET = "shared-by-both"
 ALL = (1, 2, 3)

@@ -13,12 +13,12 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp, StoreError
 from broker_ctl.http import HttpClient
-from tests.support.clusters import look_up, make_namespace
-from tests.support.ensemble import SharedEnsemble
-from tests.support.fake_zookeeper import FakeZooKeeper, before_3_6
-from tests.support.restorable import Servers, restorable
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.webhook_process import broker_process, webhook
+from tests.support.daemon.running_daemons import look_up, make_namespace
+from tests.support.daemon.webhook_process import broker_process, webhook
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.fake_zookeeper import FakeZooKeeper, before_3_6
+from tests.support.zookeeper.restorable import Servers, restorable
 
 DEADLINE_S = 60.0
 TOPIC = Topic("persistent", Namespace("public", "default"), "x")

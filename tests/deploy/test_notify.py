@@ -15,8 +15,8 @@ from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.http import HttpClient
-from tests.support.ensemble import SharedEnsemble
-from tests.support.waiting import PATIENCE_S
+from tests.support.time.waiting import PATIENCE_S
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 WATCHDOG_US = 200_000
 

@@ -16,9 +16,9 @@ from broker_ctl.dataplane.webhook_replicas import WebhookReplicas
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient, HttpReply
 from broker_ctl.simulation.workload import Workload
+from docs.examples.call_gate import CallGate
 from tests.deterministic.process_answers import ProcessAnswers
 from tests.deterministic.replica_process import ReplicaProcess
-from tests.support.call_gate import CallGate
 
 _LONGEST_S: Final = 0.002
 _TIMEOUT_S: Final = 1.0

@@ -20,7 +20,7 @@ from broker_ctl.store.interface import Create, Delete, Operation, Result, SetDat
 from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
-from tests.support.partition_history import PartitionHistory, Write
+from tests.support.replicas.partition_history import PartitionHistory, Write
 
 _SEAT = paths.LOADBALANCE_SEAT
 _NS_PER_S = 1_000_000_000

@@ -11,7 +11,7 @@ from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, InvalidName
 from broker_ctl.http import HttpReply
-from tests.support.call_gate import CallGate, MeantForAnother
+from docs.examples.call_gate import CallGate, MeantForAnother
 
 Fields = Mapping[str, Any]
 _Answer = Callable[[Fields], Awaitable[Fields]]

@@ -13,7 +13,7 @@ from tests.deterministic.clients import Clients
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import DaemonProcess
 from tests.deterministic.replicated_topics import create_topic
-from tests.support.replica_logs import (
+from tests.support.replicas.replica_logs import (
     Acknowledged,
     Consumed,
     ReplicaLog,

@@ -16,7 +16,7 @@ from tests.deterministic.daemon_process import DaemonProcess
 from tests.deterministic.replicated_clients import HOST
 from tests.deterministic.replicated_topics import create_topic
 from tests.deterministic.wire import Coverage
-from tests.support.replica_logs import (
+from tests.support.replicas.replica_logs import (
     Acknowledged,
     ReplicaLog,
     divergent,

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.deterministic.planted import BUGS
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 SCHEDULES = 300
 # The schedules take minutes of processor time, however many share the processors.

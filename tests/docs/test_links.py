@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from docs._ext.reference import PAGES
-from tests.support import documents, structure
+from tests.support.rules import documents, structure
 
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = structure.files_of(ROOT)

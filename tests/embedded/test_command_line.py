@@ -19,8 +19,8 @@ from kazoo.client import KazooClient
 
 from broker_ctl.cli.main import VERBS, Verbs, main
 from broker_ctl.errors import EmbeddedError, SettingsError
-from tests.support.processes import is_gone
-from tests.support.waiting import eventually
+from tests.support.rules.processes import is_gone
+from tests.support.time.waiting import eventually
 
 RUN = ("-c", "from broker_ctl.cli.main import main; main()")
 

@@ -15,9 +15,9 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.roles import Role
 from broker_ctl.embedded.server import Server
 from broker_ctl.errors import EmbeddedError
-from tests.support.ensemble import SharedEnsemble
-from tests.support.processes import is_gone
-from tests.support.waiting import PATIENCE_S, eventually
+from tests.support.rules.processes import is_gone
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 
 @contextmanager

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from broker_ctl.embedded import guard
-from tests.support.processes import is_gone
-from tests.support.waiting import eventually
+from tests.support.rules.processes import is_gone
+from tests.support.time.waiting import eventually
 
 PARENT = """
 import asyncio, sys

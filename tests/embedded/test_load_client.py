@@ -8,8 +8,8 @@ from aiohttp import web
 from broker_ctl.embedded.load_client import LoadClient
 from broker_ctl.http import HttpClient
 from broker_ctl.tasks import TaskScope
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.web_server import free_port, serving
+from tests.support.http.web_server import free_port, serving
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 TOPIC = "persistent://public/default/a"
 

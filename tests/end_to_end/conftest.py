@@ -9,8 +9,8 @@ import pytest
 from broker_ctl.cli.trial import SETTINGS
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http import HttpClient
-from tests.support.ensemble import SharedEnsemble
-from tests.support.waiting import PATIENCE_S
+from tests.support.time.waiting import PATIENCE_S
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 NewCluster = Callable[..., Daemons]
 

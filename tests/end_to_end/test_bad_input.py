@@ -12,11 +12,11 @@ from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import leader_of, look_up, make_namespace
-from tests.support.ensemble import SharedEnsemble
-from tests.support.tenants import make_tenant
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.web_server import free_port
+from tests.support.clusters.tenants import make_tenant
+from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 TOPIC = Topic("persistent", Namespace("public", "default"), "topic-100")
 SECRET = "a-secret-of-the-operators"

@@ -17,12 +17,12 @@ from broker_ctl.http import HttpClient
 from broker_ctl.store import partition_paths
 from broker_ctl.store.records.partitions import encode_topic
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import look_up, make_namespace, status
-from tests.support.ensemble import SharedEnsemble
-from tests.support.proxy import Proxy
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.webhook_process import SECRET, broker_process, webhook
-from tests.support.zookeeper import expire_session, password_of
+from tests.support.daemon.running_daemons import look_up, make_namespace, status
+from tests.support.daemon.webhook_process import SECRET, broker_process, webhook
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.proxy import Proxy
+from tests.support.zookeeper.session_faults import expire_session, password_of
 
 TOPIC = Topic("persistent", Namespace("public", "default"), "x")
 

@@ -14,11 +14,11 @@ from broker_ctl.dataplane.act_log import merged, read_acts
 from broker_ctl.http import HttpClient
 from broker_ctl.simulation.workload import Workload
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import look_up, make_namespace, status
-from tests.support.ensemble import SharedEnsemble
-from tests.support.proxy import Proxy, Way
-from tests.support.waiting import eventually
-from tests.support.zookeeper import expire_session, password_of
+from tests.support.daemon.running_daemons import look_up, make_namespace, status
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.proxy import Proxy, Way
+from tests.support.zookeeper.session_faults import expire_session, password_of
 
 ROOT = "/namespace/public/default"
 TOPICS = [Topic("persistent", Namespace("public", "default"), f"topic-{n}") for n in range(8, 40)]

@@ -17,11 +17,11 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http import HttpClient
 from broker_ctl.managers.segments import SegmentRules, Segments
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import leader_of, look_up, make_namespace
-from tests.support.ensemble import SharedEnsemble
-from tests.support.history_files import lines, open_paths, segment_paths, segments
-from tests.support.replicated import ReplicatedDaemons
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
+from tests.support.pipeline.history_files import lines, open_paths, segment_paths, segments
+from tests.support.replicas.replicated_daemons import ReplicatedDaemons
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 TOPICS = [Topic("persistent", Namespace("public", "default"), f"t-{n}") for n in range(12)]
 

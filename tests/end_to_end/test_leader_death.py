@@ -13,9 +13,9 @@ from broker_ctl.dataplane.act_log import merged, read_acts
 from broker_ctl.http import HttpClient
 from broker_ctl.simulation.workload import Workload
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import leader_of, look_up, make_namespace
-from tests.support.ensemble import SharedEnsemble
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 TIMEOUT_S, TICK_S = 4.0, 0.5
 TOPICS = [Topic("persistent", Namespace("public", "default"), f"t-{n}") for n in range(40)]

@@ -7,9 +7,9 @@ from broker_ctl.cli.trial import SETTINGS
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http import HttpClient
-from tests.support.clusters import look_up, make_namespace, status
-from tests.support.ensemble import SharedEnsemble
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import look_up, make_namespace, status
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 TOPIC = Topic("persistent", Namespace("public", "default"), "t")
 LOOKUP = "/lookup/v2/topic/persistent/public/default/t"

@@ -13,9 +13,9 @@ from broker_ctl.cli.main import main
 from broker_ctl.cli.trial import SETTINGS
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.http import HttpClient
-from tests.support.ensemble import SharedEnsemble
-from tests.support.replicated import ReplicatedDaemons
-from tests.support.waiting import eventually
+from tests.support.replicas.replicated_daemons import ReplicatedDaemons
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 # As short as a lease allows with the servers' tick.
 TIMEOUT_MS = 4000

@@ -15,8 +15,8 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.plan_file import PlanFile, PlannedMove
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import leader_of, look_up, make_namespace
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
+from tests.support.time.waiting import eventually
 
 RING = Ring.even(Namespace("public", "default"), 8)
 TOPICS = [Topic("persistent", RING.namespace, f"t-{number}") for number in range(60)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 
-from tests.support.ensemble import SharedEnsemble
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 
 async def quickstart(*arguments: str) -> tuple[dict[str, Any], str]:

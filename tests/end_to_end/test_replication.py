@@ -18,9 +18,9 @@ from broker_ctl.errors import DataPlaneError
 from broker_ctl.http import HttpClient
 from broker_ctl.store import partition_paths
 from broker_ctl.store.records.partitions import encode_topic
-from tests.support.ensemble import SharedEnsemble
-from tests.support.replicated import ReplicatedDaemons
-from tests.support.waiting import eventually
+from tests.support.replicas.replicated_daemons import ReplicatedDaemons
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 TIMEOUT_MS = 4000
 TOPIC_ID = f"{7:032x}"

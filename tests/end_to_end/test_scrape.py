@@ -15,8 +15,8 @@ from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import look_up, make_namespace
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import look_up, make_namespace
+from tests.support.time.waiting import eventually
 
 
 class Row(NamedTuple):

@@ -9,8 +9,8 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import leader_of, make_namespace, status
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import leader_of, make_namespace, status
+from tests.support.time.waiting import eventually
 
 BUNDLES: Final = 16
 RING: Final = Ring.even(Namespace("public", "default"), BUNDLES)

@@ -15,9 +15,9 @@ from broker_ctl.core.names import Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
-from tests.support.broker_listener import BrokerListener
-from tests.support.clusters import NAMESPACE, look_up, make_namespace
-from tests.support.odd_names import odd_names
+from tests.support.daemon.running_daemons import NAMESPACE, look_up, make_namespace
+from tests.support.http.broker_listener import BrokerListener
+from tests.support.http.odd_names import odd_names
 
 NAMES = 1000
 AT_ONCE = 50

@@ -10,9 +10,9 @@ from kazoo.client import KazooClient
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import look_up, make_namespace
-from tests.support.ensemble import SharedEnsemble
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import look_up, make_namespace
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 TOPICS = [Topic("persistent", Namespace("public", "default"), f"t-{n}") for n in range(12)]
 ROOT = "/namespace/public/default"

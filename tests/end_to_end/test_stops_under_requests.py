@@ -9,8 +9,8 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
 from broker_ctl.tasks import TaskScope
-from tests.support.ensemble import SharedEnsemble
-from tests.support.waiting import PATIENCE_S, eventually
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 # A lookup, and reads that nothing of this broker's answers.
 PATHS = (

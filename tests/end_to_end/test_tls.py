@@ -18,12 +18,12 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient, HttpReply
-from tests.support.binary_client import BinaryClient
-from tests.support.ensemble import SharedEnsemble
-from tests.support.issued import Issued, issue
-from tests.support.own_settings import OwnSettings
-from tests.support.tenants import make_tenant
-from tests.support.waiting import PATIENCE_S, eventually
+from tests.support.clusters.tenants import make_tenant
+from tests.support.daemon.own_settings import OwnSettings
+from tests.support.http.binary_client import BinaryClient
+from tests.support.http.certificate_authority import Issued, issue
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 NAMESPACE = Namespace("public", "default")
 SETTLED = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false"}

@@ -15,10 +15,10 @@ from broker_ctl.errors import DataPlaneError, DataPlaneRefused
 from broker_ctl.http import HttpClient
 from broker_ctl.store import partition_paths
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.replicated import ReplicatedDaemons
-from tests.support.waiting import eventually
-from tests.support.zookeeper import expire_session, password_of
+from tests.support.replicas.replicated_daemons import ReplicatedDaemons
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.session_faults import expire_session, password_of
 
 PARTITION = TopicPartition("t", 0)
 # Longer than the pause: who waits for a stopped leader still waits when it goes on.

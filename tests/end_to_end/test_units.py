@@ -15,11 +15,11 @@ from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
 from broker_ctl.http import HttpClient
-from tests.support.clusters import leader_of, look_up, make_namespace
-from tests.support.ensemble import SharedEnsemble
-from tests.support.json_units import out_of_system
-from tests.support.replicated import ReplicatedDaemons
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
+from tests.support.replicas.replicated_daemons import ReplicatedDaemons
+from tests.support.rules.json_units import out_of_system
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 TOPICS: Final = [Topic("persistent", Namespace("public", "default"), f"t-{n}") for n in range(12)]
 # By verb, what it is asked for; `{broker}` and so on are filled in.

@@ -9,9 +9,9 @@ from kazoo.client import KazooClient
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.http import HttpClient
 from tests.end_to_end.conftest import NewCluster
-from tests.support.clusters import leader_of, look_up, make_namespace
-from tests.support.ensemble import SharedEnsemble
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 RESOURCE = {"usage": float, "limit": float}
 STATS = {

@@ -44,8 +44,8 @@ from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.tasks import TaskScope
-from tests.support.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster
-from tests.support.waiting import PATIENCE_S, eventually
+from tests.support.clusters.foreign_cluster import DYNAMIC, ForeignCluster, foreign_cluster
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 RULES = LeaderRules(LeastLongTermMessageRate(), order_s=0.3, unload_s=0.3, load_s=0.3)
 SOME = Footprint(0.1, 1e6, 1e3, 10)

@@ -16,9 +16,9 @@ from broker_ctl.core.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.leader.capture import Capture, LeaderHistory
 from broker_ctl.leader.cycle import Cycle
 from broker_ctl.leader.steadiness import Steadiness
-from tests.support.in_memory_broker import even_traffic
-from tests.support.leader_cluster import NAMESPACE, QUICK, running_cluster
-from tests.support.views import broker, cluster, stats
+from tests.support.clusters.in_memory_broker import even_traffic
+from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, running_cluster
+from tests.support.clusters.views import broker, cluster, stats
 
 A, B = "a:8080", "b:8080"
 

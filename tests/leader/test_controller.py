@@ -16,10 +16,10 @@ from broker_ctl.leader.quotas import read_bundle_data
 from broker_ctl.leader.readings import unevenness
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
-from tests.support.in_memory_broker import even_traffic
-from tests.support.in_memory_peers import BEFORE
-from tests.support.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.waiting import PATIENCE_S, eventually
+from tests.support.clusters.in_memory_broker import even_traffic
+from tests.support.clusters.in_memory_peers import BEFORE
+from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 RING = Ring.even(NAMESPACE, 8)

@@ -9,10 +9,10 @@ from broker_ctl.core.decisions import Action, Assign, Merge, Reason, Split, Tran
 from broker_ctl.core.footprint import Footprint
 from broker_ctl.errors import AuthorityLost, Fenced, NotOwner, PeerError, PeerRefused
 from broker_ctl.tasks import TaskScope
-from tests.support.in_memory_broker import read_ring
-from tests.support.in_memory_peers import AFTER, BEFORE
-from tests.support.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
-from tests.support.waiting import eventually
+from tests.support.clusters.in_memory_broker import read_ring
+from tests.support.clusters.in_memory_peers import AFTER, BEFORE
+from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
+from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 

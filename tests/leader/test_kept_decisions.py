@@ -16,11 +16,11 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
 from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions
 from broker_ctl.tasks import TaskScope
-from tests.support.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
-from tests.support.leading_controllers import leading_at
-from tests.support.trying_store import TryingStore
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
+from tests.support.clusters.leading_controllers import leading_at
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import TryingStore
 
 A, B = "a:8080", "b:8080"
 MOVE = Transfer(

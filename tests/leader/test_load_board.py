@@ -9,10 +9,10 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.leader.load_board import LoadBoard
 from broker_ctl.store import paths
 from broker_ctl.store.records.simple import LoadReport
-from tests.support.in_memory_broker import InMemoryBroker, even_traffic
-from tests.support.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
-from tests.support.manual_clock import ManualClock
-from tests.support.waiting import eventually
+from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
+from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"
 RING = Ring.even(NAMESPACE, 4)

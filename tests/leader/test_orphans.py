@@ -12,9 +12,9 @@ from broker_ctl.leader.readings import offline_bundles
 from broker_ctl.leader.steadiness import Steadiness
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
-from tests.support.in_memory_broker import even_traffic
-from tests.support.leader_cluster import LeaderCluster, running_cluster
-from tests.support.waiting import eventually
+from tests.support.clusters.in_memory_broker import even_traffic
+from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
+from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 BUSY = BundleLoad.unseen().fold(even_traffic(1e6))

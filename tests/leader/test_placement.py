@@ -11,9 +11,9 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.errors import AuthorityLost, NoBroker
 from broker_ctl.leader.leading import Leading
 from broker_ctl.store import paths
-from tests.support.leader_cluster import LeaderCluster, running_cluster
-from tests.support.manual_clock import ManualClock
-from tests.support.waiting import eventually
+from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 

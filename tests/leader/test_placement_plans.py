@@ -20,11 +20,11 @@ from broker_ctl.leader.approvals import Approvals
 from broker_ctl.leader.controller import Controller
 from broker_ctl.leader.plan_nodes import Approved
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
-from tests.support.in_memory_broker import even_traffic
-from tests.support.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.leading_controllers import leading_at
-from tests.support.virtual_time import LoopClock, in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.in_memory_broker import even_traffic
+from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
+from tests.support.clusters.leading_controllers import leading_at
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 RING = Ring.even(NAMESPACE, 8)

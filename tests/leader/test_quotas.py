@@ -9,8 +9,8 @@ from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.quotas import Quotas, read_bundle_data
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import BundleData, TimeAverageBrokerData
-from tests.support.leader_cluster import LeaderCluster, running_cluster
-from tests.support.waiting import eventually
+from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
+from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"
 

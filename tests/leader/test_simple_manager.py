@@ -18,10 +18,10 @@ from broker_ctl.leader.rules import LeaderRules
 from broker_ctl.leader.steadiness import Steadiness
 from broker_ctl.store import paths
 from broker_ctl.store.records.simple import decode_quota, encode_quota
-from tests.support.in_memory_broker import InMemoryBroker, even_traffic
-from tests.support.leader_cluster import QUICK, LeaderCluster, running_cluster
-from tests.support.manual_clock import ManualClock
-from tests.support.waiting import eventually
+from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
+from tests.support.clusters.leader_cluster import QUICK, LeaderCluster, running_cluster
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 SIMPLE = replace(

@@ -14,8 +14,8 @@ from broker_ctl.leader.leading import Leading
 from broker_ctl.leader.survey import Survey
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
-from tests.support.leader_cluster import LeaderCluster, running_cluster
-from tests.support.waiting import eventually
+from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
+from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"
 LARGE = Namespace("public", "large")

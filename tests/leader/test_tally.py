@@ -16,9 +16,9 @@ from broker_ctl.leader.outcomes import Outcomes
 from broker_ctl.leader.readings import report_ages_s, standings, tally
 from broker_ctl.leader.tally import PlacementLog, PlacementResult, Tally
 from broker_ctl.ports import Outcome
-from tests.support.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.manual_clock import ManualClock
-from tests.support.waiting import eventually
+from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 BUNDLES = Ring.even(NAMESPACE, 8).bundles

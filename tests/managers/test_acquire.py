@@ -26,9 +26,9 @@ from broker_ctl.managers.namespaces import StandingRing
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from tests.support.brokers import GRACE_S, MemoryBroker, cluster, urls_of
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import GRACE_S, MemoryBroker, cluster, urls_of
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 async def outcome(broker: MemoryBroker, bundle: Bundle) -> object:

@@ -9,7 +9,7 @@ from broker_ctl.coordination.session import SessionWatcher
 from broker_ctl.core.session import Action
 from broker_ctl.errors import AuthorityLost
 from broker_ctl.managers.authorised import Authorised
-from tests.support.virtual_time import in_virtual_time
+from tests.support.time.virtual_time import in_virtual_time
 
 
 class Watcher(SessionWatcher):

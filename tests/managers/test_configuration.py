@@ -22,8 +22,8 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.paths import CONFIGURATION
-from tests.support.virtual_time import LoopClock, in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.waiting import eventually
 
 INTERVAL = "loadBalancerSheddingIntervalMinutes"
 TOPICS = "loadBalancerBrokerMaxTopics"

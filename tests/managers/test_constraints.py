@@ -14,8 +14,8 @@ from broker_ctl.store import paths
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.policies import LocalPolicies
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 CLUSTER = "c1"
 ISOLATION = paths.isolation_policies(CLUSTER)

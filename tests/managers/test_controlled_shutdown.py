@@ -10,9 +10,9 @@ from broker_ctl.coordination.broker_ids import BrokerIds
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.http import HttpClient
 from broker_ctl.managers.controlled_shutdown import ControlledShutdown, ShutdownRules
-from tests.support.sessions import TICK_S, Party, parties
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import serving
+from tests.support.clusters.sessions import TICK_S, Party, parties
+from tests.support.http.web_server import serving
+from tests.support.time.waiting import PATIENCE_S
 
 DONE = {"broker": 1, "is_done": True, "led": [], "reason": ""}
 LEADS = {"broker": 1, "is_done": False, "led": [["t", 0], ["t", 1]], "reason": "min ISR"}

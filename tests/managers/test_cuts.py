@@ -15,9 +15,9 @@ import pytest
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.store.memory.link import Point
-from tests.support.brokers import GRACE_S, Cluster, MemoryBroker, cluster
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import GRACE_S, Cluster, MemoryBroker, cluster
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 Act = Callable[[Cluster], Awaitable[object]]
 Fault = Callable[[MemoryBroker], Callable[[], None]]

@@ -12,9 +12,9 @@ from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable
 from broker_ctl.managers.dataplane_watch import DataPlaneWatch
 from broker_ctl.tasks import TaskScope
-from tests.support.brokers import MemoryBroker, cluster
-from tests.support.virtual_time import LoopClock, in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import MemoryBroker, cluster
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.waiting import eventually
 
 TIMEOUT_S = 3.0
 

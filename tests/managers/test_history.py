@@ -15,9 +15,9 @@ from broker_ctl.managers.history import Author, History
 from broker_ctl.managers.journal import DecisionJournal
 from broker_ctl.managers.segments import SegmentRules
 from broker_ctl.ports import JournalEntry, Outcome
-from tests.support.history_files import lines, open_paths, segment_paths
-from tests.support.manual_clock import ManualClock
-from tests.support.waiting import eventually
+from tests.support.pipeline.history_files import lines, open_paths, segment_paths
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 AUTHOR = Author("europe", "broker-1:8080", "0123456789abcdef0123456789abcdef")
 EVENT = SessionEventRow("begin", "connected", 1)

@@ -27,7 +27,7 @@ from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.simple import LoadReport, decode_report
 from broker_ctl.tasks import TaskScope
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 BROKER = "a:8080"
 URLS = BrokerUrls(BROKER, web_url="http://a:8080", native_url="pulsar://a:6650")

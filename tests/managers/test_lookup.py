@@ -27,10 +27,10 @@ from broker_ctl.managers.lookup import Connect, Elsewhere, Lookup, Redirect
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.records.load import LocalBrokerData
-from tests.support.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
-from tests.support.tenants import make_tenants
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
+from tests.support.clusters.tenants import make_tenants
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 RULES = LeaderlessRules(LeastLongTermMessageRate(), PlacementRules(), UsageWeights())
 

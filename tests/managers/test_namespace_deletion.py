@@ -24,10 +24,10 @@ from broker_ctl.store.interface import CreateMode, Operation, Result, Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.policies import Policies
-from tests.support.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
-from tests.support.tenants import make_tenants
-from tests.support.virtual_time import LoopClock, in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
+from tests.support.clusters.tenants import make_tenants
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 async def made_anew(by: MemoryBroker) -> tuple[Bundle, ...]:

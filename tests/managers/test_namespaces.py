@@ -23,9 +23,9 @@ from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.policies import LocalPolicies, Policies
-from tests.support.tenants import make_tenants
-from tests.support.virtual_time import LoopClock, in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.tenants import make_tenants
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")
 QUARTERS = (0, 0x40000000, 0x80000000, 0xC0000000, 0xFFFFFFFF)

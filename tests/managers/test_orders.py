@@ -13,8 +13,8 @@ from broker_ctl.managers.orders import OwnOrders
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.records.ours import Move
-from tests.support.brokers import Cluster, MemoryBroker, cluster
-from tests.support.virtual_time import in_virtual_time
+from tests.support.clusters.brokers import Cluster, MemoryBroker, cluster
+from tests.support.time.virtual_time import in_virtual_time
 
 EPOCH = paths.LOADBALANCE_SEAT.epoch_path
 

@@ -17,10 +17,10 @@ from broker_ctl.store.interface import Change, CreateMode, Notification
 from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from tests.support.brokers import InTurn
-from tests.support.sessions import LONGEST_S, TICK_S, Party, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import InTurn
+from tests.support.clusters.sessions import LONGEST_S, TICK_S, Party, parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 BUNDLE = Bundle.parse("t/ns/0x00000000_0xffffffff")
 PATH = paths.ownership(BUNDLE)

@@ -17,10 +17,10 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode
 from broker_ctl.store.records.ours import Move
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from tests.support.brokers import cluster, urls_of
-from tests.support.instruments import value_of
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import cluster, urls_of
+from tests.support.daemon.instruments import value_of
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 @in_virtual_time

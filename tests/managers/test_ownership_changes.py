@@ -7,9 +7,9 @@ from broker_ctl.errors import Fenced
 from broker_ctl.managers.holdings import OwnershipChange
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
-from tests.support.brokers import MemoryBroker, cluster
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import MemoryBroker, cluster
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 CAUSE = OwnershipCause
 

@@ -26,7 +26,7 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
 from tests.contract.backends import Backend, MemoryBackend, ZooKeeperBackend
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 TOPIC, TOPIC_ID = "orders", "0123456789abcdef" * 2
 ONE = TopicPartition(TOPIC, 1)

@@ -13,7 +13,7 @@ from broker_ctl.core.bundle import Bundle, BundleRange
 from broker_ctl.dataplane.simulated import SimulatedDataPlane
 from broker_ctl.errors import AuthorityLost, BundleMoving, BundleReclaimable, DataPlaneRefused
 from broker_ctl.store import paths
-from tests.support.brokers import (
+from tests.support.clusters.brokers import (
     ACT_TICK_S,
     GRACE_S,
     TICK_S,
@@ -21,9 +21,9 @@ from tests.support.brokers import (
     MemoryBroker,
     cluster,
 )
-from tests.support.instruments import value_of
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.daemon.instruments import value_of
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 async def take_all(broker: MemoryBroker, bundles: tuple[Bundle, ...]) -> Mapping[Bundle, int]:

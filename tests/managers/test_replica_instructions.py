@@ -24,10 +24,19 @@ from broker_ctl.managers.replica_instructions import Obeyed, ReplicaInstructions
 from broker_ctl.managers.stray_replicas import StrayReplicas
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import MetadataStore
-from tests.support.instructed import BROKERS, held, instruct, named, put_topic, stop, told, topic_id
-from tests.support.replica_plane import Call, InMemoryReplicas
-from tests.support.sessions import parties
-from tests.support.virtual_time import in_virtual_time
+from tests.support.clusters.sessions import parties
+from tests.support.replicas.instructions import (
+    BROKERS,
+    held,
+    instruct,
+    named,
+    put_topic,
+    stop,
+    told,
+    topic_id,
+)
+from tests.support.replicas.replica_plane import Call, InMemoryReplicas
+from tests.support.time.virtual_time import in_virtual_time
 
 EPOCH = 7
 

@@ -19,11 +19,19 @@ from broker_ctl.store.memory.link import Mishap, Point, Request
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.partitions import decode_failed, decode_state
 from broker_ctl.tasks import TaskScope
-from tests.support.instructed import held, instruct, named, put_state, put_topic, stop, told
-from tests.support.replica_plane import Call, InMemoryReplicas
-from tests.support.sessions import TICK_S, Party, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import TICK_S, Party, parties
+from tests.support.replicas.instructions import (
+    held,
+    instruct,
+    named,
+    put_state,
+    put_topic,
+    stop,
+    told,
+)
+from tests.support.replicas.replica_plane import Call, InMemoryReplicas
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 class Keeping:

@@ -14,7 +14,7 @@ from broker_ctl.managers.resource_quotas import ResourceQuotas, parse_quota
 from broker_ctl.store import paths
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
 
 (BUNDLE,) = Ring.even(Namespace("t", "ns"), 1).bundles
 QUOTA = ResourceQuota(msg_rate_in=7.0)

@@ -13,9 +13,9 @@ import pytest
 
 from broker_ctl.core.bundle import Bundle
 from broker_ctl.errors import BrokerCtlError
-from tests.support.brokers import GRACE_S, TIMEOUT_S, Cluster, MemoryBroker, cluster
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import GRACE_S, TIMEOUT_S, Cluster, MemoryBroker, cluster
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 SEEDS = range(24)
 STEPS = 60

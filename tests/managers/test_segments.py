@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.managers.segments import SegmentRules, Segments
-from tests.support.history_files import open_paths, segment_paths
+from tests.support.pipeline.history_files import open_paths, segment_paths
 
 NONCE = "0123456789abcdef"
 LEFT = f".broker-1_8080-0000000000005-{NONCE}-000001.open"

@@ -10,9 +10,9 @@ from broker_ctl.coordination.session import AuthorityMode
 from broker_ctl.core.session import State
 from broker_ctl.managers.serving_log import ServingLog
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from tests.support.sessions import Party
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import Party
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 Warnings = Callable[[], list[str]]
 

@@ -26,9 +26,9 @@ from broker_ctl.managers.namespaces import StandingRing
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.policies import Policies
-from tests.support.brokers import ACT_TICK_S, NAMESPACE, Cluster, MemoryBroker, cluster
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.brokers import ACT_TICK_S, NAMESPACE, Cluster, MemoryBroker, cluster
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 HALVES = "range_equally_divide"
 POSITIONS = "specified_positions_divide"

@@ -13,10 +13,10 @@ from broker_ctl.managers.state_queue import StateQueue
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Notification, SessionEvent
 from broker_ctl.tasks import TaskScope
-from tests.support.instructed import instruct, told
-from tests.support.sessions import Party, parties
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.sessions import Party, parties
+from tests.support.replicas.instructions import instruct, told
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 class Queued:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from broker_ctl.pipeline.tables import Table
-from tests.support.spark import SharedSpark
+from tests.support.pipeline.spark import SharedSpark
 
 # What is left out of a row is null, whatever the table says.
 Frame = Callable[..., DataFrame]

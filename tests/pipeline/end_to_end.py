@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.settings.load import read
-from tests.support.profile_sql import profile_of_lines, profile_of_tables
+from tests.support.pipeline.profile_sql import profile_of_lines, profile_of_tables
 
 _DEADLINE_S: Final = 1800.0
 _DURATION_S: Final = 120

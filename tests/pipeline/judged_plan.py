@@ -34,7 +34,7 @@ from typing import Any, Final, TypeVar
 
 from broker_ctl.clock import SystemClock
 from tests.pipeline.end_to_end import Console
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 _NAMESPACE: Final = "public/default"
 _DEADLINE_S: Final = 300.0

@@ -25,8 +25,8 @@ from typing import Any
 
 import psutil
 
-from tests.support.duck import answered
-from tests.support.segment_files import small_history
+from tests.support.pipeline.duckdb_oracle import answered
+from tests.support.pipeline.segment_files import small_history
 
 _SEGMENTS = 12
 _DEADLINE_S = 600.0

@@ -35,9 +35,9 @@ from broker_ctl.pipeline.backtest.tasks import replayed, tasks_of
 from broker_ctl.pipeline.backtest.traces import drawn_trace
 from broker_ctl.simulation.rivals import POLICIES
 from broker_ctl.simulation.sources import Source
-from tests.support.segment_files import small_history
-from tests.support.waiting import eventually
-from tests.support.web_server import free_port
+from tests.support.http.web_server import free_port
+from tests.support.pipeline.segment_files import small_history
+from tests.support.time.waiting import eventually
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SPARK = Path(pyspark.__file__).parent

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from broker_ctl.core.history.columns import Kind, Tells, kind
 from broker_ctl.pipeline import parsing
 from broker_ctl.pipeline.parsing import parsed, rows_of
-from tests.support.segment_files import line
+from tests.support.pipeline.segment_files import line
 
 
 class AloneRow(NamedTuple):

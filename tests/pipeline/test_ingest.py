@@ -19,7 +19,7 @@ from broker_ctl.pipeline.checks import check, check_all
 from broker_ctl.pipeline.ingest import IngestRules, alone, ingest
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.tables import BatchRow
-from tests.support.segment_files import DAY_MS, DAY_ONE_MS, line, write_segment
+from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, line, write_segment
 
 ALL_AT_ONCE = IngestRules(batch_bytes=1 << 30)
 BEGUN = SessionEventRow("begin", "connected", 1)

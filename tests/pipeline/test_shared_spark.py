@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from tests.support.spark import SharedSpark
+from tests.support.pipeline.spark import SharedSpark
 
 
 def test_a_session_whose_java_has_ended_is_replaced(

@@ -14,7 +14,7 @@ from broker_ctl.pipeline.synthesis.shards import Extent, Shard, Written, shards_
 from broker_ctl.simulation.replay import replay
 from broker_ctl.simulation.rivals import POLICIES
 from broker_ctl.simulation.scenarios.catalogue import scenario
-from tests.support.segment_files import DAY_ONE_MS
+from tests.support.pipeline.segment_files import DAY_ONE_MS
 
 NAME, HOURS, BROKERS = "giant-bundle", 1, 3
 

@@ -35,7 +35,7 @@ from broker_ctl.pipeline.transforms.shapes import SHAPE_ADVICE, shape_advice
 from broker_ctl.pipeline.transforms.skew import LOAD_SKEW, load_skew
 from broker_ctl.pipeline.transforms.unloads import UNLOAD_EFFECTS, unload_effects
 from tests.pipeline.conftest import Frame
-from tests.support.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS
+from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS
 
 EAST = {"cluster": "east"}
 MINUTE_MS = 60_000

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.pulsar_distribution import PulsarMissing, distribution
+from tests.support.pulsar.distribution import PulsarMissing, distribution
 
 # The name of the file that the figures go to; tests/pulsar/conftest.py fills it.
 FIGURES: Final = "BROKER_CTL_PULSAR_FIGURES"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.pulsar.command import FIGURES
-from tests.support.pulsar_cluster import PulsarCluster, pulsar_cluster
-from tests.support.pulsar_distribution import Distribution, PulsarMissing, distribution
+from tests.support.pulsar.cluster import PulsarCluster, pulsar_cluster
+from tests.support.pulsar.distribution import Distribution, PulsarMissing, distribution
 
 _DEADLINE_S = 600
 

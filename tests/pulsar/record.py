@@ -19,13 +19,13 @@ import aiohttp
 from yarl import URL
 
 from broker_ctl.core.names import Topic
-from tests.support.odd_names import odd_names
-from tests.support.pulsar_cluster import PulsarCluster, pulsar_cluster
-from tests.support.pulsar_distribution import distribution
-from tests.support.pulsar_files import CLUSTER
-from tests.support.pulsar_load import Load, idle_producers, load
-from tests.support.pulsar_snapshot import Snapshot, capture, wait_reported
-from tests.support.pulsar_traffic import Flow
+from tests.support.http.odd_names import odd_names
+from tests.support.pulsar.cluster import PulsarCluster, pulsar_cluster
+from tests.support.pulsar.distribution import distribution
+from tests.support.pulsar.files import CLUSTER
+from tests.support.pulsar.load import Load, idle_producers, load
+from tests.support.pulsar.snapshot import Snapshot, capture, wait_reported
+from tests.support.pulsar.traffic import Flow
 
 RECORDED: Final = Path(__file__).with_name("recorded")
 NAMESPACE: Final = "public/recorded"

@@ -12,9 +12,9 @@ from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.quieting import quiet, restore
 from broker_ctl.errors import PeerRefused
 from broker_ctl.http import HttpClient
-from tests.support.pulsar_cluster import PulsarCluster
-from tests.support.waiting import eventually
-from tests.support.web_server import free_port
+from tests.support.http.web_server import free_port
+from tests.support.pulsar.cluster import PulsarCluster
+from tests.support.time.waiting import eventually
 
 pytestmark = pytest.mark.pulsar
 

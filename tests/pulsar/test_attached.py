@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.pulsar_attached import attached, imbalance, run_once
-from tests.support.pulsar_checks import ring_of
-from tests.support.pulsar_cluster import PulsarCluster
-from tests.support.pulsar_load import Outcome, load
-from tests.support.pulsar_skew import flows, gather_at, owners_of, reported_bytes, topics_of
-from tests.support.pulsar_snapshot import Node, all_nodes, wait_reported
-from tests.support.waiting import eventually
+from tests.support.pulsar.attached import attached, imbalance, run_once
+from tests.support.pulsar.checks import ring_of
+from tests.support.pulsar.cluster import PulsarCluster
+from tests.support.pulsar.load import Outcome, load
+from tests.support.pulsar.skew import flows, gather_at, owners_of, reported_bytes, topics_of
+from tests.support.pulsar.snapshot import Node, all_nodes, wait_reported
+from tests.support.time.waiting import eventually
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(900)]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.duck import answered
-from tests.support.pulsar_attached import attached
-from tests.support.pulsar_checks import ring_of
-from tests.support.pulsar_cluster import PulsarCluster
-from tests.support.pulsar_files import CLUSTER
-from tests.support.pulsar_load import load
-from tests.support.pulsar_skew import flows, gather_at
-from tests.support.pulsar_snapshot import all_nodes, wait_reported
-from tests.support.waiting import eventually
+from tests.support.pipeline.duckdb_oracle import answered
+from tests.support.pulsar.attached import attached
+from tests.support.pulsar.checks import ring_of
+from tests.support.pulsar.cluster import PulsarCluster
+from tests.support.pulsar.files import CLUSTER
+from tests.support.pulsar.load import load
+from tests.support.pulsar.skew import flows, gather_at
+from tests.support.pulsar.snapshot import all_nodes, wait_reported
+from tests.support.time.waiting import eventually
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(900)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from broker_ctl.core.names import Topic
 from tests.pulsar.record import bundle_range, busy, split_first
-from tests.support.odd_names import odd_names
-from tests.support.pulsar_checks import (
+from tests.support.http.odd_names import odd_names
+from tests.support.pulsar.checks import (
     broker_ids,
     check_leader,
     check_owners,
@@ -18,8 +18,8 @@ from tests.support.pulsar_checks import (
     check_ring,
     ring_of,
 )
-from tests.support.pulsar_cluster import PulsarCluster
-from tests.support.pulsar_snapshot import all_nodes, capture
+from tests.support.pulsar.cluster import PulsarCluster
+from tests.support.pulsar.snapshot import all_nodes, capture
 
 pytestmark = pytest.mark.pulsar
 

@@ -4,7 +4,7 @@ import pytest
 
 from broker_ctl.core.names import Topic
 from tests.pulsar.record import BUNDLE_RANGES, NAMESPACE, RECORDED
-from tests.support.pulsar_checks import (
+from tests.support.pulsar.checks import (
     broker_ids,
     check_leader,
     check_owners,
@@ -12,7 +12,7 @@ from tests.support.pulsar_checks import (
     check_ring,
     ring_of,
 )
-from tests.support.pulsar_snapshot import Snapshot
+from tests.support.pulsar.snapshot import Snapshot
 
 FILES = sorted(RECORDED.glob("cluster-*.json"))
 

@@ -7,7 +7,7 @@ import pytest
 from tests.pulsar.harness import cases, pulsar_side, recording
 from tests.pulsar.harness.comparing import Figures, compared
 from tests.pulsar.harness.departures import Departure
-from tests.support.pulsar_distribution import Distribution
+from tests.support.pulsar.distribution import Distribution
 
 # A minute on a quiet machine: a hundred thousand draws, and some thousand replays.
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(1800)]

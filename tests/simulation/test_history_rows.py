@@ -11,7 +11,7 @@ from broker_ctl.core.shedding.overload import OverloadShedder
 from broker_ctl.simulation.pace import Pace
 from broker_ctl.simulation.replay import Course, Cycle
 from broker_ctl.simulation.rivals import UNLIMITED
-from tests.support.small_scenarios import MB, bundles_of, small
+from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
 RULES = replace(
     DecidingRules(LeastLongTermMessageRate(), budgets=UNLIMITED), shedding=OverloadShedder()

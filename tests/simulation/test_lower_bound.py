@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from broker_ctl.simulation.capacity import Capacity
 from broker_ctl.simulation.lower_bound import bound_of, bounds_by_minute
 from broker_ctl.simulation.scenario import Event, EventKind, Scenario, TopicShares
-from tests.support.small_scenarios import STRONG, bundles_of, small
+from tests.support.pipeline.small_scenarios import STRONG, bundles_of, small
 
 FOUR = ("a", "b", "c", "d")
 

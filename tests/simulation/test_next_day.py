@@ -12,7 +12,7 @@ from broker_ctl.simulation.pace import Pace
 from broker_ctl.simulation.replay import Course
 from broker_ctl.simulation.rivals import POLICIES
 from broker_ctl.simulation.scenario import Scenario
-from tests.support.small_scenarios import MB, small
+from tests.support.pipeline.small_scenarios import MB, small
 
 NIGHT_MIN = DAY_MIN // 2
 HOURS = 37

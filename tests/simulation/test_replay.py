@@ -17,7 +17,7 @@ from broker_ctl.simulation.record import Cause, Moved, Replay
 from broker_ctl.simulation.replay import replay, replay_in_steps
 from broker_ctl.simulation.rivals import POLICIES, UNLIMITED
 from broker_ctl.simulation.scenario import Event, EventKind, Scenario, TopicShares
-from tests.support.small_scenarios import MB, STRONG, bundles_of, small
+from tests.support.pipeline.small_scenarios import MB, STRONG, bundles_of, small
 
 # Nobody acts: what there is to see is what befalls the brokers.
 IDLE = DecidingRules(LeastLongTermMessageRate(), budgets=UNLIMITED)

@@ -7,7 +7,7 @@ from broker_ctl.daemon.leading import leader_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.replay import replay
 from broker_ctl.simulation.rivals import POLICIES
-from tests.support.small_scenarios import small
+from tests.support.pipeline.small_scenarios import small
 
 PAIRS = {
     "overload": ("OverloadShedder", "LeastLongTermMessageRate", 0),

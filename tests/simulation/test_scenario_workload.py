@@ -18,7 +18,7 @@ from broker_ctl.simulation.scenario_workload import ScenarioWorkload
 from broker_ctl.simulation.scenarios.catalogue import scenario
 from broker_ctl.simulation.trace_files import write_traffic
 from broker_ctl.simulation.workload import Workload, workload_of
-from tests.support.small_scenarios import STRONG, bundles_of, small
+from tests.support.pipeline.small_scenarios import STRONG, bundles_of, small
 
 LEFT, RIGHT = bundles_of(2)
 LOADS_MB = [[60, 20], [30, 40], [0, 10]]

@@ -9,7 +9,7 @@ from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.decisions import Reason
 from broker_ctl.simulation.record import Cause, Moved, Record, Replay
 from broker_ctl.simulation.scores import back_and_forth, scores_of
-from tests.support.small_scenarios import MB, bundles_of, small
+from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
 FIRST, SECOND, *_ = bundles_of(4)
 ALL = 100 * MB

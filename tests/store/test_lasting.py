@@ -12,7 +12,7 @@ from broker_ctl.store.lasting import LastingStore
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.tasks import TaskScope
-from tests.support.virtual_time import in_virtual_time
+from tests.support.time.virtual_time import in_virtual_time
 
 Write = Callable[[MetadataStore], Coroutine[None, None, object]]
 

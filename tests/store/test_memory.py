@@ -19,7 +19,7 @@ from broker_ctl.errors import (
 from broker_ctl.store.interface import Create, CreateMode, SessionEvent, SetData
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 
 class Valve:

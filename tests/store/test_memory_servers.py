@@ -9,7 +9,7 @@ from broker_ctl.store.interface import CreateMode, SessionEvent
 from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.memory.link import Kind, Mishap, Point, Request
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.virtual_time import in_virtual_time
+from tests.support.time.virtual_time import in_virtual_time
 
 TIMEOUT_S = 4.0
 TICK_S = 0.5

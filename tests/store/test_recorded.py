@@ -27,9 +27,9 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.contract.backends import Backend, MemoryBackend, ZooKeeperBackend
-from tests.support.ensemble import SharedEnsemble, fresh_chroot
-from tests.support.waiting import eventually
-from tests.support.zookeeper import expire_session
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble, fresh_chroot
+from tests.support.zookeeper.session_faults import expire_session
 
 SESSIONS = 3
 STEPS = 150

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_ctl.http import HttpClient
-from tests.support.surface_parts import Broker, serving_brokers
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
 
 
 @pytest.fixture

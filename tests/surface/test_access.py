@@ -10,9 +10,9 @@ from broker_ctl.errors import SettingsError
 from broker_ctl.http import HttpClient
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
-from tests.support.surface_parts import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
 
 READER = "a-secret-of-somebody-else"
 WATCHER = "a-secret-of-who-watches"

@@ -13,8 +13,8 @@ from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.http import HttpClient
 from broker_ctl.store.records.simple import LoadReport
 from broker_ctl.surface.parts import Readiness
-from tests.support.surface_parts import BUNDLES, CLUSTER, RING, TOPICS, Broker
-from tests.support.waiting import eventually
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, RING, TOPICS, Broker
+from tests.support.time.waiting import eventually
 
 BROKERS = "/admin/v2/brokers"
 STATISTICS = "/admin/v2/broker-stats"

@@ -16,8 +16,8 @@ from broker_ctl.errors import (
     UnloadFailed,
 )
 from broker_ctl.http import HttpClient
-from tests.support.surface_parts import BUNDLES, NAMESPACE, Broker
-from tests.support.waiting import eventually
+from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, Broker
+from tests.support.time.waiting import eventually
 
 BUNDLE = BUNDLES[1]
 SPLIT_AT = 0x60000000

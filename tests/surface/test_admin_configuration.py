@@ -6,8 +6,8 @@ import pytest
 
 from broker_ctl.http import HttpClient
 from broker_ctl.managers.configuration import DYNAMIC_KEYS
-from tests.support.surface_parts import BUNDLES, NAMESPACE, Broker
-from tests.support.waiting import eventually
+from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, Broker
+from tests.support.time.waiting import eventually
 
 CONFIGURATION = "/admin/v2/brokers/configuration"
 INTERVAL = "loadBalancerSheddingIntervalMinutes"

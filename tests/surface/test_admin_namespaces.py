@@ -9,8 +9,8 @@ from broker_ctl.core.names import Namespace
 from broker_ctl.http import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.surface.admin_namespaces import MAX_BUNDLES
-from tests.support.surface_parts import BUNDLES, CLUSTER, Broker
-from tests.support.tenants import make_tenant
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, Broker
+from tests.support.clusters.tenants import make_tenant
 
 NAMESPACES = "/admin/v2/namespaces"
 QUARTERS = ["0x00000000", "0x40000000", "0x80000000", "0xc0000000", "0xffffffff"]

@@ -12,9 +12,9 @@ from broker_ctl.managers.partitioned_topics import MAX_PARTITIONS
 from broker_ctl.store import paths
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
-from tests.support.surface_parts import CLUSTER, NAMESPACE, TOKEN, Broker, serving_brokers
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import CLUSTER, NAMESPACE, TOKEN, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
 
 TOPIC = Topic("persistent", NAMESPACE, "a/b %2F+ä")
 

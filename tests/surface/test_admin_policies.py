@@ -14,7 +14,7 @@ from broker_ctl.store.paths import POLICIES_READ_ONLY
 from broker_ctl.surface import questions
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
-from tests.support.surface_parts import (
+from tests.support.clusters.fake_managers import (
     BUNDLES,
     CLUSTER,
     NAMESPACE,
@@ -22,8 +22,8 @@ from tests.support.surface_parts import (
     Broker,
     serving_brokers,
 )
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
 
 ISOLATION = f"/admin/v2/clusters/{CLUSTER}/namespaceIsolationPolicies"
 DOMAINS = f"/admin/v2/clusters/{CLUSTER}/failureDomains"

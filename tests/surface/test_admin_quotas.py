@@ -10,7 +10,7 @@ from broker_ctl.core.load import ResourceQuota
 from broker_ctl.http import HttpClient
 from broker_ctl.leader.resource_quotas import read_default_quota, read_quotas
 from broker_ctl.store import paths
-from tests.support.surface_parts import BUNDLES, Broker
+from tests.support.clusters.fake_managers import BUNDLES, Broker
 
 BUNDLE = BUNDLES[1]
 # What Pulsar begins with (docs: pulsar-load-data).

@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.http import HttpClient
 from broker_ctl.store import paths
-from tests.support.surface_parts import CLUSTER, Broker
+from tests.support.clusters.fake_managers import CLUSTER, Broker
 
 TENANTS = "/admin/v2/tenants"
 CLUSTERS = "/admin/v2/clusters"

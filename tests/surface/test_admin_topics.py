@@ -8,7 +8,7 @@ from broker_ctl.core.names import Topic
 from broker_ctl.core.ownership import BundleState
 from broker_ctl.errors import BundleMoving, DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http import HttpClient
-from tests.support.surface_parts import NAMESPACE, RING, TOPICS, Broker, Held
+from tests.support.clusters.fake_managers import NAMESPACE, RING, TOPICS, Broker, Held
 
 TOPIC = TOPICS[0]
 BUNDLE = RING.bundle_of(TOPIC)

@@ -22,7 +22,7 @@ from broker_ctl.errors import (
     StoreClosed,
 )
 from broker_ctl.surface.answers import Answer, of_error
-from tests.support.web_server import serving
+from tests.support.http.web_server import serving
 
 KINDS: dict[str, dict[str, Any]] = {
     "body": {"body": b'{"a":1}', "content_type": "application/json"},

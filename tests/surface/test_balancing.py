@@ -9,9 +9,9 @@ from broker_ctl.http import HttpClient
 from broker_ctl.ports import HistoryFilter
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
-from tests.support.surface_parts import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
 
 SAID = {"by": "anna", "reason": "kernel update"}
 PLAN = "0123456789ab"

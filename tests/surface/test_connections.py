@@ -10,9 +10,9 @@ import pytest
 from broker_ctl.instruments.kinds import Instrument
 from broker_ctl.surface import connections
 from broker_ctl.surface.parts import SurfaceRules
-from tests.support.surface_parts import CLUSTER, Broker, serving_brokers
-from tests.support.waiting import eventually
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import eventually
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 HEAD = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "

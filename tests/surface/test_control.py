@@ -18,7 +18,7 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.http import HttpClient
-from tests.support.surface_parts import BUNDLES, CLUSTER, Broker, entry
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, Broker, entry
 
 BUNDLE = BUNDLES[0]
 ORDERS: list[Order] = [

@@ -10,8 +10,8 @@ from broker_ctl.errors import OrderConflict
 from broker_ctl.http import HttpClient
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.surface_parts import BUNDLES, CLUSTER, NAMESPACE, TOPICS, Broker
-from tests.support.tenants import make_tenants
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, NAMESPACE, TOPICS, Broker
+from tests.support.clusters.tenants import make_tenants
 
 NS = f"/admin/v2/namespaces/{NAMESPACE}"
 BUNDLE = f"{NS}/{BUNDLES[1].range}"

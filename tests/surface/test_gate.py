@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from broker_ctl.http import HttpClient
-from tests.support.surface_parts import Broker
+from tests.support.clusters.fake_managers import Broker
 
 BODY = b'{"bundles":{"numBundles":2}}'
 HEAD = (

@@ -15,9 +15,9 @@ from broker_ctl.managers.replica_instructions import Obeyed
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.instructed import instruct, named, stop, told
-from tests.support.surface_parts import CLUSTER, TOKEN, Broker
-from tests.support.waiting import PATIENCE_S
+from tests.support.clusters.fake_managers import CLUSTER, TOKEN, Broker
+from tests.support.replicas.instructions import instruct, named, stop, told
+from tests.support.time.waiting import PATIENCE_S
 
 PATH = "/control/v1/instructions"
 

@@ -19,9 +19,9 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http import HttpClient, HttpReply
 from broker_ctl.surface.parts import SurfaceRules
-from tests.support.surface_parts import CLUSTER, NAMESPACE, RING, Broker, serving_brokers
-from tests.support.waiting import eventually
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import CLUSTER, NAMESPACE, RING, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import eventually
 
 
 def path_of(local: str) -> str:

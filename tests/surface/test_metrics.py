@@ -13,8 +13,8 @@ from broker_ctl.http import HttpClient
 from broker_ctl.instruments.declared import Instruments, exposed_names
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Summary
 from broker_ctl.surface.metrics import InstrumentCollector
-from tests.support.surface_parts import BUNDLES, CLUSTER, Broker, Held, MemoryReporter
-from tests.support.waiting import eventually
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, Broker, Held, MemoryReporter
+from tests.support.time.waiting import eventually
 
 TRAFFIC: Final = {
     "pulsar_bundle_msg_rate_in": 1.5,

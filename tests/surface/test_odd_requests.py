@@ -15,8 +15,8 @@ import pytest
 from broker_ctl.http import HttpClient
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.surface_parts import CLUSTER, Broker
-from tests.support.waiting import eventually
+from tests.support.clusters.fake_managers import CLUSTER, Broker
+from tests.support.time.waiting import eventually
 from tests.surface.test_dry_runs import DONE
 
 REFUSALS = {400, 404, 405, 406, 408, 409, 412, 413, 415, 417, 422, 501, 503}

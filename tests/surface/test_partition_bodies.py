@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.http import HttpClient
-from tests.support.surface_parts import Broker
+from tests.support.clusters.fake_managers import Broker
 from tests.surface.test_odd_requests import ODD, REFUSALS
 from tests.surface.test_partitions import ALL, LISTS, TOPIC
 

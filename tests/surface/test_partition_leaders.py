@@ -16,9 +16,9 @@ from broker_ctl.store import partition_paths
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.surface_parts import CLUSTER, Broker, serving_brokers
-from tests.support.waiting import eventually
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import eventually
 
 TOPIC_ID = "0123456789abcdef" * 2
 LEADER = "/partitions/v1/leader"

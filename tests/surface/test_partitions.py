@@ -18,10 +18,10 @@ from broker_ctl.http import HttpClient, HttpReply
 from broker_ctl.surface.credentials import Credentials
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.partition_desk import EPOCH_OF_BROKER, NAMELESS, NEW_ID
-from tests.support.surface_parts import CLUSTER, TOKEN, Broker, serving_brokers
-from tests.support.waiting import PATIENCE_S
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.clusters.partition_desk import EPOCH_OF_BROKER, NAMELESS, NEW_ID
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
 
 ROOT = "/control/v1/partitions"
 TOPIC = f"{ROOT}/topics/orders"

@@ -10,10 +10,10 @@ from broker_ctl.http import HttpClient
 from broker_ctl.surface import bounds, questions
 from broker_ctl.surface.parts import SurfaceRules
 from broker_ctl.surface.server import Surface
-from tests.support.certificates import serving_context, trusting_context
-from tests.support.surface_parts import CLUSTER, Broker, serving_brokers
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
+from tests.support.http.certificates import serving_context, trusting_context
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 
 async def raw(broker: Broker, request: bytes) -> bytes:

@@ -11,8 +11,8 @@ from broker_ctl.core.names import Topic
 from broker_ctl.http import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.surface.parts import Readiness, SurfaceRules
-from tests.support.surface_parts import CLUSTER, NAMESPACE, Broker, serving_brokers
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import CLUSTER, NAMESPACE, Broker, serving_brokers
+from tests.support.http.web_server import free_port
 
 NS = f"/admin/v2/namespaces/{NAMESPACE}"
 METADATA = "application/vnd.partitioned-topic-metadata+json"

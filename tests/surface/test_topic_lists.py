@@ -10,8 +10,8 @@ from broker_ctl.core.names import Topic
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.http import HttpClient
 from broker_ctl.surface import topic_names
-from tests.support.surface_parts import BUNDLES, NAMESPACE, RING, TOPICS, Broker
-from tests.support.web_server import serving
+from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, RING, TOPICS, Broker
+from tests.support.http.web_server import serving
 
 FIRST, *OTHERS = BUNDLES
 

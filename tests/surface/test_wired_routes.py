@@ -17,8 +17,8 @@ import broker_ctl.surface
 from broker_ctl.http import HttpClient
 from broker_ctl.surface.attached import AttachedSurface
 from broker_ctl.surface.server import Surface
-from tests.support.surface_parts import serving_brokers
-from tests.support.web_server import free_port
+from tests.support.clusters.fake_managers import serving_brokers
+from tests.support.http.web_server import free_port
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 PLACEHOLDER = re.compile(r"\{\w+(?::((?:[^{}]|\{[^{}]*\})*))?\}")

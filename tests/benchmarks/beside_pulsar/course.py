@@ -28,9 +28,9 @@ from tests.benchmarks.beside_pulsar.load import (
     topics_of,
 )
 from tests.benchmarks.beside_pulsar.watching import Observer, observing
-from tests.support.pulsar_cluster import PulsarCluster, pulsar_cluster
-from tests.support.pulsar_distribution import distribution
-from tests.support.waiting import eventually
+from tests.support.pulsar.cluster import PulsarCluster, pulsar_cluster
+from tests.support.pulsar.distribution import distribution
+from tests.support.time.waiting import eventually
 
 # How far the reported rate may be from what is sent when the balancer is switched on.
 _FLOWING: Final = 0.15

@@ -14,7 +14,7 @@ from broker_ctl.store import partition_paths
 from tests.benchmarks.failover.scene import VICTIM, Scene, lines_since
 from tests.benchmarks.failover.servers import operations
 from tests.benchmarks.store.processes import tell
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 _ANSWERED: Final = re.compile(r"has acknowledged (\d+) instructions on replicas within")
 _LIMIT_S: Final = 180.0

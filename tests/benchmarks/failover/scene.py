@@ -20,8 +20,8 @@ from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover.layout import Layout, lay_topics
 from tests.benchmarks.store.processes import tell
-from tests.support.replicated import ReplicatedDaemons
-from tests.support.waiting import eventually
+from tests.support.replicas.replicated_daemons import ReplicatedDaemons
+from tests.support.time.waiting import eventually
 
 BROKERS: Final = 7
 VICTIM: Final = 7

@@ -20,9 +20,9 @@ from broker_ctl.simulation.scenario import Scenario
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.live.tempo import paced
 from tests.benchmarks.live.watching import Watch
-from tests.support.clusters import leader_of
-from tests.support.tenants import make_tenant
-from tests.support.waiting import eventually
+from tests.support.clusters.tenants import make_tenant
+from tests.support.daemon.running_daemons import leader_of
+from tests.support.time.waiting import eventually
 
 _AT_ONCE: Final = 16
 _MOST_ROWS: Final = 1000

@@ -17,9 +17,9 @@ from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.lookups.cores import pin
 from tests.benchmarks.store.processes import tell
 from tests.benchmarks.store.tree import direct_store
-from tests.support.clusters import leader_of
-from tests.support.tenants import make_tenant
-from tests.support.waiting import eventually
+from tests.support.clusters.tenants import make_tenant
+from tests.support.daemon.running_daemons import leader_of
+from tests.support.time.waiting import eventually
 
 BROKERS: Final = 3
 SETTINGS: Final = {

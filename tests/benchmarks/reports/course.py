@@ -23,7 +23,7 @@ from broker_ctl.tasks import TaskScope
 from tests.benchmarks.reports.brokers import Broker, make_namespaces
 from tests.benchmarks.reports.idle import idle_lag_ms
 from tests.benchmarks.reports.leader import Pulse, cycles_s, lag_buckets, lag_figures, rss_mb
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 PER_NAMESPACE: Final = 100
 REPORT_S: Final = 5.0

@@ -20,10 +20,10 @@ from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
-from tests.support.clusters import leader_of
-from tests.support.tenants import make_tenant
-from tests.support.waiting import eventually
-from tests.support.zookeeper import expire_session, password_of
+from tests.support.clusters.tenants import make_tenant
+from tests.support.daemon.running_daemons import leader_of
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.session_faults import expire_session, password_of
 
 PER_NAMESPACE: Final = 250
 CLIENTS: Final = 3

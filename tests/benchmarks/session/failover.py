@@ -8,8 +8,8 @@ from pathlib import Path
 
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http import HttpClient
-from tests.support.clusters import leader_of
-from tests.support.waiting import eventually
+from tests.support.daemon.running_daemons import leader_of
+from tests.support.time.waiting import eventually
 
 
 async def measure_failover(

@@ -11,7 +11,7 @@ from broker_ctl.embedded.server import Server
 from broker_ctl.store.interface import SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.session.figures import p50_p99, quantile
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 CLIENTS: Final = 24
 _POLL_S: Final = 0.005

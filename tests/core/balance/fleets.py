@@ -23,7 +23,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.rules import MIB, SheddingRules
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BrokerView, ClusterView
-from tests.support.views import NAMESPACE, NOW_S, Facts, broker, cluster, stats
+from tests.support.clusters.views import NAMESPACE, NOW_S, Facts, broker, cluster, stats
 
 # Of a broker in and out, unless told: 1 MiB/s is one part in a thousand.
 CAPACITY_MIB: Final = 1000.0

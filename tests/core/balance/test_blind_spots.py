@@ -17,7 +17,7 @@ from broker_ctl.core.shedding.policy import SheddingPolicy
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
 from tests.core.balance.fleets import ALERT, Fleet, rules_of
-from tests.support.views import stats
+from tests.support.clusters.views import stats
 
 BAND: Final = Band(high=1.08, low=1.02, least=0.02)
 RULES: Final = rules_of(ALERT, band=BAND)

@@ -10,7 +10,7 @@ from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemU
 from broker_ctl.core.rules import MIB
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BrokerView
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 GBIT: Final = 1_000_000.0
 

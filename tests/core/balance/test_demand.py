@@ -15,7 +15,7 @@ from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemU
 from broker_ctl.core.rules import MIB
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BrokerView, ClusterView
-from tests.support.views import BUNDLES, NOW_S, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]
 NETWORK = UsageWeights(cpu=0.0, bandwidth_out=0.0)

@@ -11,7 +11,7 @@ from broker_ctl.core.load import BrokerLoad, ResourceUsage, SystemUsage, UsageWe
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BrokerView
 from tests.core.balance.fleets import ALERT, CALM
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]
 

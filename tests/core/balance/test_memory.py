@@ -13,7 +13,7 @@ from broker_ctl.core.balance.slow import Record, SlowMemory
 from broker_ctl.core.balance.slowness import ABSENT
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
-from tests.support.views import BUNDLES, NOW_S, broker, cluster
+from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster
 
 A, B, C, D = BUNDLES[:4]
 

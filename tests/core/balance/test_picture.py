@@ -14,7 +14,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BrokerView, ClusterView, InFlight
 from tests.core.balance.fleets import CALM, reporting, sized
-from tests.support.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, cluster, stats
+from tests.support.clusters.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, cluster, stats
 
 A, B, C, D = BUNDLES[:4]
 OTHER = Ring.even(Namespace("tenant", "other"), 2)

@@ -26,7 +26,7 @@ from tests.core.balance.fleets import (
     told,
     transfers,
 )
-from tests.support.views import BUNDLES, NOW_S, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster, stats
 
 RULES = rules_of(CALM)
 URGENT = rules_of(ALERT)

@@ -21,7 +21,7 @@ from broker_ctl.core.rules import MIB, Budgets, PlacementRules
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
 from tests.core.balance.fleets import ALERT, CALM, POLICY, Fleet, reporting, rules_of, sized
-from tests.support.views import NOW_S, cluster
+from tests.support.clusters.views import NOW_S, cluster
 
 T = TypeVar("T")
 FREE, GOLD, EXCLUDED, GROUPED, PINNED = (

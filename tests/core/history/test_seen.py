@@ -31,7 +31,7 @@ from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemU
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.shedding.threshold import ThresholdMemory
 from broker_ctl.core.view import BrokerView, ClusterView
-from tests.support.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
 
 A, B = BUNDLES[:2]
 

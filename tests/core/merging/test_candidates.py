@@ -25,7 +25,7 @@ from broker_ctl.core.plan import plan
 from broker_ctl.core.rules import MIB, Budgets, MergeRules, PlacementRules, SplitRules
 from broker_ctl.core.splitting.candidates import candidates as split_candidates
 from broker_ctl.core.view import ClusterView, InFlight
-from tests.support.views import BUNDLES, NAMESPACE, NOW_S, Facts, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NAMESPACE, NOW_S, Facts, broker, cluster, stats
 
 A, B, C, D = BUNDLES[:4]
 # 16 bundles at once, and no round is let pass.

@@ -10,7 +10,7 @@ from broker_ctl.core.placement.anti_affinity import anti_affinity
 from broker_ctl.core.placement.sifted import Sifted
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.view import ClusterView
-from tests.support.views import broker, cluster, stats
+from tests.support.clusters.views import broker, cluster, stats
 
 RINGS = [Ring.even(Namespace("t", f"n{n}"), 2) for n in range(6)]
 NEW = RINGS[5].bundles[0]

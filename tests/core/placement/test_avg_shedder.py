@@ -2,7 +2,7 @@ from broker_ctl.core.decisions import Reason
 from broker_ctl.core.placement.avg_shedder import AvgShedder
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.view import ClusterView, InFlight
-from tests.support.views import BUNDLES, broker, cluster
+from tests.support.clusters.views import BUNDLES, broker, cluster
 
 POLICY = AvgShedder()
 RULES = PlacementRules()

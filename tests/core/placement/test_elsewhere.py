@@ -7,7 +7,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.placement.elsewhere import elsewhere, has_elsewhere
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.view import ClusterView
-from tests.support.views import broker, cluster, stats
+from tests.support.clusters.views import broker, cluster, stats
 
 RULES = PlacementRules()
 RINGS = [Ring.even(Namespace("t", f"n{n}"), 1) for n in range(6)]

@@ -7,7 +7,7 @@ from broker_ctl.core.placement.even_spread import even_spread
 from broker_ctl.core.placement.sifted import Sifted
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.view import ClusterView
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 ON, OFF = PlacementRules(is_spread_evenly=True), PlacementRules()
 A, B, C, NEW, OTHER = BUNDLES[:5]

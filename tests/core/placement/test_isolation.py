@@ -9,7 +9,7 @@ from broker_ctl.core.placement.isolation import isolation
 from broker_ctl.core.placement.sifted import Sifted
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.view import BrokerView
-from tests.support.views import BUNDLES, broker, cluster
+from tests.support.clusters.views import BUNDLES, broker, cluster
 
 RULES = PlacementRules()
 NEW = BUNDLES[0]

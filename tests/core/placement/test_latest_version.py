@@ -7,7 +7,7 @@ from broker_ctl.core.decisions import Reason
 from broker_ctl.core.placement.latest_version import latest_version, version_of
 from broker_ctl.core.placement.sifted import Sifted
 from broker_ctl.core.rules import PlacementRules
-from tests.support.views import BUNDLES, broker, cluster
+from tests.support.clusters.views import BUNDLES, broker, cluster
 
 ON = PlacementRules(prefers_later_versions=True)
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from broker_ctl.core.decisions import Assign, Reason
 from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
 from broker_ctl.core.rules import PlacementRules
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 POLICY = LeastLongTermMessageRate()
 RULES = PlacementRules()

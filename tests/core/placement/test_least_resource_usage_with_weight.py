@@ -10,7 +10,7 @@ from broker_ctl.core.placement.least_resource_usage_with_weight import (
 )
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.view import ClusterView
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 POLICY = LeastResourceUsageWithWeight()
 RULES = PlacementRules()

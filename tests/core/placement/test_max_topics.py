@@ -3,7 +3,7 @@ from broker_ctl.core.placement.max_topics import max_topics
 from broker_ctl.core.placement.sifted import Sifted
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.view import InFlight
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 A, B, NEW = BUNDLES[:3]
 

@@ -7,7 +7,7 @@ from broker_ctl.core.namespace import Ring
 from broker_ctl.core.placement.pinned import home_of, pinned
 from broker_ctl.core.placement.sifted import Sifted
 from broker_ctl.core.rules import PlacementRules
-from tests.support.views import cluster
+from tests.support.clusters.views import cluster
 
 B1, B2, B3 = "b1:8080", "b2:8080", "b3:8080"
 

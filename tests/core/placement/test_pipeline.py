@@ -17,7 +17,7 @@ from broker_ctl.core.placement.pipeline import place
 from broker_ctl.core.placement.policy import Choice, PlacementPolicy
 from broker_ctl.core.rules import PlacementRules
 from broker_ctl.core.view import BrokerView, ClusterView, InFlight
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 A, B, NEW, OTHER = BUNDLES[:4]
 RULES = PlacementRules(max_topics=100)

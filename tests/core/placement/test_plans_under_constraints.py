@@ -8,7 +8,7 @@ from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTerm
 from broker_ctl.core.plan import Plan, plan
 from broker_ctl.core.rules import Budgets, PlacementRules
 from broker_ctl.core.view import ClusterView
-from tests.support.views import BUNDLES, NAMESPACE, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NAMESPACE, broker, cluster, stats
 
 A, B, C, FREE = BUNDLES[:4]
 WIDE = Budgets(max_moves_per_broker=99, max_moves=99, namespace_ratio=1.0, hourly_load_ratio=9.0)

@@ -1,7 +1,7 @@
 from broker_ctl.core.decisions import Assign, Reason
 from broker_ctl.core.placement.round_robin import RoundRobin
 from broker_ctl.core.rules import PlacementRules
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 POLICY = RoundRobin()
 RULES = PlacementRules()

@@ -13,7 +13,7 @@ from broker_ctl.core.shedding.rules import DifferenceRules
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
 from tests.core.shedding.worlds import World, moved, skips
-from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats
 
 SHEDDER = AvgShedder()
 RULES = SheddingRules()

@@ -12,7 +12,7 @@ from broker_ctl.core.shedding.rules import OverloadRules
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
 from tests.core.shedding.worlds import World, moved, skips
-from tests.support.views import BUNDLES, broker, cluster, even_cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats
 
 SHEDDER = OverloadShedder()
 RULES = SheddingRules()

@@ -29,7 +29,7 @@ from broker_ctl.core.shedding.sequence import SheddingSequence
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BrokerView, ClusterView, InFlight
 from tests.core.shedding.worlds import CYCLE_S, World, moved
-from tests.support.views import BUNDLES, NOW_S, RING, broker, cluster, even_cluster, stats
+from tests.support.clusters.views import BUNDLES, NOW_S, RING, broker, cluster, even_cluster, stats
 
 EXCLUDED = Ring.even(Namespace("tenant", "excluded"), 4)
 HEARTBEATS = Ring.even(Namespace("pulsar", "b0:8080"), 1)

@@ -12,7 +12,7 @@ from broker_ctl.core.shedding.threshold import ThresholdShedder
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
 from tests.core.shedding.worlds import World, moved, skips
-from tests.support.views import even_cluster
+from tests.support.clusters.views import even_cluster
 
 RULES = SheddingRules()
 BOTH = SheddingSequence({"ThresholdShedder": ThresholdShedder(), "AvgShedder": AvgShedder()})

@@ -17,7 +17,7 @@ from broker_ctl.core.rules import SheddingRules
 from broker_ctl.core.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
-from tests.support.views import (
+from tests.support.clusters.views import (
     BUNDLES,
     NAMESPACE,
     NOW_S,

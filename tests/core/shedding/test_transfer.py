@@ -19,7 +19,15 @@ from broker_ctl.core.shedding.transfer import TransferMemory, TransferShedder
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
 from tests.core.shedding.worlds import CYCLE_S, World, moved, skips
-from tests.support.views import BUNDLES, NAMESPACE, NOW_S, broker, cluster, even_cluster, stats
+from tests.support.clusters.views import (
+    BUNDLES,
+    NAMESPACE,
+    NOW_S,
+    broker,
+    cluster,
+    even_cluster,
+    stats,
+)
 
 SHEDDER = TransferShedder()
 RULES = SheddingRules()

@@ -13,7 +13,7 @@ from broker_ctl.core.shedding.uniform import UniformLoadShedder
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView, InFlight
 from tests.core.shedding.worlds import World, moved, skips
-from tests.support.views import BUNDLES, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 SHEDDER = UniformLoadShedder()
 RULES = SheddingRules()

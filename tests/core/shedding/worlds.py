@@ -14,7 +14,7 @@ from broker_ctl.core.rules import MIB, Budgets, PlacementRules, SheddingRules
 from broker_ctl.core.shedding.policy import SheddingPolicy
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import ClusterView
-from tests.support.views import NAMESPACE, NOW_S, broker, cluster, stats
+from tests.support.clusters.views import NAMESPACE, NOW_S, broker, cluster, stats
 
 CAPACITY_MIB = 1000.0
 CYCLE_S = 60.0

@@ -16,7 +16,7 @@ from broker_ctl.core.simple.quota import Factors, QuotaBook
 from broker_ctl.core.simple.rank import Rank, rank
 from broker_ctl.core.simple.rules import SimpleRules, SimpleStrategy
 from broker_ctl.core.view import BrokerView
-from tests.support.views import BUNDLES, cluster
+from tests.support.clusters.views import BUNDLES, cluster
 
 RULES = PlacementRules()
 NONE = ResourceQuota(0.0, 0.0, 0.0, 0.0, 0.0)

@@ -12,7 +12,7 @@ from broker_ctl.core.simple.rules import SimpleRules
 from broker_ctl.core.simple.shedding import SimpleShedder, is_overloaded, is_underloaded
 from broker_ctl.core.steps import finished
 from broker_ctl.core.view import BrokerView, ClusterView
-from tests.support.views import BUNDLES, NOW_S, RING, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NOW_S, RING, broker, cluster, stats
 
 SHEDDER = SimpleShedder()
 RULES = SheddingRules()

@@ -10,7 +10,7 @@ from broker_ctl.core.simple.quota import Factors, QuotaBook
 from broker_ctl.core.simple.rules import SimpleRules, SimpleStrategy
 from broker_ctl.core.simple.standing import standing
 from broker_ctl.core.view import BrokerView
-from tests.support.views import BUNDLES
+from tests.support.clusters.views import BUNDLES
 
 USAGE = SystemUsage(
     cpu=ResourceUsage(150.0, 200.0),

@@ -19,7 +19,16 @@ from broker_ctl.core.splitting.candidates import (
     observe_in_steps,
 )
 from broker_ctl.core.view import ClusterView, InFlight
-from tests.support.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, broker, cluster, stats
+from tests.support.clusters.views import (
+    BUNDLES,
+    NAMESPACE,
+    NOW_S,
+    RING,
+    Facts,
+    broker,
+    cluster,
+    stats,
+)
 
 RULES = SplitRules()
 A, B, C, D = BUNDLES[:4]

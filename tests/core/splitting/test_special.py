@@ -7,7 +7,7 @@ from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.splitting.special import SPECIAL_NAMES, special_bundle
 from broker_ctl.errors import BundleGone
-from tests.support.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
+from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
 
 A, B, C = BUNDLES[:3]
 OTHER = Ring.even(Namespace("tenant", "other"), 1)

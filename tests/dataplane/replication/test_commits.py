@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.dataplane.replication.commits import Commits
 from broker_ctl.errors import DataPlaneUnreachable
-from tests.support.replica_planes import ORDERS
+from tests.support.replicas.replica_planes import ORDERS
 
 
 async def test_each_waits_for_its_own_offset() -> None:

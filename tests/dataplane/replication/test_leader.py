@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.dataplane.replication.leader import Leading
 from broker_ctl.dataplane.replication.log import Record, ReplicaLog
-from tests.support.replica_planes import LAG_S, ORDERS, state, told
+from tests.support.replicas.replica_planes import LAG_S, ORDERS, state, told
 
 NOW_S = 100.0
 

@@ -25,9 +25,9 @@ from broker_ctl.errors import (
     DataPlaneUnreachable,
     StartError,
 )
-from tests.support.manual_clock import ManualClock
-from tests.support.replica_planes import LAG_S, ORDERS, TOPIC_ID, Planes, state, told
-from tests.support.waiting import eventually
+from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, Planes, state, told
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 ALL = (1, 2, 3)
 

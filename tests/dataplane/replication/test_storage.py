@@ -17,8 +17,8 @@ from broker_ctl.dataplane.replication.storage import (
     Stored,
 )
 from broker_ctl.errors import InvalidName
-from tests.support.replica_planes import ORDERS, TOPIC_ID
-from tests.support.waiting import eventually
+from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID
+from tests.support.time.waiting import eventually
 
 OTHER = TopicPartition("orders", 1)
 A, B, C = Record(0, b"a"), Record(0, b"\x00" * 300), Record(3, b"")

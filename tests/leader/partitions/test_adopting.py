@@ -13,13 +13,13 @@ from broker_ctl.errors import BrokerCtlError, NoController, OrderConflict, Topic
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import encode_state
-from tests.support.partition_cluster import (
+from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     partition,
     partition_cluster,
     topic_id,
 )
-from tests.support.partition_office import (
+from tests.support.clusters.partition_office import (
     Story,
     catching_up,
     desk_of,
@@ -27,9 +27,9 @@ from tests.support.partition_office import (
     office,
     topic_of,
 )
-from tests.support.trying_store import led_through, lose_reply
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import led_through, lose_reply
 
 P0, P1, P2 = (partition("t", number) for number in range(3))
 PATH = partition_paths.topic("t")

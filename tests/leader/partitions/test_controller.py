@@ -21,14 +21,14 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
-from tests.support.partition_cluster import (
+from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     partition,
     partition_cluster,
     topic_id,
 )
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 P0, P1 = partition("t", 0), partition("t", 1)
 EITHER = pytest.mark.parametrize("has_queues", [False, True], ids=["http", "zkqueue"])

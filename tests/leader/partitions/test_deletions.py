@@ -27,8 +27,8 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.records.partitions import encode_request, encode_topic
-from tests.support.partition_cluster import PartitionCluster, Running, partition
-from tests.support.partition_office import (
+from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
+from tests.support.clusters.partition_office import (
     Story,
     catching_up,
     desk_of,
@@ -37,9 +37,9 @@ from tests.support.partition_office import (
     office,
     topic_of,
 )
-from tests.support.trying_store import TryingStore
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import TryingStore
 
 P0, P1 = partition("t", 0), partition("t", 1)
 EITHER = pytest.mark.parametrize("has_queues", [False, True], ids=["http", "zkqueue"])

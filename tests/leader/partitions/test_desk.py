@@ -6,10 +6,10 @@ import pytest
 
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import InvalidReplicas, NoController, TopicMissing
-from tests.support.partition_cluster import partition
-from tests.support.partition_office import catching_up, desk_of, holders, office, topic_of
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.partition_cluster import partition
+from tests.support.clusters.partition_office import catching_up, desk_of, holders, office, topic_of
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 P0 = partition("t", 0)
 

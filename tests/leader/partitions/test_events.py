@@ -11,8 +11,8 @@ from broker_ctl.errors import Fenced, NoController, OperationTimeout, TopicMissi
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.leader.partitions.events import EventQueue
 from broker_ctl.tasks import TaskScope
-from tests.support.virtual_time import LoopClock, in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.waiting import eventually
 
 
 @asynccontextmanager

@@ -30,14 +30,14 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
-from tests.support.partition_cluster import (
+from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
     partition,
     partition_cluster,
     topic_id,
 )
-from tests.support.partition_office import (
+from tests.support.clusters.partition_office import (
     Story,
     catching_up,
     desk_of,
@@ -46,9 +46,9 @@ from tests.support.partition_office import (
     office,
     topic_of,
 )
-from tests.support.trying_store import led_through
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import led_through
 
 P0, P1 = partition("t", 0), partition("t", 1)
 

@@ -32,17 +32,17 @@ from broker_ctl.store.records.partitions import (
     encode_request,
     encode_state,
 )
-from tests.support.partition_cluster import (
+from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
     no_office,
     partition,
     partition_cluster,
 )
-from tests.support.partition_office import catching_up, desk_of, office
-from tests.support.trying_store import TryingStore, led_through, lose_reply
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.partition_office import catching_up, desk_of, office
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import TryingStore, led_through, lose_reply
 
 P0 = partition("t", 0)
 

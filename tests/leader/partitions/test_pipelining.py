@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.errors import OperationTimeout
 from broker_ctl.leader.partitions.pipelining import pipelined
-from tests.support.virtual_time import in_virtual_time
+from tests.support.time.virtual_time import in_virtual_time
 
 
 @in_virtual_time

@@ -11,10 +11,10 @@ from broker_ctl.leader.partitions.engine import Decide
 from broker_ctl.leader.partitions.preferred import FIRST_CHECK_S
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
-from tests.support.partition_cluster import PartitionCluster, partition
-from tests.support.partition_office import Catching, catching_up, desk_of, office
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.partition_cluster import PartitionCluster, partition
+from tests.support.clusters.partition_office import Catching, catching_up, desk_of, office
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 P0, P1 = partition("t", 0), partition("t", 1)
 

@@ -14,16 +14,16 @@ from broker_ctl.leader.partitions import batches
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Check, MetadataStore, Operation, SetData
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.partition_cluster import (
+from tests.support.clusters.partition_cluster import (
     AnyStore,
     PartitionCluster,
     Running,
     partition,
     partition_cluster,
 )
-from tests.support.trying_store import Gate, TryingStore, lose_reply
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import Gate, TryingStore, lose_reply
 
 P0 = partition("t", 0)
 MANY = 30

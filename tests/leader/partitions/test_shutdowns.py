@@ -8,8 +8,8 @@ from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import Fenced
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store.interface import Operation
-from tests.support.partition_cluster import PartitionCluster, partition
-from tests.support.partition_office import (
+from tests.support.clusters.partition_cluster import PartitionCluster, partition
+from tests.support.clusters.partition_office import (
     Story,
     catching_up,
     desk_of,
@@ -17,9 +17,9 @@ from tests.support.partition_office import (
     holders,
     office,
 )
-from tests.support.trying_store import led_through
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import led_through
 
 P0, P1 = partition("t", 0), partition("t", 1)
 EITHER = pytest.mark.parametrize("has_queues", [False, True], ids=["http", "zkqueue"])

@@ -12,16 +12,16 @@ from broker_ctl.ports import PartitionDesk
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import decode_topic_configuration
-from tests.support.partition_cluster import (
+from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
     partition,
     partition_cluster,
 )
-from tests.support.partition_office import desk_of, office
-from tests.support.trying_store import led_through, lose_reply
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.clusters.partition_office import desk_of, office
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import led_through, lose_reply
 
 P0 = partition("t", 0)
 ALLOWED = ControllerRules(is_unclean_allowed=True)

@@ -13,7 +13,7 @@ from broker_ctl.leader.partitions.queue_transport import QueueTransport
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Delete, MetadataStore, Operation
-from tests.support.partition_cluster import (
+from tests.support.clusters.partition_cluster import (
     AnyStore,
     PartitionCluster,
     Running,
@@ -21,9 +21,9 @@ from tests.support.partition_cluster import (
     partition_cluster,
     topic_id,
 )
-from tests.support.trying_store import TryingStore, led_through
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.faulty_store import TryingStore, led_through
 
 P0 = partition("t", 0)
 

@@ -16,11 +16,11 @@ from broker_ctl.store.interface import Create
 from broker_ctl.store.paths import CONTROLLER_SEAT
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.partition_cluster import AnyStore, partition, partition_cluster
-from tests.support.partition_office import desk_of, office
-from tests.support.virtual_time import LoopClock
-from tests.support.waiting import eventually
+from tests.support.clusters.partition_cluster import AnyStore, partition, partition_cluster
+from tests.support.clusters.partition_office import desk_of, office
+from tests.support.time.virtual_time import LoopClock
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 P0 = partition("t", 0)
 

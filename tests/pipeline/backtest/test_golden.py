@@ -21,8 +21,8 @@ from broker_ctl.simulation.rivals import POLICIES, Contestant
 from broker_ctl.simulation.scenario import Scenario
 from broker_ctl.simulation.scores import scores_of
 from broker_ctl.simulation.sources import Source
-from tests.support.golden_trace import AtHand, golden_trace
-from tests.support.small_scenarios import small
+from tests.support.pipeline.golden_trace import AtHand, golden_trace
+from tests.support.pipeline.small_scenarios import small
 
 BOUND = "0x1.0000000000001p+0"
 # p50, p99, max, % moved an hour, moves, back and forth, settled, overloaded.

@@ -21,8 +21,8 @@ from broker_ctl.pipeline.backtest.recordings import Cycle, Minute, Recordings, c
 from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT, REPLAYS
 from broker_ctl.pipeline.backtest.tasks import Task
 from broker_ctl.pipeline.tables import BATCHES, HISTORY, Table
-from tests.support.duck import answered
-from tests.support.segment_files import DAY_ONE_MS
+from tests.support.pipeline.duckdb_oracle import answered
+from tests.support.pipeline.segment_files import DAY_ONE_MS
 
 MINUTE_MS = 60_000
 LOW, HIGH = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"

@@ -11,7 +11,7 @@ from broker_ctl.pipeline.recommend.fragment import fragment_of
 from broker_ctl.pipeline.recommend.recommendation import Recommendation
 from broker_ctl.settings.load import read
 from broker_ctl.settings.properties import parse
-from tests.support.backtest_rows import USUAL, Measured, comparisons, replays
+from tests.support.pipeline.backtest_rows import USUAL, Measured, comparisons, replays
 
 TIGHT = Named(
     "settings", "loadBalancerBalanceHighPercentage=106 loadBalancerBalanceLowPercentage=102"

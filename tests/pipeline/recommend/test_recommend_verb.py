@@ -13,9 +13,9 @@ from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.results import COMPARISONS, REPLAYS
 from broker_ctl.pipeline.tables import BATCHES, HISTORY
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS, HOUR_PROFILES
-from tests.support.backtest_rows import USUAL, comparisons, replays
-from tests.support.parquet_tables import write_rows
-from tests.support.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS
+from tests.support.pipeline.backtest_rows import USUAL, comparisons, replays
+from tests.support.pipeline.parquet_tables import write_rows
+from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS
 
 WIDE = Named("settings", "loadBalancerBalanceHighPercentage=120")
 BUNDLES = [f"t/n/0x{number << 28:08x}_0x{(number + 1) << 28:08x}" for number in range(4)]

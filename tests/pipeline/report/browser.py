@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _DEADLINE_S = 60.0

@@ -20,7 +20,7 @@ from broker_ctl.pipeline.report.values import (
     Stacks,
     Table,
 )
-from tests.support.segment_files import DAY_ONE_MS, HOUR_MS
+from tests.support.pipeline.segment_files import DAY_ONE_MS, HOUR_MS
 
 HOSTILE = "\"><script>alert(1)</script><img src='http://127.0.0.1/x' onerror=alert(2)>&\u202e\x07"
 MANY = 9

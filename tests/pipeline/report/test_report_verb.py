@@ -18,8 +18,8 @@ from broker_ctl.pipeline.transforms.sessions import LEADINGS, SESSION_COUNTS
 from broker_ctl.pipeline.transforms.shapes import SHAPE_ADVICE
 from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
 from tests.pipeline.report.samples import HOSTILE
-from tests.support.parquet_tables import write_rows
-from tests.support.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS
+from tests.support.pipeline.parquet_tables import write_rows
+from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS
 
 MINUTE_MS = 60_000
 BUNDLES = ("t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.pulsar.harness.cases import Json
-from tests.support.pulsar_distribution import Distribution
+from tests.support.pulsar.distribution import Distribution
 
 _PROGRAM: Final = Path(__file__).with_name("Decisions.java")
 _MOST_S: Final = 600

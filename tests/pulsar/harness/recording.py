@@ -17,7 +17,7 @@ from tests.pulsar.harness.cases import Json
 from tests.pulsar.harness.comparing import compared
 from tests.pulsar.harness.our_side import Cycle, Moves
 from tests.pulsar.harness.shedders import SHEDDERS
-from tests.support.pulsar_distribution import distribution
+from tests.support.pulsar.distribution import distribution
 
 FILE: Final = Path(__file__).parents[1] / "recorded" / "strategies.json"
 _SEED: Final = 4

@@ -7,7 +7,7 @@ from broker_ctl.simulation.replaying.board import Board
 from broker_ctl.simulation.replaying.cluster import Cluster
 from broker_ctl.simulation.replaying.reports import reports_of
 from broker_ctl.simulation.scenario import Event, EventKind
-from tests.support.small_scenarios import MB, bundles_of, small
+from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
 LOW, HIGH = bundles_of(2)
 BOTH_ON_A = ("a", "a")

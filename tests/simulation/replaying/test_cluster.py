@@ -11,7 +11,7 @@ from broker_ctl.core.hashing import RING_HIGH, RING_LOW
 from broker_ctl.errors import InvalidName
 from broker_ctl.simulation.replaying.cluster import NOBODY, Cluster
 from broker_ctl.simulation.scenario import Event, EventKind, TopicShares
-from tests.support.small_scenarios import MB, NAMESPACE, bundles_of, small
+from tests.support.pipeline.small_scenarios import MB, NAMESPACE, bundles_of, small
 
 BROKERS = ("a", "b", "c")
 Act = tuple[str, int, int]

@@ -10,7 +10,7 @@ from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import Answer, Create, Operation, Outcome, Read, Result
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.virtual_time import LoopClock
+from tests.support.time.virtual_time import LoopClock
 
 
 class SeenEnsemble(MemoryEnsemble):

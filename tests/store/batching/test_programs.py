@@ -31,7 +31,7 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from tests.store.batching.seen import Bench, bench
-from tests.support.virtual_time import VirtualLoop
+from tests.support.time.virtual_time import VirtualLoop
 
 PATHS = ("/a", "/b", "/c")
 GUARDS = ("/epoch", "/ring")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.store.batching.settling import MOST_A_TURN as MOST
 from broker_ctl.store.batching.settling import Settling
-from tests.support.virtual_time import VirtualLoop
+from tests.support.time.virtual_time import VirtualLoop
 
 
 @settings(deadline=None)

@@ -13,7 +13,7 @@ from broker_ctl.store.interface import Create, CreateMode
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from tests.store.batching.seen import bench
-from tests.support.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
 
 FEW = BatchRules(max_in_flight=1, max_operations=2, max_waiting=10)
 

@@ -29,7 +29,7 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from tests.store.batching.seen import bench
-from tests.support.virtual_time import in_virtual_time
+from tests.support.time.virtual_time import in_virtual_time
 
 
 async def outcome_of(work: Awaitable[object]) -> object:

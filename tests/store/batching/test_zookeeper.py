@@ -12,12 +12,12 @@ from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import CreateMode, SessionEvent, Stat, Versioned
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.fake_zookeeper import STAT, FakeZooKeeper, Peer, frame, reply
-from tests.support.proxy import Loss, Proxy, Way
-from tests.support.virtual_time import LoopClock
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.zookeeper import expire_session
+from tests.support.time.virtual_time import LoopClock
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.fake_zookeeper import STAT, FakeZooKeeper, Peer, frame, reply
+from tests.support.zookeeper.proxy import Loss, Proxy, Way
+from tests.support.zookeeper.session_faults import expire_session
 
 GET, MULTI, MULTI_READ = 4, 14, 22
 TIMEOUT_S = 5.0

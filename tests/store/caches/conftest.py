@@ -11,7 +11,7 @@ from broker_ctl.store.interface import Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
 from tests.store.caches.steered_store import SteeredStore
-from tests.support.manual_clock import ManualClock
+from tests.support.time.manual_clock import ManualClock
 
 
 def decode(node: Versioned) -> str:

@@ -11,8 +11,8 @@ from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.tasks import TaskFaults
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
-from tests.support.manual_clock import ManualClock
-from tests.support.waiting import eventually
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
-from tests.support.manual_clock import ManualClock
+from tests.support.time.manual_clock import ManualClock
 
 MOST_ENTRIES, MOST_BYTES = 5, 3_000
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.contract.backends import MemoryBackend
 from tests.store.caches.interleavings import EVERY_PATH, MIX, Interleaving, Step
-from tests.support.virtual_time import VirtualLoop
+from tests.support.time.virtual_time import VirtualLoop
 
 steps = st.builds(Step, st.sampled_from(MIX), st.sampled_from(EVERY_PATH))
 

@@ -10,9 +10,9 @@ from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import in_virtual_time
-from tests.support.waiting import eventually
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
 
 _MOST = 2
 _AWAY_S = 1.0

@@ -15,7 +15,7 @@ from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import ANY_VERSION, Stat, Versioned
 from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.memory.store import MemoryStore
-from tests.support.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
 
 STOP_S = 3.0
 

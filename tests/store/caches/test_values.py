@@ -11,8 +11,8 @@ from broker_ctl.store.interface import SessionEvent
 from broker_ctl.store.memory.store import MemoryStore
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
-from tests.support.manual_clock import ManualClock
-from tests.support.waiting import eventually
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
 
 
 async def test_a_value_is_read_once_and_read_again_after_a_change(

@@ -8,8 +8,8 @@ from typing import Protocol
 import pytest
 
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.proxy import Proxy
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.proxy import Proxy
 
 TIMEOUT_S = 5.0
 

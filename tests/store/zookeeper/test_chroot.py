@@ -4,7 +4,7 @@ import asyncio
 import secrets
 
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.support.ensemble import SharedEnsemble
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 
 async def test_a_chroot_of_several_steps_is_made_with_the_first_node_that_wants_its_parents(

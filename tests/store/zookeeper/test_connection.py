@@ -12,7 +12,8 @@ from broker_ctl import errors
 from broker_ctl.store.interface import Change, Create, Notification, SetData, Versioned
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
-from tests.support.fake_zookeeper import (
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.fake_zookeeper import (
     FakeZooKeeper,
     Peer,
     Script,
@@ -20,7 +21,6 @@ from tests.support.fake_zookeeper import (
     node_reply,
     reply,
 )
-from tests.support.waiting import eventually
 
 MAX_BYTES = 0xFFFFF
 CONNECT = wire.connect(10_000, 0, bytes(16), 0)

@@ -9,7 +9,7 @@ from broker_ctl.store.interface import Create, CreateMode
 from broker_ctl.store.zookeeper import connection, wire
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
-from tests.support.ensemble import SharedEnsemble
+from tests.support.zookeeper.ensemble import SharedEnsemble
 
 EPHEMERAL = CreateMode.EPHEMERAL
 LARGEST = 8192

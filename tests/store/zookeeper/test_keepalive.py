@@ -2,7 +2,7 @@ import asyncio
 
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.keepalive import keep_alive
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
 
 
 class Stalled(Connection):

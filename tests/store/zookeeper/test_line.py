@@ -18,9 +18,9 @@ from broker_ctl.errors import (
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
-from tests.support.fake_zookeeper import FakeZooKeeper, Peer, node_reply
-from tests.support.proxy import Proxy, Way
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.fake_zookeeper import FakeZooKeeper, Peer, node_reply
+from tests.support.zookeeper.proxy import Proxy, Way
 
 
 async def outcome(work: Awaitable[object]) -> object:

@@ -27,10 +27,10 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.proxy import Loss, Proxy, Way
-from tests.support.waiting import eventually
-from tests.support.zookeeper import expire_session
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.proxy import Loss, Proxy, Way
+from tests.support.zookeeper.session_faults import expire_session
 
 CREATE, DELETE, EXISTS, GET, SET, CHILDREN, SYNC, MULTI = 15, 2, 3, 4, 5, 8, 9, 14
 MULTI_READ, ADD_WATCH, SET_WATCHES, CLOSE = 22, 106, 105, -11

@@ -11,8 +11,8 @@ from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.zookeeper.probe import least_timeouts_s, probe
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore, parse_hosts
 from tests.store.zookeeper.conftest import OpenStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.fake_zookeeper import FakeZooKeeper, Peer, before_3_6
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.fake_zookeeper import FakeZooKeeper, Peer, before_3_6
 
 FRAME = 0xFFFFF
 

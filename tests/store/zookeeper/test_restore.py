@@ -9,9 +9,9 @@ from broker_ctl.errors import HistoryBehind
 from broker_ctl.store.interface import CreateMode, SessionEvent
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
-from tests.support.fake_zookeeper import FakeZooKeeper, Peer, Script, node_reply, reply
-from tests.support.restorable import Servers, restorable
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.fake_zookeeper import FakeZooKeeper, Peer, Script, node_reply, reply
+from tests.support.zookeeper.restorable import Servers, restorable
 
 CLOSE_SESSION = -11
 

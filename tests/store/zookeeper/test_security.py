@@ -12,9 +12,9 @@ from broker_ctl.errors import NoAuth
 from broker_ctl.store.interface import CreateMode, SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.proxy import Proxy
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.proxy import Proxy
 
 TLS = Path(__file__).parents[2] / "support" / "tls"
 

@@ -17,8 +17,8 @@ from broker_ctl.embedded.roles import Role
 from broker_ctl.store.interface import CreateMode, Notification, SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
-from tests.support.ensemble import SharedEnsemble, SharedServer
-from tests.support.waiting import eventually
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble, SharedServer
 
 ROUNDS = max(1, int(os.environ.get("BROKER_CTL_SERVER_KILLS", "20")) // 2)
 EPHEMERALS = [f"/owned/{number}" for number in range(5)]

@@ -21,11 +21,11 @@ from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.fake_zookeeper import FakeZooKeeper, Peer, node_reply, reply, serve
-from tests.support.proxy import Loss, Proxy, Way
-from tests.support.waiting import PATIENCE_S, eventually
-from tests.support.zookeeper import expire_session
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.fake_zookeeper import FakeZooKeeper, Peer, node_reply, reply, serve
+from tests.support.zookeeper.proxy import Loss, Proxy, Way
+from tests.support.zookeeper.session_faults import expire_session
 
 CONNECTED, SUSPENDED, RECONNECTED, EXPIRED, CLOSED = (
     SessionEvent.CONNECTED,

@@ -9,10 +9,10 @@ from broker_ctl.errors import Ambiguous, NoNode, SessionExpired
 from broker_ctl.store.interface import Create, CreateMode, SetData
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
-from tests.support.ensemble import SharedEnsemble
-from tests.support.proxy import Loss, Proxy, Way
-from tests.support.waiting import eventually
-from tests.support.zookeeper import expire_session
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.proxy import Loss, Proxy, Way
+from tests.support.zookeeper.session_faults import expire_session
 
 CREATE, SET, MULTI = 15, 5, 14
 

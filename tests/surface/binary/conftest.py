@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.binary_client import BinaryClient
+from tests.support.http.binary_client import BinaryClient
 from tests.surface.binary.serving import Served, serving
 
 

@@ -11,14 +11,14 @@ from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.surface.binary.parts import BinaryParts, BinaryRules, Listener
 from broker_ctl.surface.binary.server import BinaryServer
 from broker_ctl.surface.bounds import Bound
-from tests.support.certificates import serving_context
-from tests.support.surface_parts import (
+from tests.support.clusters.fake_managers import (
     RING,
     MemoryCluster,
     MemoryLookup,
     MemoryOwnership,
     World,
 )
+from tests.support.http.certificates import serving_context
 
 RULES: Final = BinaryRules("broker-ctl 0", linger_s=0.2)
 SELF: Final = BrokerUrls(

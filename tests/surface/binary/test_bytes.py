@@ -8,7 +8,7 @@ from broker_ctl.surface.binary import replies
 from broker_ctl.surface.binary.enums import CommandType, LookupType, ServerError
 from broker_ctl.surface.binary.messages import CLASSES, BaseCommand
 from broker_ctl.surface.binary.tables import COMMANDS, MESSAGES, OF_SERVERS, REQUEST_IDS
-from tests.support.binary_client import CONNECT, PING, lookup, partitions
+from tests.support.http.binary_client import CONNECT, PING, lookup, partitions
 
 
 def told(text: str) -> bytes:

@@ -7,7 +7,7 @@ from broker_ctl.surface.binary.messages import BaseCommand, field_of
 from broker_ctl.surface.binary.replies import NO_REQUEST
 from broker_ctl.surface.binary.tables import COMMANDS, MESSAGES, OF_SERVERS, REQUEST_IDS
 from broker_ctl.surface.credentials import Credentials
-from tests.support.binary_client import (
+from tests.support.http.binary_client import (
     CONNECT,
     PING,
     PONG,

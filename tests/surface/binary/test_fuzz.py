@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from broker_ctl.surface.binary.enums import CommandType, LookupType
 from broker_ctl.surface.binary.messages import CLASSES, BaseCommand, field_of
 from broker_ctl.surface.binary.tables import COMMANDS, MESSAGES, REQUEST_IDS, Field
-from tests.support.binary_client import CONNECT, BinaryClient, framed
-from tests.support.waiting import eventually
+from tests.support.http.binary_client import CONNECT, BinaryClient, framed
+from tests.support.time.waiting import eventually
 from tests.surface.binary.serving import SELF, Served, serving
 
 TOPIC: Final = "persistent://t/ns/known"

@@ -12,9 +12,9 @@ from broker_ctl.errors import StartError
 from broker_ctl.surface.binary.enums import CommandType, LookupType, ServerError
 from broker_ctl.surface.binary.parts import Listener
 from broker_ctl.surface.binary.server import BinaryServer
-from tests.support.binary_client import CONNECT, PING, BinaryClient, lookup
-from tests.support.certificates import trusting_context
-from tests.support.waiting import eventually
+from tests.support.http.binary_client import CONNECT, PING, BinaryClient, lookup
+from tests.support.http.certificates import trusting_context
+from tests.support.time.waiting import eventually
 from tests.surface.binary.serving import RULES, SELF, Served, serving
 
 TOPIC = "persistent://t/ns/x"

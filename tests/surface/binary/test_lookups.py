@@ -27,8 +27,8 @@ from broker_ctl.errors import (
 )
 from broker_ctl.managers.lookup import Answer, Elsewhere
 from broker_ctl.surface.binary.enums import CommandType, LookupType, MetadataType, ServerError
-from tests.support.binary_client import BinaryClient, command, lookup, partitions
-from tests.support.certificates import trusting_context
+from tests.support.http.binary_client import BinaryClient, command, lookup, partitions
+from tests.support.http.certificates import trusting_context
 from tests.surface.binary.serving import DAEMON, OTHER, SELF, Served, serving
 
 TOPIC = "persistent://t/ns/x"

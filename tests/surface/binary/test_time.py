@@ -13,8 +13,8 @@ from broker_ctl.surface.binary.connection import Connection
 from broker_ctl.surface.binary.enums import CommandType
 from broker_ctl.surface.binary.parts import BinaryRules
 from broker_ctl.surface.binary.workers import Request, Workers
-from tests.support.binary_client import CONNECT, PING, PONG, lookup
-from tests.support.virtual_time import in_virtual_time
+from tests.support.http.binary_client import CONNECT, PING, PONG, lookup
+from tests.support.time.virtual_time import in_virtual_time
 from tests.surface.binary.memory_transport import MemoryTransport
 
 LOOKUP = lookup("persistent://t/ns/x")

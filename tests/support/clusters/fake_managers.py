@@ -1,0 +1,608 @@
+"""A cluster in memory, seen through the surface: the managers' signatures, kept honestly."""
+
+import math
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.codec import encode
+from broker_ctl.coordination.directives import Directives
+from broker_ctl.core.broker import AdvertisedListener, BrokerUrls, LookupUrls
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.decisions import Reason, Skip
+from broker_ctl.core.load import BrokerLoad, ResourceUsage, SystemUsage
+from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.namespace import Ring
+from broker_ctl.core.orders import Order
+from broker_ctl.core.ownership import BundleState
+from broker_ctl.core.rules import SplitRules
+from broker_ctl.core.session import State as SessionState
+from broker_ctl.dataplane.simulated import SimulatedDataPlane
+from broker_ctl.errors import (
+    BrokerCtlError,
+    BundleGone,
+    BundleMoving,
+    ForeignNamespace,
+    InvalidName,
+    NamespaceMissing,
+    NoLeader,
+    NotOwner,
+    OwnershipError,
+)
+from broker_ctl.http import HttpClient
+from broker_ctl.instruments.declared import Instruments
+from broker_ctl.managers.boundaries import Boundaries
+from broker_ctl.managers.configuration import DynamicConfiguration
+from broker_ctl.managers.lookup import Answer, Connect, Elsewhere, LookupStatistics, Redirect
+from broker_ctl.managers.namespaces import Namespaces
+from broker_ctl.managers.partition_leaders import PartitionLeaders
+from broker_ctl.managers.partitioned_topics import PartitionedTopics
+from broker_ctl.managers.policies import Policies
+from broker_ctl.managers.policy_nodes import PolicyStore
+from broker_ctl.managers.topics import OwnTopics
+from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome, PartitionDesk
+from broker_ctl.settings.root import Settings
+from broker_ctl.simulation.curves import TopicTraffic, Wave
+from broker_ctl.simulation.workload import TopicLoad, Workload
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.surface.parts import PartitionParts, Parts, Readiness, SurfaceRules
+from broker_ctl.surface.server import Surface
+from tests.support.clusters.memory_operations import MemoryOperations
+from tests.support.clusters.partition_desk import MemoryPartitionDesk
+from tests.support.clusters.tenants import make_tenants
+from tests.support.time.waiting import PATIENCE_S, eventually
+
+NAMESPACE = Namespace("t", "ns")
+RING = Ring.even(NAMESPACE, 4)
+BUNDLES = RING.bundles
+TOKEN = "a-secret-of-the-operator"
+CLUSTER = "c1"
+# Eight topics, in each bundle of the ring some; each takes in ten messages of 100 bytes a second.
+TRAFFIC = TopicTraffic(10.0, 20.0, 1000.0, 2000.0, producers=1, consumers=2)
+TOPICS = tuple(Topic("persistent", NAMESPACE, f"topic {number}") for number in range(8))
+WORKLOAD = Workload("few", tuple(TopicLoad.of(str(topic), Wave(TRAFFIC)) for topic in TOPICS))
+
+
+@dataclass(frozen=True)
+class Owner:
+    urls: BrokerUrls
+    token: int
+    is_self: bool
+
+
+@dataclass
+class Held:
+    state: BundleState
+    token: int
+
+
+@dataclass
+class World:
+    """What all brokers share: rings, who owns what, who is there, who leads, who controls."""
+
+    rings: dict[Namespace, Ring] = field(default_factory=lambda: {NAMESPACE: RING})
+    owners: dict[Bundle, str] = field(default_factory=dict)
+    tokens: dict[Bundle, int] = field(default_factory=dict)
+    brokers: dict[str, BrokerUrls] = field(default_factory=dict)
+    leader_id: str | None = None
+    controller_id: str | None = None
+
+    def assign(self, bundle: Bundle, broker_id: str) -> None:
+        self.tokens[bundle] = 1 + max(self.tokens.values(), default=100)
+        self.owners[bundle] = broker_id
+
+
+class MemoryNamespaces:
+    """The rings of the world; what is created and deleted is in the store too."""
+
+    def __init__(self, world: World, stored: Namespaces) -> None:
+        self._world = world
+        self._stored = stored
+
+    async def ring(self, namespace: Namespace) -> Ring:
+        try:
+            return self._world.rings[namespace]
+        except KeyError:
+            raise NamespaceMissing(f"namespace {namespace} does not exist") from None
+
+    async def create(
+        self,
+        namespace: Namespace,
+        *,
+        bundles: int | None = None,
+        boundaries: Sequence[int] = (),
+        policies: Mapping[str, Any] | None = None,
+        is_dry_run: bool = False,
+    ) -> Ring:
+        ring = await self._stored.create(
+            namespace,
+            bundles=bundles,
+            boundaries=boundaries,
+            policies=policies,
+            is_dry_run=is_dry_run,
+        )
+        if not is_dry_run:
+            self._world.rings[namespace] = ring
+        return ring
+
+    async def delete(self, namespace: Namespace, *, is_dry_run: bool = False) -> None:
+        await self.ring(namespace)
+        if any(bundle.namespace == namespace for bundle in self._world.owners):
+            raise OwnershipError(f"{namespace}: bundles are owned; unload the namespace first")
+        if is_dry_run:
+            return
+        await self._stored.delete(namespace)
+        del self._world.rings[namespace]
+
+    async def of_tenant(self, tenant: str) -> list[Namespace]:
+        return [namespace for namespace in self._world.rings if namespace.tenant == tenant]
+
+
+class MemoryOwnership:
+    """The bundles of one broker; ``refuse`` makes its next acts fail."""
+
+    def __init__(self, world: World, urls: BrokerUrls) -> None:
+        self._world = world
+        self.urls = urls
+        self.is_draining = False
+        self.moving: set[Bundle] = set()
+        self.refuse: BrokerCtlError | None = None
+
+    def owned(self) -> Mapping[Bundle, Held]:
+        return {
+            bundle: Held(BundleState.OWNED, self._world.tokens[bundle])
+            for bundle, broker_id in self._world.owners.items()
+            if broker_id == self.urls.broker_id
+        }
+
+    async def owner_of(self, bundle: Bundle) -> Owner | None:
+        if bundle in self.moving:
+            raise BundleMoving(f"{bundle} is releasing")
+        owner = self._world.owners.get(bundle)
+        if owner is None:
+            return None
+        urls = self._world.brokers[owner]
+        return Owner(urls, self._world.tokens[bundle], owner == self.urls.broker_id)
+
+    async def unload(self, bundle: Bundle) -> object:
+        if self.refuse is not None:
+            raise self.refuse
+        if self._world.owners.get(bundle) != self.urls.broker_id:
+            raise NotOwner(f"{bundle} is not owned here")
+        del self._world.owners[bundle]
+        return object()
+
+    async def split(
+        self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...] = ()
+    ) -> tuple[Bundle, ...]:
+        if self._world.owners.get(bundle) != self.urls.broker_id:
+            raise NotOwner(f"{bundle} is not owned here")
+        if algorithm == "topic_count_equally_divide":
+            return ()
+        points = boundaries or ((bundle.range.low + bundle.range.high) // 2,)
+        ring = self._world.rings[bundle.namespace].split(bundle, points)
+        self._world.rings[bundle.namespace] = ring
+        del self._world.owners[bundle]
+        children = bundle.cut(points)
+        for child in children:
+            self._world.assign(child, self.urls.broker_id)
+        return children
+
+
+class MemoryLookup:
+    """Follows `managers.lookup`: owner, self, the leader; ``gate`` holds lookups up."""
+
+    def __init__(self, world: World, ownership: MemoryOwnership, cluster: "MemoryCluster") -> None:
+        self._world = world
+        self._ownership = ownership
+        self._cluster = cluster
+        self.placement = ownership.urls.broker_id
+        self.gate: Callable[[], Any] | None = None
+        self.refuse: Exception | None = None
+        # Namespaces that live in a peer cluster, and in one that is none.
+        self.peers: dict[Namespace, BrokerUrls] = {}
+        self.foreign: set[Namespace] = set()
+        self.counts = LookupStatistics(7, 5, 3, 2, (0.001, 0.002, 0.003))
+
+    def statistics(self) -> LookupStatistics:
+        return self.counts
+
+    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+        if namespace in self.foreign:
+            raise ForeignNamespace(f"namespace {namespace} is served in east, not in {CLUSTER}")
+        return self.peers.get(namespace)
+
+    async def bundle_of(self, topic: Topic) -> Bundle:
+        ring = self._world.rings.get(topic.namespace)
+        if ring is None:
+            raise NamespaceMissing(f"namespace {topic.namespace} does not exist")
+        return ring.bundle_of(topic)
+
+    async def find(
+        self, topic: Topic, *, authoritative: bool = False, is_preloading: bool = False
+    ) -> Answer:
+        del is_preloading
+        if self.gate is not None:
+            await self.gate()
+        if self.refuse is not None:
+            raise self.refuse
+        peer = await self.elsewhere(topic.namespace)
+        if peer is not None:
+            return Elsewhere(peer)
+        return await self.find_bundle(await self.bundle_of(topic), authoritative=authoritative)
+
+    async def find_bundle(self, bundle: Bundle, *, authoritative: bool = False) -> Answer:
+        owner = await self._ownership.owner_of(bundle)
+        own_id = self._ownership.urls.broker_id
+        if owner is not None:
+            return Connect(owner.urls)
+        chosen = own_id if authoritative else self.placement
+        if chosen == own_id and (authoritative or self._world.leader_id == own_id):
+            self._world.assign(bundle, own_id)
+            return Connect(self._ownership.urls)
+        if self._world.leader_id == own_id:
+            return Redirect(self._world.brokers[chosen], is_authoritative=True)
+        leader = self._cluster.leader()
+        if leader is None:
+            raise NoLeader("nobody leads at the moment")
+        return Redirect(self._world.brokers[leader[0]], is_authoritative=False)
+
+
+class MemoryCluster:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def broker_ids(self) -> list[str]:
+        return sorted(self._world.brokers)
+
+    def urls_of(self, broker_id: str) -> BrokerUrls | None:
+        return self._world.brokers.get(broker_id)
+
+    def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
+        urls = self.urls_of(broker_id)
+        # The daemon's own port: two above that of its web server.
+        if urls is None:
+            return None
+        host, _, port = broker_id.rpartition(":")
+        return LookupUrls(f"pulsar://{host}:{int(port) + 2}")
+
+    def leader(self) -> tuple[str, str] | None:
+        leader_id = self._world.leader_id
+        if leader_id is None:
+            return None
+        return leader_id, self._world.brokers[leader_id].web_url or ""
+
+
+class MemoryDesk:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.refuse: BrokerCtlError | None = None
+        self.ordered_by: list[str] = []
+        self.operations = MemoryOperations()
+        self.bundle_loads: dict[Bundle, tuple[float, float]] = {}
+        self.reported: dict[str, dict[str, Any]] = {}
+        self.moves: list[dict[str, Any]] = []
+
+    def overview(self) -> Mapping[str, Any]:
+        usual = {"usage_ratio": 0.5, "is_draining": False, "bundles": 1}
+        brokers = [
+            {"broker": name, **usual, **self.reported.get(name, {})}
+            for name in sorted(self._world.brokers)
+        ]
+        bundles = [
+            {"bundle": str(bundle), "msg_per_s": msg_rate, "throughput_bytes_per_s": throughput}
+            for bundle, (msg_rate, throughput) in self.bundle_loads.items()
+        ]
+        seen = {"epoch": 9, "usage_imbalance": 1.25, "brokers": brokers, "moves": self.moves}
+        return {**seen, "bundles": bundles}
+
+    def explain(self, subject: str) -> Mapping[str, Any]:
+        known = {*self._world.brokers, *map(str, self._world.owners)}
+        if subject not in known:
+            raise InvalidName(f"{subject!r} is neither a live broker nor a bundle")
+        return {
+            "subject": subject,
+            "load": {"usage_ratio": 0.5, "msg_per_s": 10.0},
+            "decisions": [entry().decision.to_row() | {"result": "skipped"}],
+        }
+
+    async def move(
+        self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
+    ) -> Mapping[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        source = self._world.owners.get(bundle)
+        if not is_dry_run:
+            self.ordered_by.append(who)
+            self._world.assign(bundle, destination)
+        return {"bundle": str(bundle), "from": source, "to": destination}
+
+    async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
+        if not self._world.owners:
+            raise BundleGone(f"{name}: nothing was reported of the bundles of {namespace} yet")
+        return min(self._world.owners) if name == "LARGEST" else max(self._world.owners)
+
+    async def split(
+        self,
+        bundle: Bundle,
+        algorithm: str,
+        positions: tuple[int, ...],
+        who: str = "",
+        *,
+        is_unloading: bool,
+    ) -> Mapping[str, Any]:
+        self.ordered_by.append(who)
+        if self.refuse is not None:
+            raise self.refuse
+        owner = self._world.owners.get(bundle) or min(self._world.brokers)
+        self._world.assign(bundle, owner)
+        ownership = MemoryOwnership(self._world, self._world.brokers[owner])
+        children = await ownership.split(bundle, algorithm, positions)
+        for child in children if is_unloading else ():
+            self._world.assign(child, max(self._world.brokers))
+        return {"children": [str(child) for child in children]}
+
+    async def merge(
+        self, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
+    ) -> Mapping[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        if is_dry_run:
+            owner = self._world.owners.get(left) or self._world.owners.get(right)
+            return {"bundle": str(left.joined(right)), "owner": owner}
+        self.ordered_by.append(who)
+        ring = self._world.rings[left.namespace].merge(left, right)
+        self._world.rings[left.namespace] = ring
+        owner = self._world.owners.pop(left, None) or min(self._world.brokers)
+        self._world.owners.pop(right, None)
+        self._world.assign(left.joined(right), owner)
+        return {"bundle": str(left.joined(right)), "owner": owner}
+
+
+class MemoryAuthorised:
+    """``refuse`` stands for a lease that is over."""
+
+    def __init__(self) -> None:
+        self.refuse: BrokerCtlError | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        if self.refuse is not None:
+            raise self.refuse
+        yield
+
+
+class MemoryOrders:
+    def __init__(self) -> None:
+        self.obeyed: list[Order] = []
+        self.refuse: Exception | None = None
+
+    async def obey(self, order: Order) -> Mapping[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        self.obeyed.append(order)
+        return {"token": 42}
+
+
+class MemoryJournal:
+    def __init__(self) -> None:
+        self.entries: list[JournalEntry] = []
+        self.counted: dict[tuple[str, str, str], int] = {}
+
+    def record(self, entry: JournalEntry) -> None:
+        self.entries.insert(0, entry)
+
+    def recent(self, limit: int) -> list[JournalEntry]:
+        return self.entries[:limit]
+
+    def counts(self) -> Mapping[tuple[str, str, str], int]:
+        return self.counted
+
+
+@dataclass
+class MemoryReport:
+    load: BrokerLoad
+
+    def encode(self) -> bytes:
+        return encode({"loadReportType": "LocalBrokerData", "brokerId": self.load.broker_id})
+
+
+class MemoryReporter:
+    def __init__(self, broker_id: str) -> None:
+        usage = SystemUsage(cpu=ResourceUsage(150.0, 200.0), memory=ResourceUsage(10.0, 100.0))
+        self.report = MemoryReport(BrokerLoad(broker_id, usage))
+
+    def current(self) -> MemoryReport:
+        return self.report
+
+
+class Metadata:
+    """A store with the managers of policies and configuration, one for all brokers of a world.
+
+    ``t/ns`` is in it as it is in the world; it knows nothing else of rings and owners.
+    """
+
+    def __init__(self) -> None:
+        clock, draws = SystemClock(), random.Random(1)
+        self._ensemble = MemoryEnsemble()
+        self.store = MemoryStore(self._ensemble)
+        self.namespaces = Namespaces(
+            self.store,
+            self.store,
+            cluster=CLUSTER,
+            default_bundles=lambda: self.configuration.current().splitting.default_bundles,
+            clock=clock,
+            cache_rules=CacheRules(),
+        )
+        self.policies = Policies.of(
+            self.store,
+            self.store,
+            cluster=CLUSTER,
+            namespaces=self.namespaces,
+            clock=clock,
+            draws=draws,
+        )
+        parts = PolicyStore.of(self.store, clock, draws)
+        self.partitioned_topics = PartitionedTopics(parts, self.namespaces, CacheRules())
+        self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, draws=draws)
+        self.directives = Directives(self.store)
+
+    @property
+    def zxid(self) -> int:
+        """Grows with everything that is written."""
+        return self._ensemble.tree.zxid
+
+    async def start(self) -> None:
+        await self.store.start()
+        await self.store.wait_connected()
+        await self.namespaces.start()
+        await self.partitioned_topics.start()
+        await make_tenants(self.store, CLUSTER, NAMESPACE.tenant)
+        await self.namespaces.create(NAMESPACE)
+        await self.configuration.start()
+        await self.directives.start()
+
+    async def close(self) -> None:
+        await self.directives.close()
+        await self.configuration.close()
+        await self.partitioned_topics.close()
+        await self.namespaces.close()
+        await self.store.close()
+
+
+class Broker:
+    """One broker of a `World`, with its surface; attributes are there to be changed by a test."""
+
+    def __init__(
+        self, world: World, urls: BrokerUrls, peers: HttpClient, metadata: "Metadata"
+    ) -> None:
+        self.world = world
+        self.urls = urls
+        self.metadata = metadata
+        self.cluster = MemoryCluster(world)
+        self.ownership = MemoryOwnership(world, urls)
+        # Serves what a test loads, and nobody counts its acts.
+        self.dataplane = SimulatedDataPlane(
+            WORKLOAD, SystemClock(), broker_id=urls.broker_id, draw=random.Random(1), tick_s=0.01
+        )
+        self.lookup = MemoryLookup(world, self.ownership, self.cluster)
+        self.authorised = MemoryAuthorised()
+        self.orders = MemoryOrders()
+        self.journal = MemoryJournal()
+        self.directives = metadata.directives
+        self.desk = MemoryDesk(world)
+        self.partition_desk = MemoryPartitionDesk()
+        self.partition_leaders = PartitionLeaders(metadata.store, SystemClock(), CacheRules())
+        self.readiness = Readiness(is_ready=True)
+        self.session_state = SessionState.CONNECTED
+        self.instruments = Instruments()
+        self.parts = Parts(
+            lookup=self.lookup,
+            ownership=self.ownership,
+            boundaries=Boundaries(self.dataplane, SplitRules),
+            topics=OwnTopics(self.ownership.owned, self.dataplane),
+            namespaces=MemoryNamespaces(world, metadata.namespaces),
+            partitioned_topics=metadata.partitioned_topics,
+            policies=metadata.policies,
+            configuration=metadata.configuration,
+            reporter=MemoryReporter(urls.broker_id),
+            orders=self.orders,
+            cluster=self.cluster,
+            desk=self._desk_if_leading,
+            journal=self.journal,
+            directives=self.directives,
+            readiness=lambda: self.readiness,
+            authority=lambda: (3, 1500),
+            session_state=lambda: self.session_state,
+            peers=peers,
+            instruments=self.instruments,
+            clock=SystemClock(),
+            authorised=self.authorised,
+            partition_leaders=self.partition_leaders,
+            partitions=PartitionParts(self._partition_desk_if_controlling, self._controller),
+        )
+        self.surface: Surface | None = None
+
+    @property
+    def broker_id(self) -> str:
+        return self.urls.broker_id
+
+    @property
+    def url(self) -> str:
+        assert self.urls.web_url is not None
+        return self.urls.web_url
+
+    async def serve(self, bundle: Bundle) -> None:
+        """Own a bundle and have its topics loaded; none is opened again, for want of authority."""
+        self.world.assign(bundle, self.broker_id)
+        await self.dataplane.load(bundle, self.world.tokens[bundle])
+        expected = {topic.name for topic in WORKLOAD.topics_in(bundle)}
+
+        async def is_open() -> bool:
+            return set(await self.dataplane.topics(bundle)) == expected
+
+        self.dataplane.grant(1, math.inf)
+        await eventually(is_open, what="its topics are open")
+        self.dataplane.grant(1, 0.0)
+
+    def _desk_if_leading(self) -> LeaderDesk | None:
+        return self.desk if self.world.leader_id == self.broker_id else None
+
+    def _partition_desk_if_controlling(self) -> PartitionDesk | None:
+        return self.partition_desk if self.world.controller_id == self.broker_id else None
+
+    def _controller(self) -> tuple[str, str] | None:
+        name = self.world.controller_id
+        return None if name is None else (name, self.world.brokers[name].web_url or "")
+
+
+def urls_at(port: int) -> BrokerUrls:
+    """The addresses of a broker on loopback; its data plane's ports lead nowhere."""
+    external = AdvertisedListener("external", native_url=f"pulsar://outside:{port}")
+    return BrokerUrls(
+        f"127.0.0.1:{port}",
+        web_url=f"http://127.0.0.1:{port}",
+        native_url=f"pulsar://127.0.0.1:{port + 1}",
+        listeners=(external,),
+    )
+
+
+@asynccontextmanager
+async def serving_brokers(
+    ports: Sequence[int], rules: SurfaceRules | None = None, token: str | None = None
+) -> AsyncIterator[list[Broker]]:
+    """Brokers of one world on these ports; the first one leads, and controls partitions."""
+    base = rules or SurfaceRules(CLUSTER)
+    world = World(brokers={f"127.0.0.1:{port}": urls_at(port) for port in ports})
+    world.leader_id = world.controller_id = f"127.0.0.1:{ports[0]}"
+    async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as peers:
+        metadata = Metadata()
+        brokers = [Broker(world, urls_at(port), peers, metadata) for port in ports]
+        started: list[Surface] = []
+        try:
+            await metadata.start()
+            for broker in brokers:
+                await broker.dataplane.start()
+            for broker, port in zip(brokers, ports, strict=True):
+                broker.surface = Surface(broker.parts, replace(base, port=port))
+                await broker.surface.start()
+                started.append(broker.surface)
+            yield brokers
+        finally:
+            for surface in started:
+                await surface.stop(1.0)
+            for broker in brokers:
+                await broker.dataplane.stop()
+                await broker.partition_leaders.close()
+            await metadata.close()
+
+
+def entry(at_ms: int = 1) -> JournalEntry:
+    """One line of a journal."""
+    skip = Skip("cluster", Reason.BELOW_THRESHOLD, "5 % above the mean")
+    return JournalEntry(at_ms, 9, 4, skip, Outcome("skipped"))

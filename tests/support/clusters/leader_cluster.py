@@ -1,0 +1,182 @@
+"""Several honest brokers on one memory store, and a leader among them."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from broker_ctl.clock import Clock, SystemClock
+from broker_ctl.coordination.leadership import Leadership
+from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.load import BundleStats
+from broker_ctl.core.names import Namespace
+from broker_ctl.core.namespace import Ring
+from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
+from broker_ctl.core.rules import Budgets
+from broker_ctl.errors import AuthorityLost, NodeExists
+from broker_ctl.leader.capture import LeaderHistory
+from broker_ctl.leader.executor import Reach
+from broker_ctl.leader.leading import Leading
+from broker_ctl.leader.parts import LeaderParts
+from broker_ctl.leader.rules import LeaderRules
+from broker_ctl.managers.journal import DecisionJournal
+from broker_ctl.store import paths
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.records.policies import LocalPolicies
+from tests.support.clusters.in_memory_broker import (
+    InMemoryBroker,
+    Witness,
+    even_traffic,
+    read_ring,
+)
+from tests.support.clusters.in_memory_peers import InMemoryPeers
+from tests.support.time.waiting import eventually
+
+NAMESPACE = Namespace("public", "default")
+QUICK = LeaderRules(
+    placement=LeastLongTermMessageRate(),
+    budgets=Budgets(max_moves_per_broker=8, namespace_ratio=1.0, hourly_load_ratio=10.0),
+    shedding_interval_s=0.1,
+    splitting_interval_s=0.1,
+    quota_interval_s=0.1,
+    settle_s=2.0,
+    reclaim_grace_s=0.1,
+    order_s=0.3,
+    unload_s=0.3,
+    load_s=0.3,
+)
+
+
+@dataclass(frozen=True)
+class NodeOfOwner:
+    urls: BrokerUrls
+    token: int
+
+
+@dataclass
+class LeaderCluster:
+    """``parts`` are what a leader on the first broker stands on."""
+
+    ensemble: MemoryEnsemble
+    traffic: Callable[[Bundle], BundleStats]
+    rules: LeaderRules = QUICK
+    clock: Clock = field(default_factory=SystemClock)
+    witness: Witness = field(default_factory=Witness)
+    peers: InMemoryPeers = field(default_factory=InMemoryPeers)
+    journal: DecisionJournal = field(default_factory=DecisionJournal)
+    brokers: dict[str, InMemoryBroker] = field(default_factory=dict)
+    has_authority: bool = True
+    history: LeaderHistory | None = None
+
+    async def add(self, broker_id: str) -> InMemoryBroker:
+        broker = InMemoryBroker(self.ensemble, broker_id, self.witness, self.traffic)
+        await broker.start()
+        self.brokers[broker_id] = broker
+        self.peers.join(broker_id, broker)
+        return broker
+
+    async def kill(self, broker_id: str) -> None:
+        self.peers.leave(broker_id)
+        await self.brokers.pop(broker_id).die()
+
+    async def create_namespace(self, bundles: int) -> Ring:
+        store = next(iter(self.brokers.values())).store
+        ring = Ring.even(NAMESPACE, bundles)
+        await store.create(
+            paths.local_policies(NAMESPACE),
+            LocalPolicies(ring.boundaries).encode(),
+            make_parents=True,
+        )
+        return ring
+
+    def parts(self, broker_id: str) -> LeaderParts:
+        broker = self.brokers[broker_id]
+
+        async def owner_of(bundle: Bundle) -> NodeOfOwner | None:
+            node = await broker.store.get(paths.ownership(bundle))
+            if node is None:
+                return None
+            data = NamespaceEphemeralData.decode(node.path, node.data)
+            return NodeOfOwner(data.urls, node.stat.czxid)
+
+        async def ring_of(namespace: Namespace) -> Ring:
+            return await read_ring(broker.store, namespace)
+
+        return LeaderParts(
+            own_id=broker_id,
+            store=broker.store,
+            registry=broker.registry,
+            moves=broker.moves,
+            hands=Reach(broker.moves, self.peers).hands,
+            clock=self.clock,
+            journal=self.journal,
+            rules=lambda: self.rules,
+            ring_of=ring_of,
+            owner_of=owner_of,
+            directives=broker.directives,
+            history=self.history,
+        )
+
+    async def elect(self, broker_id: str) -> Leadership:
+        """A new epoch: whoever led before leads no more."""
+        store, seat = self.brokers[broker_id].store, paths.LOADBALANCE_SEAT
+        with suppress(NodeExists):
+            await store.create(seat.epoch_path, make_parents=True)
+        stat = await store.set(seat.epoch_path, broker_id.encode())
+        return Leadership(seat, stat.version, self._check)
+
+    def _check(self) -> None:
+        if not self.has_authority:
+            raise AuthorityLost("the test took it away")
+
+    @asynccontextmanager
+    async def leading(self, broker_id: str) -> AsyncIterator[Leading]:
+        """The rooms of one leading, without its loops."""
+        leading = Leading.of(self.parts(broker_id), await self.elect(broker_id))
+        await leading.board.start()
+        try:
+            yield leading
+        finally:
+            await leading.board.close()
+
+    async def publish(self) -> None:
+        for broker in self.brokers.values():
+            await broker.publish()
+
+    async def synced(self, leading: Leading) -> None:
+        """The board has the newest report of every broker."""
+
+        def has_all() -> bool:
+            return all(
+                (report := leading.board.reports.get(broker_id)) is not None
+                and set(report.lines) == set(broker.serving)
+                for broker_id, broker in self.brokers.items()
+            )
+
+        await eventually(has_all, what="the board has all reports")
+
+    async def owner(self, bundle: Bundle) -> str | None:
+        store = next(iter(self.brokers.values())).store
+        node = await store.get(paths.ownership(bundle))
+        if node is None:
+            return None
+        return NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
+
+    async def record_count(self) -> int:
+        return len(await next(iter(self.brokers.values())).store.children(paths.MOVES))
+
+
+@asynccontextmanager
+async def running_cluster(
+    *broker_ids: str, traffic: Callable[[Bundle], BundleStats] = lambda _: even_traffic(1e7)
+) -> AsyncIterator[LeaderCluster]:
+    """Started brokers; whoever is left is closed."""
+    cluster = LeaderCluster(MemoryEnsemble(), traffic)
+    try:
+        for broker_id in broker_ids:
+            await cluster.add(broker_id)
+        yield cluster
+    finally:
+        for broker in cluster.brokers.values():
+            await broker.close()

@@ -1,0 +1,30 @@
+"""Controllers of a cluster in memory, of which one leads after the other, in virtual time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from broker_ctl.leader.controller import Controller
+from broker_ctl.tasks import TaskScope
+from tests.support.clusters.leader_cluster import LeaderCluster
+from tests.support.time.waiting import eventually
+
+
+@asynccontextmanager
+async def leading_at(cluster: LeaderCluster, broker_id: str) -> AsyncIterator[Controller]:
+    """A controller that leads until the block ends; it is cut off as by a lost session."""
+    controller = Controller(cluster.parts(broker_id))
+    controller.start()
+    try:
+        async with TaskScope("leading") as tasks:
+            tasks.start(controller.lead(await cluster.elect(broker_id)), "lead")
+            await eventually(lambda: controller.is_leading)
+            await _has_reports(cluster, controller)
+            yield controller
+    finally:
+        controller.close()
+
+
+async def _has_reports(cluster: LeaderCluster, controller: Controller) -> None:
+    leading = controller.leading
+    assert leading is not None
+    await eventually(lambda: leading.board.reports.keys() >= cluster.brokers.keys())

@@ -1,0 +1,93 @@
+"""One daemon on a store in memory, with what it reaches beyond that left as it is live."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from broker_ctl.core.load import SystemUsage
+from broker_ctl.daemon.assembly import Assembly, assemble
+from broker_ctl.daemon.instrumentation import connect
+from broker_ctl.daemon.lifecycle import Daemon
+from broker_ctl.daemon.service import Notifier, StopSignals
+from broker_ctl.daemon.stores import OwnStore
+from broker_ctl.daemon.surroundings import LiveSurroundings, Showing
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.managers.usage_source import UsageSource
+from broker_ctl.settings.load import load
+from broker_ctl.settings.root import Settings
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.surface.parts import Parts, SurfaceRules
+from tests.support.time.virtual_time import LoopClock
+from tests.support.time.waiting import eventually
+
+
+class IdleHost:
+    """A machine that nobody uses."""
+
+    async def measure(self) -> SystemUsage:
+        """Nothing."""
+        return SystemUsage()
+
+
+class NoSurface:
+    """Nobody asks."""
+
+    async def start(self) -> None:
+        """Nothing to listen on."""
+
+    async def stop(self, _deadline_s: float) -> None:
+        """Nothing to refuse."""
+
+
+class InMemory(LiveSurroundings):
+    """As live, on a store in memory, on an idle machine, and with no port open."""
+
+    def __init__(self, ensemble: MemoryEnsemble | None = None) -> None:
+        super().__init__(LoopClock(), random.Random(1))
+        self.ensemble = ensemble or MemoryEnsemble()
+        self.store = MemoryStore(self.ensemble, session_timeout_s=20.0)
+
+    def open_stores(self, _: Settings, __: StoreInstruments) -> tuple[OwnStore, OwnStore]:
+        """The same for both."""
+        return self.store, self.store
+
+    def host_usage(self, _: Settings) -> UsageSource:
+        """Idle."""
+        return IdleHost()
+
+    def surface(self, _: Parts, __: SurfaceRules) -> Showing:
+        """None."""
+        return NoSurface()
+
+
+def settings_of(*overrides: str) -> Settings:
+    """Of a broker that is called b1:8080."""
+    return load(None, {}, ["advertisedAddress=b1", "metadataStoreUrl=h", *overrides])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A daemon at work; its exit code once it has ended."""
+
+    around: InMemory
+    assembly: Assembly
+    signals: StopSignals
+    ended: asyncio.Task[int]
+
+
+@asynccontextmanager
+async def running(
+    *overrides: str, around: InMemory | None = None, kind: type[Daemon] = Daemon
+) -> AsyncIterator[Run]:
+    """A daemon that is ready; it is stopped in the end."""
+    around = around or InMemory()
+    signals, assembly = StopSignals(), assemble(settings_of(*overrides), around)
+    connect(assembly)
+    async with asyncio.TaskGroup() as group:
+        ended = group.create_task(kind(assembly, Notifier({}), signals).run(), name="daemon")
+        await eventually(lambda: ended.done() or assembly.readiness.now.is_ready)
+        yield Run(around, assembly, signals, ended)
+        signals.ask()

@@ -1,0 +1,64 @@
+"""What tests ask of running daemons."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from broker_ctl.core.names import Topic
+from broker_ctl.embedded.daemons import DaemonProcess
+from broker_ctl.errors import HttpError
+from broker_ctl.http import HttpClient
+from tests.support.clusters.tenants import make_tenant
+
+NAMESPACE = "public/default"
+
+
+async def status(http: HttpClient, daemon: DaemonProcess) -> dict[str, Any]:
+    """What one daemon says of itself; empty while it does not answer."""
+    try:
+        reply = await http.request("GET", f"{daemon.url}/control/v1/status")
+    except HttpError:
+        return {}
+    return dict(reply.json()) if reply.status == 200 else {}
+
+
+async def overview(http: HttpClient, daemon: DaemonProcess) -> dict[str, Any]:
+    """The leader's picture, asked for at any broker; empty while nobody leads."""
+    try:
+        url = f"{daemon.url}/control/v1/cluster"
+        reply = await http.request("GET", url, allow_redirects=True)
+    except HttpError:
+        return {}
+    return dict(reply.json()) if reply.status == 200 else {}
+
+
+async def make_namespace(http: HttpClient, daemon: DaemonProcess, bundles: int = 4) -> None:
+    """Create public/default, and its tenant."""
+    await make_tenant(http, daemon.url, "public")
+    url = f"{daemon.url}/admin/v2/namespaces/{NAMESPACE}"
+    reply = await http.request("PUT", url, json={"bundles": {"numBundles": bundles}})
+    assert reply.status == 204, reply.body
+
+
+async def look_up(http: HttpClient, daemon: DaemonProcess, topic: Topic) -> dict[str, Any]:
+    """The answer after all redirects; empty where there is none yet."""
+    path = f"{topic.domain}/{topic.namespace}/{topic.local}"
+    try:
+        reply = await http.request(
+            "GET", f"{daemon.url}/lookup/v2/topic/{path}", allow_redirects=True
+        )
+    except HttpError:
+        return {}
+    return dict(reply.json()) if reply.status == 200 else {}
+
+
+async def leader_of(
+    http: HttpClient, daemons: Iterable[DaemonProcess]
+) -> tuple[DaemonProcess, int] | None:
+    """The one daemon that says that it leads, and its epoch."""
+    for daemon in daemons:
+        seen = await status(http, daemon)
+        if seen.get("is_leader"):
+            picture = await overview(http, daemon)
+            if picture:
+                return daemon, int(picture["epoch"])
+    return None

@@ -1,0 +1,135 @@
+"""A whole daemon in memory: all that `broker_ctl.daemon` builds, but for sockets and ZooKeeper."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from broker_ctl.core.load import SystemUsage
+from broker_ctl.daemon.assembly import Assembly, assemble
+from broker_ctl.daemon.instrumentation import connect
+from broker_ctl.daemon.lifecycle import Daemon
+from broker_ctl.daemon.service import Notifier, StopSignals
+from broker_ctl.daemon.stores import OwnStore
+from broker_ctl.daemon.surroundings import LiveSurroundings
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.instruments.kinds import Instrument
+from broker_ctl.managers.usage_source import UsageSource
+from broker_ctl.settings.load import load
+from broker_ctl.settings.root import Settings
+from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.surface.parts import Parts, SurfaceRules
+from tests.support.time.virtual_time import LoopClock
+from tests.support.time.waiting import eventually
+
+SETTINGS = (
+    "clusterName=c",
+    "advertisedAddress=h1",
+    "webServicePort=8080",
+    "metadataStoreSessionTimeoutMillis=10000",
+    "metadataStoreOperationTimeoutSeconds=4",
+    "zookeeperTickTimeMillis=500",
+)
+
+
+class _IdleHost:
+    async def measure(self) -> SystemUsage:
+        return SystemUsage()
+
+
+class _NoSurface:
+    async def start(self) -> None: ...
+
+    async def stop(self, _deadline_s: float) -> None: ...
+
+
+class MemorySurroundings(LiveSurroundings):
+    """As a process has them, but for stores and sockets; on the time of the loop.
+
+    Attributes:
+        store: of the brokers.
+        configuration: the same, unless it was given an ensemble of its own.
+        shown: what HTTP would show.
+    """
+
+    def __init__(
+        self, ensemble: MemoryEnsemble, configuration: MemoryEnsemble | None = None
+    ) -> None:
+        super().__init__(LoopClock(), random.Random(1))
+        self.store = MemoryStore(ensemble, session_timeout_s=10.0, operation_timeout_s=4.0)
+        self.configuration = self.store
+        if configuration is not None:
+            self.configuration = MemoryStore(
+                configuration,
+                "configuration-metadata-store",
+                session_timeout_s=10.0,
+                operation_timeout_s=4.0,
+            )
+        self.shown: Parts | None = None
+
+    def open_stores(self, _: Settings, __: StoreInstruments) -> tuple[OwnStore, OwnStore]:
+        return self.store, self.configuration
+
+    def host_usage(self, _: Settings) -> UsageSource:
+        return _IdleHost()
+
+    def surface(self, parts: Parts, _: SurfaceRules) -> _NoSurface:
+        self.shown = parts
+        return _NoSurface()
+
+
+@dataclass
+class Run:
+    """A daemon that runs."""
+
+    assembly: Assembly
+    around: MemorySurroundings
+    ensemble: MemoryEnsemble
+    daemon: asyncio.Task[int]
+    signals: StopSignals
+
+    @property
+    def shown(self) -> Parts:
+        assert self.around.shown is not None
+        return self.around.shown
+
+    @property
+    def is_ready(self) -> bool:
+        """What /readyz answers; a daemon that has failed says how."""
+        if self.daemon.done():
+            self.daemon.result()
+        return self.shown.readiness().is_ready
+
+    async def wait_ready(self) -> None:
+        await eventually(lambda: self.is_ready, deadline_s=120.0, what="ready")
+
+    def readings(self, name: str) -> dict[tuple[str, ...], float]:
+        """What a scrape finds of an instrument, by the values of its labels."""
+        return readings(self.assembly.foundation.instruments, name)
+
+
+def readings(instruments: Iterable[Instrument], name: str) -> dict[tuple[str, ...], float]:
+    """What a scrape finds of an instrument, by the values of its labels."""
+    (found,) = (one for one in instruments if one.name == name)
+    return {tuple(sample.labels.values()): sample.value for sample in found.samples()}
+
+
+@asynccontextmanager
+async def whole_daemon(
+    *overrides: str,
+    ensemble: MemoryEnsemble | None = None,
+    configuration: MemoryEnsemble | None = None,
+) -> AsyncIterator[Run]:
+    """A daemon from its start, stopped at the end unless it has ended by then."""
+    ensemble = ensemble or MemoryEnsemble()
+    around = MemorySurroundings(ensemble, configuration)
+    assembly = assemble(load(None, {}, [*SETTINGS, *overrides]), around)
+    connect(assembly)
+    signals = StopSignals()
+    daemon = Daemon(assembly, Notifier({}), signals)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(daemon.run(), name="daemon")
+        yield Run(assembly, around, ensemble, task, signals)
+        signals.ask()

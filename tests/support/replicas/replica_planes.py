@@ -1,0 +1,146 @@
+"""Simulated broker processes that keep replicas, without daemons: the test is their controller."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self, TypeVar
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.partitions.instructions import ReplicaState
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.dataplane.authority import Authority
+from broker_ctl.dataplane.replicas import IsrAnswer, IsrWish
+from broker_ctl.dataplane.replication.client import ReplicaClient
+from broker_ctl.dataplane.replication.log import Record
+from broker_ctl.dataplane.replication.plane import SimulatedReplicas
+from broker_ctl.dataplane.replication.storage import MemoryStorage, ReplicaStorage
+from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from tests.support.http.web_server import free_port
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import PATIENCE_S, eventually
+
+_T = TypeVar("_T")
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID = "0123456789abcdef" * 2
+LAG_S = 10.0
+
+
+def told(
+    state: LeaderAndIsr,
+    partition: TopicPartition = ORDERS,
+    *,
+    replicas: tuple[int, ...] = (1, 2, 3),
+    topic_id: str = TOPIC_ID,
+    min_isr: int = 1,
+) -> ReplicaState:
+    return ReplicaState(partition, topic_id, state, replicas, min_isr)
+
+
+def state(leader: int, epoch: int, isr: Sequence[int], version: int = -1) -> LeaderAndIsr:
+    """By default the version grows with the epoch, with room for changes of the ISR between."""
+    return LeaderAndIsr(
+        leader, epoch, tuple(isr), 1, version=10 * epoch if version < 0 else version
+    )
+
+
+class Planes:
+    """Broker processes 1 and up, over real sockets and on one clock. A scope.
+
+    Attributes:
+        authority: of each, by broker id.
+        storages: by broker id; they outlive a process.
+    """
+
+    def __init__(
+        self,
+        count: int = 3,
+        storage: Callable[[int], ReplicaStorage] = lambda _: MemoryStorage(),
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.ids = range(1, count + 1)
+        self.authority = {number: Authority(1, float("inf")) for number in self.ids}
+        self.storages = {number: storage(number) for number in self.ids}
+        self.addresses = {number: f"127.0.0.1:{free_port()}" for number in self.ids}
+        self.planes: dict[int, SimulatedReplicas] = {}
+        self._clients: dict[int, ReplicaClient] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for number in self.ids:
+            await self.start(number)
+            client = ReplicaClient(TcpNetwork(), self.addresses[number], timeout_s=PATIENCE_S)
+            self._clients[number] = await self._stack.enter_async_context(client)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+        for number in tuple(self.planes):
+            await self.stop(number)
+
+    def __getitem__(self, number: int) -> SimulatedReplicas:
+        return self.planes[number]
+
+    def client(self, number: int) -> ReplicaClient:
+        return self._clients[number]
+
+    async def start(self, number: int) -> None:
+        plane = SimulatedReplicas(
+            number,
+            self.addresses[number],
+            self.storages[number],
+            TcpNetwork(),
+            clock=self.clock,
+            authority=lambda: self.authority[number],
+        )
+        await plane.start()
+        self.planes[number] = plane
+
+    async def stop(self, number: int) -> None:
+        await self.planes.pop(number).stop()
+
+    async def tell(self, new: ReplicaState, *numbers: int) -> None:
+        """What the controller would say, to these or to all replicas that live."""
+        for number in numbers or [one for one in new.replicas if one in self.planes]:
+            plane = self.planes[number]
+            if new.state.leader == number:
+                errors = await plane.become_leader([new])
+            else:
+                errors = await plane.become_follower([new], self.addresses)
+            assert not errors, (number, errors)
+
+    async def wait_wish(self, number: int, isr: Sequence[int]) -> IsrWish:
+        async def wished() -> IsrWish | None:
+            wishes = await self.planes[number].isr_wishes(LAG_S)
+            return next((wish for wish in wishes if wish.isr == tuple(isr)), None)
+
+        return await eventually(wished, what=f"{number} wishes {isr}")
+
+    async def grant(self, number: int, wish: IsrWish) -> LeaderAndIsr:
+        """As if it had been written to the store."""
+        new = state(number, wish.leader_epoch, wish.isr, wish.version + 1)
+        await self.planes[number].answer_wishes([IsrAnswer(wish.partition, new, is_granted=True)])
+        return new
+
+    async def wait_log(
+        self, number: int, values: Sequence[bytes], partition: TopicPartition = ORDERS
+    ) -> list[Record]:
+        """Wait until the log of a replica is this."""
+
+        async def log() -> list[Record] | None:
+            records = await self.client(number).log(partition)
+            return records if [record.value for record in records] == list(values) else None
+
+        if not values:
+            return await self.client(number).log(partition)
+        return await eventually(log, what=f"{values!r} at {number}")
+
+    async def within(self, ask: Callable[[], Awaitable[_T | None]], what: str) -> _T:
+        return await eventually(ask, what=what)

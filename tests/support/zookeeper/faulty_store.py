@@ -1,0 +1,75 @@
+"""A store that something happens to at a chosen moment."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from broker_ctl.errors import Ambiguous
+from broker_ctl.leader.partitions.procedures import Controlled, Office
+from broker_ctl.store.forwarding import ForwardingStore
+from broker_ctl.store.interface import MetadataStore, Operation, Result, Versioned
+from tests.support.clusters.partition_cluster import PartitionCluster, Running, no_office
+
+
+class TryingStore(ForwardingStore):
+    """Hands everything on; ``before`` and ``after`` are called around each transaction.
+
+    Attributes:
+        transactions: those that were sent, the guard first.
+        reads: paths that were read together.
+    """
+
+    def __init__(self, store: MetadataStore) -> None:
+        super().__init__(store)
+        self.transactions: list[Sequence[Operation]] = []
+        self.reads: list[str] = []
+        self.before: Callable[[Sequence[Operation]], Awaitable[None]] | None = None
+        self.after: Callable[[Sequence[Operation]], Awaitable[None]] | None = None
+
+    async def multi(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        if self.before is not None:
+            await self.before(operations)
+        self.transactions.append(operations)
+        results = await self._inner.multi(operations)
+        if self.after is not None:
+            await self.after(operations)
+        return results
+
+    async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
+        self.reads += paths
+        return await self._inner.get_many(paths)
+
+
+class Gate:
+    """Holds up every transaction from the so many-th on."""
+
+    def __init__(self, free: int) -> None:
+        self.left = free
+        self.held = 0
+        self.opened = asyncio.Event()
+
+    async def __call__(self, _: Sequence[Operation]) -> None:
+        self.left -= 1
+        if self.left < 0:
+            self.held += 1
+            await self.opened.wait()
+
+
+async def lose_reply(_: Sequence[Operation]) -> None:
+    """It was done, and nobody can tell."""
+    raise Ambiguous("the reply was lost, and the nodes do not tell")
+
+
+async def led_through(
+    cluster: PartitionCluster,
+    store: type[TryingStore] = TryingStore,
+    make_office: Callable[[Controlled], Office] = no_office,
+) -> tuple[Running, TryingStore]:
+    """A controller whose store can be interfered with."""
+    trying: list[TryingStore] = []
+
+    def wrap(inner: MetadataStore) -> MetadataStore:
+        trying.append(store(inner))
+        return trying[-1]
+
+    running = await cluster.lead(make_office, wrap)
+    return running, trying[0]
