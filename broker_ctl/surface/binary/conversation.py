@@ -10,11 +10,14 @@ from broker_ctl.surface.binary import replies
 from broker_ctl.surface.binary.enums import CommandType, ServerError
 from broker_ctl.surface.binary.frames import MalformedFrame
 from broker_ctl.surface.binary.handshake import why_refused
-from broker_ctl.surface.binary.messages import BaseCommand, field_of
 from broker_ctl.surface.binary.parts import BinaryRules
+from broker_ctl.surface.binary.pulsar_commands_pb2 import BaseCommand, CommandConnect
 from broker_ctl.surface.binary.states import Act, State, act_on
-from broker_ctl.surface.binary.tables import REQUEST_IDS
 
+# A command's own message is the field with the number of its type.
+FIELDS: Final = {
+    field.number: field.name for field in BaseCommand.DESCRIPTOR.fields if field.message_type
+}
 _KINDS: Final = {kind.value: kind for kind in CommandType}
 _OK: Final = "ok"
 _UNKNOWN: Final = "unknown"
@@ -76,7 +79,7 @@ class Conversation:
         """Why the client is left; whoever says it ends the connection."""
         return Leave(replies.error(replies.NO_REQUEST, why, reason))
 
-    def _shake_hands(self, connect: Any) -> bytes | Leave:
+    def _shake_hands(self, connect: CommandConnect) -> bytes | Leave:
         reason = why_refused(connect, self._rules.credentials)
         if reason is not None:
             why = ServerError.AuthenticationError
@@ -88,7 +91,7 @@ class Conversation:
         return replies.connected(rules.version, connect.protocol_version, rules.max_message_bytes)
 
 
-def _read(data: bytes) -> Any:
+def _read(data: bytes) -> BaseCommand:
     try:
         command = BaseCommand.FromString(data)
     except DecodeError as error:
@@ -98,24 +101,22 @@ def _read(data: bytes) -> Any:
     return command
 
 
-def _own_part(command: Any) -> Any:
-    kind = _KINDS[command.type]
-    field = field_of(kind)
+def _own_part(command: BaseCommand) -> Any:
+    field = FIELDS[command.type]
     if not command.HasField(field):
-        raise MalformedFrame(f"{kind.name} without its message")
+        raise MalformedFrame(f"{_name_of(command)} without its message")
     return getattr(command, field)
 
 
-def _refusal(command: Any, name: str) -> bytes:
+def _refusal(command: BaseCommand, name: str) -> bytes:
     reason = f"{name} is not served here: lookups are, and they tell which broker to connect to"
-    kind = _KINDS.get(command.type)
-    if kind is not None and kind in REQUEST_IDS:
-        own = getattr(command, field_of(kind))
+    if command.type in FIELDS:
+        own = getattr(command, FIELDS[command.type])
         if own.HasField("request_id"):
-            return replies.refusal(kind, own.request_id, reason)
+            return replies.refusal(_KINDS[command.type], own.request_id, reason)
     return replies.error(replies.NO_REQUEST, ServerError.NotAllowedError, reason)
 
 
-def _name_of(command: Any) -> str:
+def _name_of(command: BaseCommand) -> str:
     kind = _KINDS.get(command.type)
     return _UNKNOWN if kind is None else kind.name

@@ -6,7 +6,7 @@ from typing import Any, Final
 from broker_ctl.core.broker import LookupUrls
 from broker_ctl.surface.binary.enums import CommandType, LookupType, MetadataType, ServerError
 from broker_ctl.surface.binary.frames import frame
-from broker_ctl.surface.binary.messages import BaseCommand
+from broker_ctl.surface.binary.pulsar_commands_pb2 import BaseCommand
 
 # The newest protocol version that is known here.
 PROTOCOL_VERSION: Final = 21

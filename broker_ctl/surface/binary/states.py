@@ -5,7 +5,6 @@ from enum import Enum, StrEnum, auto
 from typing import Final
 
 from broker_ctl.surface.binary.enums import CommandType
-from broker_ctl.surface.binary.tables import OF_SERVERS
 
 
 class State(StrEnum):
@@ -38,6 +37,25 @@ class Act(Enum):
     LEAVE = auto()
 
 
+# What only a server says. A client that says it is none.
+OF_SERVERS: Final = frozenset(
+    {
+        CommandType.CONNECTED,
+        CommandType.SEND_RECEIPT,
+        CommandType.SEND_ERROR,
+        CommandType.MESSAGE,
+        CommandType.SUCCESS,
+        CommandType.ERROR,
+        CommandType.PRODUCER_SUCCESS,
+        CommandType.REACHED_END_OF_TOPIC,
+        CommandType.ACTIVE_CONSUMER_CHANGE,
+        CommandType.AUTH_CHALLENGE,
+        CommandType.WATCH_TOPIC_LIST_SUCCESS,
+        CommandType.WATCH_TOPIC_UPDATE,
+        CommandType.TOPIC_MIGRATED,
+        *(kind for kind in CommandType if kind.name.endswith("_RESPONSE")),
+    }
+) - {CommandType.AUTH_RESPONSE}
 _SAID: Final[Mapping[int, Said]] = {
     **{kind.value: Said.FOREIGN for kind in OF_SERVERS},
     CommandType.CONNECT: Said.CONNECT,

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from ssl import SSLContext
 from typing import Any, Final, Self
 
+from broker_ctl.surface.binary.conversation import FIELDS
 from broker_ctl.surface.binary.enums import CommandType
 from broker_ctl.surface.binary.frames import Frames
-from broker_ctl.surface.binary.messages import BaseCommand, field_of
+from broker_ctl.surface.binary.pulsar_commands_pb2 import BaseCommand
 
 _LIMIT_S: Final = 10.0
 
@@ -18,7 +19,7 @@ _LIMIT_S: Final = 10.0
 def command(kind: CommandType, **fields: Any) -> bytes:
     """A command's frame; its own message is there, even if it is empty."""
     built = BaseCommand(type=kind)
-    own = getattr(built, field_of(kind))
+    own = getattr(built, FIELDS[kind])
     own.SetInParent()
     own.MergeFrom(type(own)(**fields))
     return framed(built.SerializePartialToString())

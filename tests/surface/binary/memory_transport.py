@@ -4,7 +4,7 @@ import asyncio
 
 from broker_ctl.surface.binary.connection import Connection
 from broker_ctl.surface.binary.frames import Frames
-from broker_ctl.surface.binary.messages import BaseCommand
+from broker_ctl.surface.binary.pulsar_commands_pb2 import BaseCommand
 
 
 class MemoryTransport(asyncio.Transport):

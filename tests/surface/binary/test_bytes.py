@@ -1,13 +1,20 @@
 """Commands as bytes, worked out by hand from the protocol's field numbers."""
 
 import pytest
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import EncodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from broker_ctl.core.broker import LookupUrls
 from broker_ctl.surface.binary import replies
+from broker_ctl.surface.binary.conversation import FIELDS
 from broker_ctl.surface.binary.enums import CommandType, LookupType, ServerError
-from broker_ctl.surface.binary.messages import CLASSES, BaseCommand
-from broker_ctl.surface.binary.tables import COMMANDS, MESSAGES, OF_SERVERS, REQUEST_IDS
+from broker_ctl.surface.binary.pulsar_commands_pb2 import (
+    DESCRIPTOR,
+    BaseCommand,
+    CommandPartitionedTopicMetadata,
+)
+from broker_ctl.surface.binary.states import Act, State, act_on
 from tests.support.http.binary_client import CONNECT, PING, lookup, partitions
 
 
@@ -87,26 +94,48 @@ def test_a_command_has_its_bytes(frame: bytes, expected: bytes) -> None:
 def test_a_command_is_read_with_its_defaults() -> None:
     asked = BaseCommand.FromString(LOOKUP[8:]).lookupTopic
     assert (asked.topic, asked.request_id, asked.authoritative) == ("x", 5, False)
-    assert CLASSES["CommandPartitionedTopicMetadata"]().metadata_auto_creation_enabled is True
+    assert CommandPartitionedTopicMetadata().metadata_auto_creation_enabled is True
 
 
-@pytest.mark.parametrize("name", [n for n, fields in MESSAGES.items() for f in fields[:1]])
-def test_what_is_required_must_be_there(name: str) -> None:
-    required = [field.name for field in MESSAGES[name] if field.label == "required"]
-    message = CLASSES[name]()
+REQUIRED = {
+    "BaseCommand": ["type"],
+    "CommandConnect": ["client_version"],
+    "CommandConnected": ["server_version"],
+    "CommandError": ["request_id", "error", "message"],
+    "CommandPartitionedTopicMetadata": ["topic", "request_id"],
+    "CommandPartitionedTopicMetadataResponse": ["request_id"],
+    "CommandLookupTopic": ["topic", "request_id"],
+    "KeyValue": ["key", "value"],
+    "CommandLookupTopicResponse": ["request_id"],
+    "CommandGetTopicsOfNamespace": ["request_id", "namespace"],
+    "CommandGetTopicsOfNamespaceResponse": ["request_id"],
+    "CommandGetSchemaResponse": ["request_id"],
+}
+
+
+@pytest.mark.parametrize(("name", "described"), DESCRIPTOR.message_types_by_name.items())
+def test_what_is_required_must_be_there(name: str, described: Descriptor) -> None:
+    required = REQUIRED.get(name, [])
+    assert [field.name for field in described.fields if field.is_required] == required
+    message = GetMessageClass(described)()
     assert message.IsInitialized() is (not required)
     if required:
         with pytest.raises(EncodeError, match=required[0]):
             message.SerializeToString()
 
 
-def test_the_tables_agree_with_each_other() -> None:
-    for fields in MESSAGES.values():
-        assert len({field.number for field in fields}) == len(fields)
-    assert COMMANDS.keys().isdisjoint(REQUEST_IDS)
-    assert OF_SERVERS.isdisjoint(REQUEST_IDS)
+def test_each_command_is_known_by_its_number() -> None:
     numbers = {field.number for field in BaseCommand.DESCRIPTOR.fields}
-    assert numbers == {1, *COMMANDS, *REQUEST_IDS}
+    assert numbers == {1, *FIELDS}
+    assert FIELDS.keys() <= set(CommandType)
+
+
+def test_a_request_that_is_refused_has_its_id_alone() -> None:
+    for number in FIELDS:
+        if act_on(State.CONNECTED, number) is Act.REFUSE:
+            described = BaseCommand.DESCRIPTOR.fields_by_number[number].message_type
+            assert described is not None
+            assert list(described.fields_by_name) == ["request_id"]
 
 
 def test_a_long_reason_is_cut_and_an_odd_one_is_sent() -> None:

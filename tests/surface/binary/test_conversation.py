@@ -2,10 +2,11 @@
 
 import pytest
 
+from broker_ctl.surface.binary.conversation import FIELDS
 from broker_ctl.surface.binary.enums import CommandType, ServerError
-from broker_ctl.surface.binary.messages import BaseCommand, field_of
+from broker_ctl.surface.binary.pulsar_commands_pb2 import BaseCommand
 from broker_ctl.surface.binary.replies import NO_REQUEST
-from broker_ctl.surface.binary.tables import COMMANDS, MESSAGES, OF_SERVERS, REQUEST_IDS
+from broker_ctl.surface.binary.states import OF_SERVERS, Act, State, act_on
 from broker_ctl.surface.credentials import Credentials
 from tests.support.http.binary_client import (
     CONNECT,
@@ -23,11 +24,8 @@ TOPIC = "persistent://t/ns/x"
 SECRET = "a-secret-of-sixteen"
 OTHER_SECRET = "another-secret-of-more"
 CREDENTIALS = Credentials.parse(f"admin:{SECRET}\napp:{OTHER_SECRET}", {"admin"})
-UNTABLED = [
-    kind
-    for kind in CommandType
-    if kind not in COMMANDS and kind not in REQUEST_IDS and kind not in OF_SERVERS
-]
+REFUSED = [kind for kind in CommandType if act_on(State.CONNECTED, kind) is Act.REFUSE]
+WITH_IDS = [kind for kind in REFUSED if kind in FIELDS]
 
 
 def bare(kind: int) -> bytes:
@@ -37,14 +35,15 @@ def bare(kind: int) -> bytes:
 
 def filled(kind: CommandType) -> bytes:
     """A command with all that must be there."""
-    words = {"string": "x", "bytes": b"x"}
-    fields = MESSAGES[COMMANDS[kind][1]] if kind in COMMANDS else ()
-    required = [field for field in fields if field.label == "required"]
-    return command(kind, **{field.name: words.get(field.kind, 1) for field in required})
+    message = BaseCommand.DESCRIPTOR.fields_by_number[kind].message_type
+    assert message is not None
+    required = [field for field in message.fields if field.is_required]
+    words = {field.TYPE_STRING: "x" for field in required}
+    return command(kind, **{field.name: words.get(field.type, 1) for field in required})
 
 
 def as_sent(kind: CommandType) -> bytes:
-    return filled(kind) if kind in COMMANDS or kind in REQUEST_IDS else bare(kind)
+    return filled(kind) if kind in FIELDS else bare(kind)
 
 
 async def last_words(client: BinaryClient, *frames: bytes) -> tuple[ServerError, str]:
@@ -81,7 +80,7 @@ async def test_a_ping_is_answered_and_a_pong_is_not(client: BinaryClient, served
     assert served.counted()["PONG", "ok"] == 2
 
 
-@pytest.mark.parametrize("kind", REQUEST_IDS)
+@pytest.mark.parametrize("kind", WITH_IDS)
 async def test_a_request_that_is_not_served_is_refused_by_its_id(
     client: BinaryClient, kind: CommandType
 ) -> None:
@@ -99,7 +98,7 @@ async def test_a_request_that_is_not_served_is_refused_by_its_id(
     assert await client.is_answered()
 
 
-@pytest.mark.parametrize("kind", [*UNTABLED, *REQUEST_IDS])
+@pytest.mark.parametrize("kind", REFUSED)
 async def test_without_an_id_it_is_refused_all_the_same(
     client: BinaryClient, kind: CommandType
 ) -> None:
@@ -241,8 +240,3 @@ async def test_without_credentials_whatever_is_shown_is_welcome(served: Served) 
 def test_credentials_are_not_shown() -> None:
     rules = type(RULES)("v", CREDENTIALS)
     assert SECRET not in repr(rules)
-
-
-def test_no_two_commands_share_a_name() -> None:
-    names = [field_of(kind) for kind in (*COMMANDS, *REQUEST_IDS)]
-    assert len(set(names)) == len(names)

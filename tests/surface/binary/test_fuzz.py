@@ -1,6 +1,6 @@
 """Whatever a client sends, the server stands, and leaves nothing behind.
 
-Commands are drawn from the protocol's tables, so that what is well-formed reaches every branch,
+Commands are drawn from the protocol's messages, so that what is well-formed reaches every branch,
 and then damaged.
 """
 
@@ -11,63 +11,54 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.surface.binary.enums import CommandType, LookupType
-from broker_ctl.surface.binary.messages import CLASSES, BaseCommand, field_of
-from broker_ctl.surface.binary.tables import COMMANDS, MESSAGES, REQUEST_IDS, Field
+from broker_ctl.surface.binary.pulsar_commands_pb2 import BaseCommand
 from tests.support.http.binary_client import CONNECT, BinaryClient, framed
 from tests.support.time.waiting import eventually
 from tests.surface.binary.serving import SELF, Served, serving
 
 TOPIC: Final = "persistent://t/ns/known"
 TOPICS: Final = st.sampled_from([TOPIC, "persistent://t/ns/y", "x", "a/b", "t/gone/z", "", "\0"])
-SCALARS: Final[dict[str, st.SearchStrategy[Any]]] = {
-    "string": TOPICS | st.text(max_size=40),
-    "bytes": st.binary(max_size=40),
-    "int32": st.integers(-(2**31), 2**31 - 1),
-    "enum": st.integers(0, 3) | st.integers(-(2**31), 2**31 - 1),
-    "uint32": st.integers(0, 2**32 - 1),
-    "uint64": st.integers(0, 9) | st.integers(0, 2**64 - 1),
-    "bool": st.booleans(),
+SCALARS: Final[dict[int, st.SearchStrategy[Any]]] = {
+    FieldDescriptor.TYPE_STRING: TOPICS | st.text(max_size=40),
+    FieldDescriptor.TYPE_BYTES: st.binary(max_size=40),
+    FieldDescriptor.TYPE_INT32: st.integers(0, 3) | st.integers(-(2**31), 2**31 - 1),
+    FieldDescriptor.TYPE_UINT32: st.integers(0, 2**32 - 1),
+    FieldDescriptor.TYPE_UINT64: st.integers(0, 9) | st.integers(0, 2**64 - 1),
+    FieldDescriptor.TYPE_BOOL: st.booleans(),
 }
 
 
-def values_of(field: Field) -> st.SearchStrategy[Any]:
-    if field.kind in SCALARS:
-        return SCALARS[field.kind]
-    one = st.builds(lambda fields: CLASSES[field.kind](**fields), fields_of(field.kind))
-    return st.lists(one, max_size=2) if field.label == "repeated" else one
+def values_of(field: Any) -> st.SearchStrategy[Any]:
+    described = field.message_type
+    one = SCALARS[field.type] if described is None else messages(described)
+    return st.lists(one, max_size=2) if field.is_repeated else one
 
 
-def fields_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
-    """A message's fields: what is required, and some of the rest."""
-    fields = MESSAGES.get(name, ())
+def messages(described: Descriptor) -> st.SearchStrategy[Message]:
+    """A message with what is required, and some of the rest."""
+    fields = described.fields
     return st.fixed_dictionaries(
-        {field.name: values_of(field) for field in fields if field.label == "required"},
-        optional={field.name: values_of(field) for field in fields if field.label != "required"},
-    )
-
-
-def command_of(kind: CommandType, fields: dict[str, Any]) -> bytes:
-    command = BaseCommand(type=kind)
-    if kind in COMMANDS or kind in REQUEST_IDS:
-        own = getattr(command, field_of(kind))
-        own.SetInParent()
-        own.MergeFrom(type(own)(**fields))
-    return bytes(command.SerializePartialToString())
+        {field.name: values_of(field) for field in fields if field.is_required},
+        optional={field.name: values_of(field) for field in fields if not field.is_required},
+    ).map(lambda drawn: GetMessageClass(described)(**drawn))
 
 
 def commands() -> st.SearchStrategy[bytes]:
     """A command of any kind, well-formed."""
 
     def of(kind: CommandType) -> st.SearchStrategy[bytes]:
-        if kind in REQUEST_IDS:
-            ids = st.fixed_dictionaries({}, optional={"request_id": SCALARS["uint64"]})
-            return ids.map(lambda fields: command_of(kind, fields))
-        message = COMMANDS[kind][1] if kind in COMMANDS else ""
-        return fields_of(message).map(lambda fields: command_of(kind, fields))
+        field = BaseCommand.DESCRIPTOR.fields_by_number.get(kind)
+        own = {} if field is None else {field.name: values_of(field)}
+        return st.fixed_dictionaries(own).map(
+            lambda drawn: BaseCommand(type=kind, **drawn).SerializePartialToString()
+        )
 
     served = [CommandType.LOOKUP, CommandType.PARTITIONED_METADATA, CommandType.PING]
     return (st.sampled_from(served) | st.sampled_from(CommandType)).flatmap(of)
