@@ -157,6 +157,16 @@ def topic_of(path: str) -> str | None:
         return None
 
 
+def topic_of_kafka_state(path: str) -> str | None:
+    """The topic of a partition's state in Kafka's own layout, None for any other path."""
+    above = path.removesuffix(f"/{_KAFKA_STATE}")
+    partitions, _, number = above.rpartition("/")
+    if above == path or not number.isdecimal():
+        return None
+    parent = partitions.removesuffix(f"/{_KAFKA_PARTITIONS}")
+    return None if parent == partitions else topic_of(parent)
+
+
 def _partition(name: str, number: str) -> TopicPartition | None:
     try:
         checked = checked_topic(name)

@@ -9,14 +9,11 @@ cut off in between begins again.
 
 import logging
 import random
-from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
-    Assignment,
-    LeaderAndIsr,
     TopicAssignment,
 )
 from broker_ctl.core.steps import batched
@@ -28,20 +25,23 @@ from broker_ctl.errors import (
     NodeExists,
     NoNode,
     OrderConflict,
-    StoreError,
     TopicMissing,
 )
 from broker_ctl.leader.partitions.deletions import Deletions
-from broker_ctl.leader.partitions.pipelining import READS, Found, pipelined, read_nodes
+from broker_ctl.leader.partitions.kafka_states import (
+    KAFKAS,
+    Led,
+    read_led,
+    take_over_operations,
+)
+from broker_ctl.leader.partitions.pipelining import READS
 from broker_ctl.leader.partitions.procedures import Controlled
 from broker_ctl.leader.partitions.topic_ids import new_topic_id
 from broker_ctl.ports import Reply
 from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import Check, Create, Operation, SetData, Versioned
+from broker_ctl.store.interface import Check, Operation, SetData
 from broker_ctl.store.records.partitions import (
-    decode_state,
     decode_topic_in_any_form,
-    encode_state,
     encode_topic,
 )
 
@@ -49,25 +49,13 @@ log = logging.getLogger(__name__)
 
 # How often nodes are read again that change meanwhile.
 _TRIES: Final = 10
-# Whose state of a partition counts: where both stand, ours is the later one.
-_OURS: Final = "broker-ctl"
-_KAFKAS: Final = "kafka"
-_NOBODYS: Final = "none"
-
-
-class _Led(NamedTuple):
-    """A partition as it was led. Attributes: has_parent: of our state, which may be missing."""
-
-    whose: str
-    state: LeaderAndIsr | None
-    has_parent: bool
 
 
 class _Nameless(NamedTuple):
     """What stands there of a topic without an id."""
 
     topic: TopicAssignment
-    led: dict[TopicPartition, _Led]
+    led: dict[TopicPartition, Led]
 
 
 class Adopting:
@@ -142,25 +130,19 @@ class Adopting:
         ids |= {str(row["topic_id"]): str(row["topic"]) for row in self._deletions.rows()}
         if given in ids:
             raise OrderConflict(f"{given} is the topic_id of {ids[given]}")
-        led: dict[TopicPartition, _Led] = {}
-
-        async def read(batch: list[TopicPartition]) -> None:
-            own = await self._nodes(map(partition_paths.leader_and_isr, batch))
-            parents = await self._nodes(map(partition_paths.partition, batch))
-            kafkas = await self._nodes(map(partition_paths.kafka_state, batch))
-            for each, *nodes in zip(batch, own, parents, kafkas, strict=True):
-                led[each] = _led(topic.partitions[each.partition], *nodes)
-
-        partitions = [TopicPartition(name, number) for number in sorted(topic.partitions)]
-        await pipelined(batched(partitions, READS), read, "states to adopt")
-        return _Nameless(topic, {each: led[each] for each in partitions})
-
-    async def _nodes(self, paths: Iterable[str]) -> list[Found]:
-        return await read_nodes(self._store, list(paths))
+        assignments = {
+            TopicPartition(name, number): topic.partitions[number]
+            for number in sorted(topic.partitions)
+        }
+        led = await read_led(self._store, assignments)
+        for each in led.values():
+            if each.fault:
+                raise OrderConflict(each.fault)
+        return _Nameless(topic, led)
 
     def _told(self, name: str, given: str, found: _Nameless) -> Reply:
         rows: list[dict[str, Any]] = []
-        for each, (whose, state, _) in found.led.items():
+        for each, (whose, state, *_) in found.led.items():
             replicas = list(found.topic.partitions[each.partition].replicas)
             row = {"topic": name, "partition": each.partition, "replicas": replicas, "state": whose}
             led = {"leader": NO_LEADER, "isr": [], "leader_epoch": -1}
@@ -180,53 +162,11 @@ class Adopting:
 
     async def _write(self, name: str, given: str, found: _Nameless) -> None:
         path, topic = partition_paths.topic(name), found.topic
-        taken = [each for each, led in found.led.items() if led.whose == _KAFKAS]
+        taken = [each for each, led in found.led.items() if led.whose == KAFKAS]
         for batch in batched(taken, READS):
             operations: list[Operation] = [Check(path, topic.version)]
             for each in batch:
-                _, state, has_parent = found.led[each]
-                if state is None:
-                    continue
-                operations.append(Check(partition_paths.kafka_state(each), state.version))
-                if not has_parent:
-                    operations.append(Create(partition_paths.partition(each)))
-                written = encode_state(state._replace(controller_epoch=self._context.epoch))
-                operations.append(Create(partition_paths.leader_and_isr(each), written))
+                operations += take_over_operations(each, found.led[each], self._context.epoch)
             await self._engine.write(operations)
         data = encode_topic(TopicAssignment(given, topic.partitions))
         await self._engine.write([SetData(path, data, topic.version)])
-
-
-def _led(assignment: Assignment, own: Found, parent: Found, kafkas: Found) -> _Led:
-    """How a partition was led, by the nodes that tell of it.
-
-    Raises:
-        OrderConflict: Kafka's state of it cannot be taken over.
-    """
-    has_parent = parent is not None
-    if own is not None:
-        return _Led(_OURS, _state_in(own), has_parent)
-    if kafkas is None:
-        return _Led(_NOBODYS, None, has_parent)
-    state = _state_in(kafkas)
-    fault = "it cannot be read" if state is None else _fault_of(state, assignment)
-    if state is None or fault:
-        path = kafkas.path if isinstance(kafkas, Versioned) else kafkas
-        raise OrderConflict(f"{path}: {fault}: who was in sync cannot be told; mend it first")
-    return _Led(_KAFKAS, state._replace(isr=tuple(sorted(state.isr))), has_parent)
-
-
-def _state_in(node: Versioned | StoreError) -> LeaderAndIsr | None:
-    try:
-        return None if isinstance(node, StoreError) else decode_state(node)
-    except CorruptRecord:
-        return None
-
-
-def _fault_of(state: LeaderAndIsr, assignment: Assignment) -> str:
-    """What is wrong with a state that somebody else has written."""
-    if not state.isr or not set(state.isr) <= set(assignment.replicas):
-        return f"its ISR {list(state.isr)} is not of its replicas {list(assignment.replicas)}"
-    if state.leader != NO_LEADER and state.leader not in state.isr:
-        return f"its leader {state.leader} is not in its ISR {list(state.isr)}"
-    return "" if state.leader_epoch >= 0 else f"its leader epoch is {state.leader_epoch}"

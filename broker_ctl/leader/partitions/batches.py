@@ -60,6 +60,12 @@ class Changes:
     failed: dict[TopicPartition, StoreError] = field(default_factory=dict)
     with_parent: set[TopicPartition] = field(default_factory=set)
 
+    def update(self, more: "Changes") -> None:
+        """Add what became of other partitions."""
+        self.changed.update(more.changed)
+        self.refused.update(more.refused)
+        self.failed.update(more.failed)
+
 
 # Drafts what is to be done about these; what is not to be done is put into the changes.
 MakeDraft = Callable[[Iterable[TopicPartition], Changes], Draft]

@@ -23,6 +23,7 @@ from broker_ctl.leader.partitions.events import EventQueue
 from broker_ctl.leader.partitions.fencing import FencedWrites, ends_leading
 from broker_ctl.leader.partitions.http_sender import Call, SenderParts
 from broker_ctl.leader.partitions.http_transport import HttpTransport
+from broker_ctl.leader.partitions.kafka_states import KafkaStates
 from broker_ctl.leader.partitions.leading import Leading, Mailroom
 from broker_ctl.leader.partitions.loading import Loader
 from broker_ctl.leader.partitions.mail import Postbox, Transport, Writer
@@ -178,8 +179,17 @@ class PartitionController:
         batches = Batches(
             store, context, writes=writes, reader=reader, transport=transport, record=record
         )
+        kafka_states = KafkaStates(
+            store, context, writes=writes, reader=reader, instruments=parts.instruments
+        )
         return Engine(
-            store, context, writes=writes, reader=reader, transport=transport, batches=batches
+            store,
+            context,
+            writes=writes,
+            reader=reader,
+            transport=transport,
+            batches=batches,
+            kafka_states=kafka_states,
         )
 
     def _transport(

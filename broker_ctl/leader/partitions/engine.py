@@ -31,6 +31,7 @@ from broker_ctl.errors import (
 from broker_ctl.leader.partitions.batches import CHUNK, Batches, Changes
 from broker_ctl.leader.partitions.drafts import Draft, address, letter_of, named_in_letter
 from broker_ctl.leader.partitions.fencing import FencedWrites
+from broker_ctl.leader.partitions.kafka_states import KafkaStates
 from broker_ctl.leader.partitions.mail import Lot, Mail, Transport, announcement
 from broker_ctl.leader.partitions.pipelining import pipelined
 from broker_ctl.leader.partitions.states import StateReader
@@ -61,6 +62,7 @@ class Engine:
         reader: StateReader,
         transport: Transport,
         batches: Batches,
+        kafka_states: KafkaStates,
     ) -> None:
         self._store = store
         self._context = context
@@ -68,6 +70,7 @@ class Engine:
         self._reader = reader
         self._transport = transport
         self._batches = batches
+        self._kafka_states = kafka_states
 
     # States.
 
@@ -100,14 +103,23 @@ class Engine:
         return await self._batches.carry_out(partitions, draft, reason)
 
     async def initialise(self, partitions: Iterable[TopicPartition], reason: str) -> Changes:
-        """Write the first state of partitions that have none; where nobody lives, later."""
+        """Write the first state of partitions that have none; where nobody lives, later.
+
+        Those that Kafka led keep the state that they have in its layout; see `KafkaStates`.
+        """
         context = self._context
+        wanted = [each for each in partitions if each not in context.states]
+        unknown = await self._kafka_states.take_over(wanted)
+        await self.tell(each for each in wanted if each in context.states)
 
         def draft(chunk: Iterable[TopicPartition], changes: Changes) -> Draft:
             made = Draft(context)
             for partition in chunk:
                 assignment = context.assignments.get(partition)
                 if assignment is None or partition in context.states:
+                    continue
+                if partition in unknown:
+                    changes.failed[partition] = unknown[partition]
                     continue
                 first = initial(assignment, context.live_for(partition), context.epoch)
                 if isinstance(first, Refused):
@@ -118,7 +130,7 @@ class Engine:
                 )
             return made
 
-        return await self._batches.carry_out(partitions, draft, reason)
+        return await self._batches.carry_out(wanted, draft, reason)
 
     async def refresh(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Read states again; those that were not what was remembered."""

@@ -165,9 +165,11 @@ class Membership:
             (led_once if partition in states else new).append(partition)
         changes = await self._engine.change(led_once, self._elect, reason)
         first = await self._engine.initialise(new, reason)
-        changes.changed.update(first.changed)
-        changes.refused.update(first.refused)
-        changes.failed.update(first.failed)
+        changes.update(first)
+        # What Kafka led has its state now, and perhaps nobody who leads it.
+        taken_over = [each for each in new if each in states and each in self._context.offline]
+        if taken_over:
+            changes.update(await self._engine.change(taken_over, self._elect, reason))
         return changes
 
     async def failures_changed(self) -> None:

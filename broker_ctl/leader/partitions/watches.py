@@ -124,7 +124,7 @@ class Watches:
                 self._on_change(Subject.STATES)
             self._states[path] = zxid
             return
-        name = partition_paths.topic_of(path)
+        name = partition_paths.topic_of(path) or partition_paths.topic_of_kafka_state(path)
         if name is not None:
             self._names[Subject.TOPICS].add(name)
             self._on_change(Subject.TOPICS)

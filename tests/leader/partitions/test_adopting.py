@@ -1,7 +1,7 @@
 """Topics that were led and have no id are led again once an operator has them adopted."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from tests.support.clusters.partition_office import (
     desk_of,
     ends_alike_wherever_it_is_cut,
     office,
+    put_in_kafkas_form,
     topic_of,
 )
 from tests.support.time.virtual_time import in_virtual_time
@@ -36,18 +37,6 @@ PATH = partition_paths.topic("t")
 ID = "5f" * 16
 NODE = encode({"version": 1, "partitions": {"0": [1, 2], "1": [2, 1], "2": [1, 2]}})
 STATE = {"version": 1, "controller_epoch": 90, "leader": 2, "leader_epoch": 7, "isr": [2]}
-
-
-async def put_in_kafkas_form(
-    cluster: PartitionCluster, states: Mapping[TopicPartition, Any], node: bytes = NODE
-) -> None:
-    """A topic as Kafka 2.3 leaves it: partitions, and states of those that it led."""
-    await cluster.operator.create(PATH, node)
-    await cluster.operator.create(partition_paths.kafka_partitions("t"))
-    for each, state in states.items():
-        path = partition_paths.kafka_state(each)
-        await cluster.operator.create(path.rpartition("/")[0])
-        await cluster.operator.create(path, state if isinstance(state, bytes) else encode(state))
 
 
 def test_kafkas_states_stand_where_kafka_has_them() -> None:
@@ -62,7 +51,7 @@ async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
     async with partition_cluster(1, 2) as cluster:
         # Of partition 1 the leader is gone, 2 was never led.
         gone = {**STATE, "leader": -1, "leader_epoch": 4, "isr": [1]}
-        await put_in_kafkas_form(cluster, {P0: STATE, P1: gone})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE, P1: gone})
         running = await cluster.lead(office())
         desk = desk_of(running)
         assert running.leading.context.unreadable == {PATH}
@@ -149,7 +138,7 @@ async def test_a_topic_that_is_not_there_is_not_adopted() -> None:
 @in_virtual_time
 async def test_a_topic_that_is_being_deleted_is_not_adopted() -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {P0: STATE})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         await cluster.operator.create(partition_paths.deletion("t"))
         await refused(cluster, TopicMissing, "t is being deleted; without /admin/delete_topics/t")
 
@@ -168,7 +157,7 @@ async def test_a_topic_that_has_an_id_keeps_it() -> None:
 @in_virtual_time
 async def test_an_id_is_of_one_topic_also_of_one_that_is_being_deleted() -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {P0: STATE})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         await cluster.create_topic("u", (1, 2))
         running = await cluster.lead(office())
         desk, taken = desk_of(running), topic_id("u")
@@ -194,21 +183,21 @@ async def test_an_id_is_of_one_topic_also_of_one_that_is_being_deleted() -> None
 @in_virtual_time
 async def test_where_it_cannot_be_told_who_was_in_sync_nobody_leads(state: Any, why: str) -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {P0: state})
+        await put_in_kafkas_form(cluster, NODE, {P0: state})
         await refused(cluster, OrderConflict, why)
 
 
 @in_virtual_time
 async def test_a_node_that_cannot_be_read_is_to_be_mended_first() -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {}, b'{"partitions": {"x": [1]}}')
+        await put_in_kafkas_form(cluster, b'{"partitions": {"x": [1]}}', {})
         await refused(cluster, OrderConflict, "/brokers/topics/t.*: mend it first")
 
 
 @in_virtual_time
 async def test_a_controller_that_was_replaced_adopts_nothing() -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {P0: STATE})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         first = await cluster.lead(office())
         desk, before = desk_of(first), await cluster.operator.get(PATH)
         await cluster.lead(office())
@@ -221,7 +210,7 @@ async def test_a_controller_that_was_replaced_adopts_nothing() -> None:
 @in_virtual_time
 async def test_a_node_that_changes_meanwhile_is_adopted_as_it_became() -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {P0: STATE})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         running, trying = await led_through(cluster, make_office=office())
         grown = encode({"version": 1, "partitions": {"0": [2, 1]}})
 
@@ -249,7 +238,7 @@ def makes_states(operations: Sequence[Operation]) -> bool:
 @in_virtual_time
 async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {P0: STATE})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         running, trying = await led_through(cluster, make_office=office())
 
         async def elsewhere(operations: Sequence[Operation]) -> None:
@@ -280,7 +269,7 @@ async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> Non
 @in_virtual_time
 async def test_an_adoption_whose_replies_are_lost_is_done_once(lost: int) -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {P0: STATE})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         running, trying = await led_through(cluster, make_office=office())
         left = itertools.count()
 
@@ -311,7 +300,7 @@ async def test_a_controller_that_dies_while_it_adopts_is_followed_by_one_that_do
         return topic.topic_id, topic.partitions, state.leader, state.leader_epoch
 
     async def prepare(cluster: PartitionCluster, _: Any) -> None:
-        await put_in_kafkas_form(cluster, {P0: STATE, P1: {**STATE, "isr": [2, 1]}})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE, P1: {**STATE, "isr": [2, 1]}})
 
     assert await ends_alike_wherever_it_is_cut(Story((1, 2), prepare, ask, is_over, told)) > 2
 
@@ -319,7 +308,7 @@ async def test_a_controller_that_dies_while_it_adopts_is_followed_by_one_that_do
 @in_virtual_time
 async def test_an_adopted_topic_is_deleted_with_all_that_kafka_has_left() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        await put_in_kafkas_form(cluster, {P0: STATE, P1: STATE})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE, P1: STATE})
         desk = desk_of(running := await cluster.lead(office()))
         await desk.adopt_topic("t", ID, is_dry_run=False)
         await eventually(lambda: "t" in running.leading.context.topics)
@@ -335,7 +324,7 @@ async def test_an_adopted_topic_is_deleted_with_all_that_kafka_has_left() -> Non
 @in_virtual_time
 async def test_a_state_of_ours_that_cannot_be_read_is_not_written_over() -> None:
     async with partition_cluster(1, 2) as cluster:
-        await put_in_kafkas_form(cluster, {P0: STATE})
+        await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         await cluster.operator.create(partition_paths.partition(P0))
         await cluster.operator.create(partition_paths.leader_and_isr(P0), b"{")
         desk = desk_of(running := await cluster.lead(office()))

@@ -21,7 +21,7 @@ from broker_ctl.core.partitions.values import (
     TopicAssignment,
     TopicRules,
 )
-from broker_ctl.errors import HttpError, NodeExists
+from broker_ctl.errors import HttpError, NodeExists, NoNode
 from broker_ctl.http import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.leader.partitions.controller import ControllerParts, PartitionController
@@ -247,7 +247,8 @@ class PartitionCluster:
                 node = await store.get(f"{parent}/{name}")
                 if node is not None:
                     receiver.take(node.data)
-                    await store.delete(node.path)
+                    with suppress(NoNode):  # the controller empties a queue that is too long
+                        await store.delete(node.path)
             await news.wait()
 
     async def fail(self, broker_id: int, data: bytes) -> None:

@@ -3,11 +3,12 @@
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from broker_ctl.codec import encode
 from broker_ctl.core.partitions.elections import with_isr
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import TopicAssignment
@@ -17,7 +18,7 @@ from broker_ctl.leader.partitions.procedures import MakeOffice
 from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import MetadataStore, Operation
+from broker_ctl.store.interface import Create, MetadataStore, Operation
 from broker_ctl.store.records.partitions import decode_topic, encode_state
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition_cluster
 from tests.support.time.waiting import eventually
@@ -203,3 +204,18 @@ async def _end_of(story: Story, number: int | None, *, is_after: bool) -> tuple[
 
         await eventually(at_the_end, what="the end, with another controller")
         return await story.told(cluster), cut is not None and cut.is_done
+
+
+async def put_in_kafkas_form(
+    cluster: PartitionCluster, node: bytes, states: Mapping[TopicPartition, Any]
+) -> None:
+    """A topic ``t`` as Kafka leaves it: partitions, and states of those that it led."""
+    operations = [
+        Create(partition_paths.topic("t"), node),
+        Create(partition_paths.kafka_partitions("t")),
+    ]
+    for each, state in states.items():
+        path = partition_paths.kafka_state(each)
+        data = state if isinstance(state, bytes) else encode(state)
+        operations += [Create(path.rpartition("/")[0]), Create(path, data)]
+    await cluster.operator.multi(operations)
