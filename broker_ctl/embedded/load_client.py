@@ -1,7 +1,8 @@
 """A client that keeps looking topics up, as the clients of a cluster do.
 
-Each topic is looked up until its owner is known, with Pulsar's back-off in between, and again
-every few seconds: so bundles that lost their owner find a new one.
+Each topic is looked up every few seconds: so bundles that lost their owner find a new one. A
+lookup goes on, with Pulsar's back-off and at another broker, until the owner is known or Pulsar's
+timeout is over.
 """
 
 import asyncio
@@ -9,24 +10,24 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
 from broker_ctl.core.names import Topic
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient, HttpReply
+from broker_ctl.http import HttpClient
 
-# Pulsar's client: 100 ms doubling to 60 s, less up to a tenth.
+# Pulsar's client: 100 ms doubling, less up to a tenth, until 30 s are over.
 _FIRST_PAUSE_S: Final = 0.1
-_MAX_PAUSE_S: Final = 60.0
 _JITTER: Final = 0.1
-_MAX_REDIRECTS: Final = 20
+_TIMEOUT_S: Final = 30.0
 _AGAIN_S: Final = 2.0
 
 
 @dataclass(slots=True)
 class LoadClientStatistics:
-    """What the client met so far."""
+    """What the client met so far; ``failures`` are lookups that nobody answered in time."""
 
     lookups: int = 0
     failures: int = 0
@@ -56,45 +57,33 @@ class LoadClient:
                 group.create_task(self._follow(topic), name=f"look up {topic}")
 
     async def _follow(self, topic: Topic) -> None:
-        failures = 0
         # Clients do not start all in one moment.
         await asyncio.sleep(self._draw.uniform(0, 1))
         while True:
-            owner = await self._look_up(topic)
-            if owner is not None:
-                self.owners[str(topic)] = owner
-                failures = 0
-                await asyncio.sleep(self._draw.uniform(_AGAIN_S / 2, _AGAIN_S))
-            else:
-                failures += 1
-                pause_s = min(_FIRST_PAUSE_S * 2 ** (failures - 1), _MAX_PAUSE_S)
-                await asyncio.sleep(pause_s * self._draw.uniform(1 - _JITTER, 1))
+            await self._look_up(topic)
+            await asyncio.sleep(self._draw.uniform(_AGAIN_S / 2, _AGAIN_S))
 
-    async def _look_up(self, topic: Topic) -> str | None:
-        """The owner's broker URL; None: ask again later."""
+    async def _look_up(self, topic: Topic) -> None:
         self.statistics.lookups += 1
         path = f"{topic.domain}/{topic.namespace}/{quote(topic.local, safe='')}"
+        pause_s = _FIRST_PAUSE_S
         try:
-            reply = await self._first_reply(f"/lookup/v2/topic/{path}")
-            for _ in range(_MAX_REDIRECTS):
-                if reply.status != 307:
-                    return self._answer(reply)
-                reply = await self._http.request("GET", reply.headers["Location"])
-        except (HttpError, KeyError):
-            pass
-        self.statistics.failures += 1
-        return None
+            async with asyncio.timeout(_TIMEOUT_S):
+                while (owner := await self._ask(f"/lookup/v2/topic/{path}")) is None:
+                    await asyncio.sleep(pause_s * self._draw.uniform(1 - _JITTER, 1))
+                    pause_s *= 2
+        except TimeoutError:
+            self.statistics.failures += 1
+        else:
+            self.owners[str(topic)] = owner
 
-    async def _first_reply(self, path: str) -> HttpReply:
-        """Of one broker, or of the next where that one is gone, as a client with several hosts."""
-        *urls, last = self._draw.sample(self._broker_urls, len(self._broker_urls))
-        for url in urls:
-            with suppress(HttpError):
-                return await self._http.request("GET", url + path)
-        return await self._http.request("GET", last + path)
+    async def _ask(self, path: str) -> str | None:
+        """The owner's broker URL; None: ask again later.
 
-    def _answer(self, reply: HttpReply) -> str | None:
-        if reply.status == 200:
-            return str(reply.json()["brokerUrl"])
-        self.statistics.failures += 1
+        Where a broker is gone, or the one to which it redirects, the next one is asked.
+        """
+        for url in self._draw.sample(self._broker_urls, len(self._broker_urls)):
+            with suppress(HttpError, KeyError):
+                reply = await self._http.request("GET", url + path, allow_redirects=True)
+                return str(reply.json()["brokerUrl"]) if reply.status == HTTPStatus.OK else None
         return None
