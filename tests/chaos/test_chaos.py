@@ -57,6 +57,7 @@ async def told(
     return process.returncode, json.loads(out), said.decode()
 
 
+@pytest.mark.slow
 async def test_a_short_run_finds_nothing_false_with_either_guard() -> None:
     code, found, said = await told("--seconds", "12", "--seed", "7", "--faults", SHORT)
     assert found["violations"] == [], said
@@ -72,7 +73,12 @@ async def test_a_short_run_finds_nothing_false_with_either_guard() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["configuration_cut", "configuration_expired", "configuration_killed"]
+    "kind",
+    [
+        "configuration_cut",
+        pytest.param("configuration_expired", marks=pytest.mark.slow),
+        pytest.param("configuration_killed", marks=pytest.mark.slow),
+    ],
 )
 async def test_all_goes_on_whatever_happens_to_the_configuration_store(kind: str) -> None:
     code, found, said = await told("--seconds", "1", "--guard", "lease", "--faults", kind)
@@ -82,6 +88,7 @@ async def test_all_goes_on_whatever_happens_to_the_configuration_store(kind: str
     assert found["lookups"]["statuses"]["200"] > 0
 
 
+@pytest.mark.slow
 async def test_daemons_that_always_ask_the_configuration_store_are_found(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(ASK_ALWAYS)
     environ = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
@@ -91,6 +98,7 @@ async def test_daemons_that_always_ask_the_configuration_store_are_found(tmp_pat
     assert any("configuration_killed" in one for one in found["violations"]), said
 
 
+@pytest.mark.slow
 async def test_daemons_wait_for_servers_that_are_gone_and_one_with_a_limit_ends() -> None:
     code, found, said = await told("--outage", "12")
     assert found["violations"] == [], said
@@ -99,6 +107,7 @@ async def test_daemons_wait_for_servers_that_are_gone_and_one_with_a_limit_ends(
     assert found["exit_code_with_limit"] == exit_codes.RETRIES_USED_UP
 
 
+@pytest.mark.slow
 async def test_an_early_end_leaves_no_process_behind() -> None:
     process = await start("--seconds", "60", "--faults", "daemon_paused_2.0", "--guard", "lease")
     assert process.stderr is not None

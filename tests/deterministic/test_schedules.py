@@ -17,6 +17,7 @@ from tests.deterministic.planted import BUGS
 from tests.support.time.waiting import eventually
 
 SCHEDULES = 300
+FEW_SCHEDULES = 8
 # The schedules take minutes of processor time, however many share the processors.
 HANG_S = 3_000
 # Within so many schedules each bug must show; the run ends with the first that does.
@@ -32,6 +33,8 @@ FIRST_SEEDS = {
     "trust-pongs": 67,
     "unnumbered-calls": 1,
 }
+# In a quick run, too.
+QUICK_BUGS = {"elect-anybody", "unnumbered-calls"}
 
 
 def run(*arguments: str) -> dict[str, Any]:
@@ -45,6 +48,16 @@ def run(*arguments: str) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.timeout(HANG_S)
+def test_a_few_schedules_break_no_invariant() -> None:
+    row = run("--schedules", str(FEW_SCHEDULES))
+    assert row["violations"] == []
+    assert row["schedules"] == FEW_SCHEDULES
+    assert row["steps"] >= 200 * FEW_SCHEDULES
+    assert row["answers"]["produce done"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(HANG_S)
 def test_nothing_that_must_never_be_false_is_false() -> None:
     row = run("--schedules", str(SCHEDULES))
@@ -63,7 +76,13 @@ def test_a_seed_replays_exactly() -> None:
 
 
 @pytest.mark.timeout(HANG_S)
-@pytest.mark.parametrize("bug", sorted(BUGS))
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(bug, marks=() if bug in QUICK_BUGS else pytest.mark.slow)
+        for bug in sorted(BUGS)
+    ],
+)
 def test_a_planted_bug_is_caught(bug: str) -> None:
     seed = FIRST_SEEDS.get(bug, 0)
     row = run("--seed", str(seed), "--schedules", str(SCHEDULES_OF_A_BUG), "--bug", bug)
