@@ -1,0 +1,47 @@
+# The tasks of a contributor, in the environment VENV: the active one, or .venv where none is active.
+# `.ci/run` does what `make all` does, in a fresh environment.
+
+VENV ?= $(or $(VIRTUAL_ENV),$(wildcard .venv))
+BIN := $(if $(VENV),$(VENV)/bin/)
+
+.DEFAULT_GOAL := help
+.PHONY: help install format lint types contracts test test-slow docs benchmarks all
+
+help: ## List the tasks
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+install: ## Make .venv with everything that the tasks need
+	python3 -m venv .venv
+	.venv/bin/pip install -c deploy/constraints.txt -e '.[docs,embedded,pipeline,test]'
+
+format: ## Format the code
+	$(BIN)ruff format .
+
+lint: ## Check the format and ruff's rules
+	$(BIN)ruff format --check .
+	$(BIN)ruff check .
+
+types: ## Check the types
+	$(BIN)mypy
+
+contracts: ## Check which floor imports which
+	$(BIN)lint-imports
+
+test: ## Run the tests, without the slow ones
+	$(BIN)pytest
+
+test-slow: ## Run the slow tests only
+	$(BIN)pytest -m slow
+
+docs: ## Build the site in docs/_build
+	$(BIN)sphinx-build -W --keep-going -q docs docs/_build
+
+# What has no Pulsar, and can be run.
+MEASURED := $(filter-out %/pulsar_side_by_side.py,$(shell grep -l __main__ tests/benchmarks/*.py))
+
+benchmarks: ## Run the benchmarks; each prints one JSON object
+	for each in $(MEASURED); do \
+		$(BIN)python $$each --json || exit; \
+	done
+
+all: lint types contracts test test-slow docs ## Run everything that a change must pass
