@@ -1,15 +1,16 @@
 """Who may connect."""
 
-from typing import Any, Final
+from typing import Final
 
 from broker_ctl.surface.binary.enums import AuthMethod
+from broker_ctl.surface.binary.pulsar_commands_pb2 import CommandConnect
 from broker_ctl.surface.credentials import Credentials
 
 _METHOD: Final = "token"
 _NONE: Final = "none"
 
 
-def why_refused(connect: Any, credentials: Credentials | None) -> str | None:
+def why_refused(connect: CommandConnect, credentials: Credentials | None) -> str | None:
     """Why a CommandConnect is refused; None: it is welcome.
 
     Where credentials are configured a client shows one of their tokens, whatever its role: it
@@ -25,7 +26,7 @@ def why_refused(connect: Any, credentials: Credentials | None) -> str | None:
     return None
 
 
-def _method_of(connect: Any) -> Any:
+def _method_of(connect: CommandConnect) -> str:
     # A name that is not UTF-8 is shown as bytes, and is none that is known.
     if connect.auth_method_name:
         return connect.auth_method_name

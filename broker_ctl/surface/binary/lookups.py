@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from typing import Any, Final
+from typing import Final
 
 from broker_ctl.core.broker import LookupUrls
 from broker_ctl.core.names import DOMAINS, Namespace, Topic
@@ -12,6 +12,11 @@ from broker_ctl.surface.answers import Refusal
 from broker_ctl.surface.binary import replies
 from broker_ctl.surface.binary.enums import CommandType, LookupType, ServerError, TopicMode
 from broker_ctl.surface.binary.parts import BinaryParts
+from broker_ctl.surface.binary.pulsar_commands_pb2 import (
+    CommandGetTopicsOfNamespace,
+    CommandLookupTopic,
+    CommandPartitionedTopicMetadata,
+)
 from broker_ctl.surface.binary.refusals import server_error_of
 from broker_ctl.surface.binary.workers import Request
 from broker_ctl.surface.listeners import listener_of
@@ -69,7 +74,7 @@ class Lookups:
         return self._failure(request, ServerError.MetadataError, "not answered in time")
 
     async def _find(self, request: Request) -> bytes:
-        asked = request.asked
+        asked: CommandLookupTopic = request.asked
         topic = _topic_in(asked)
         # This protocol's clients come for messages: where it is, the whole bundle is loaded.
         answer = await self._parts.lookup.find(
@@ -96,12 +101,12 @@ class Lookups:
             raise Refusal(412, f"{broker_id} has no {scheme} address")
         return replies.located(asked.request_id, how, there, is_authoritative=is_authoritative)
 
-    async def _count(self, asked: Any) -> bytes:
+    async def _count(self, asked: CommandPartitionedTopicMetadata) -> bytes:
         # Whether it may be created is not asked: the broker process decides, when it is opened.
         count = await self._parts.partitions_of(_topic_in(asked))
         return replies.partitions(asked.request_id, count)
 
-    async def _list(self, asked: Any) -> bytes:
+    async def _list(self, asked: CommandGetTopicsOfNamespace) -> bytes:
         try:
             domains = _DOMAINS[TopicMode(asked.mode)]
         except ValueError:
@@ -114,7 +119,7 @@ class Lookups:
         return replies.failure(request.kind, request.asked.request_id, why, reason)
 
 
-def _topic_in(asked: Any) -> Topic:
+def _topic_in(asked: CommandLookupTopic | CommandPartitionedTopicMetadata) -> Topic:
     if not isinstance(asked.topic, str):
         # So protobuf shows bytes that do not decode.
         raise InvalidName("a topic's name is UTF-8")

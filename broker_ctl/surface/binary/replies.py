@@ -1,12 +1,16 @@
 """What is said to clients, as frames."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from broker_ctl.core.broker import LookupUrls
 from broker_ctl.surface.binary.enums import CommandType, LookupType, MetadataType, ServerError
 from broker_ctl.surface.binary.frames import frame
-from broker_ctl.surface.binary.pulsar_commands_pb2 import BaseCommand
+from broker_ctl.surface.binary.pulsar_commands_pb2 import (
+    BaseCommand,
+    CommandLookupTopicResponse,
+    CommandPartitionedTopicMetadataResponse,
+)
 
 # The newest protocol version that is known here.
 PROTOCOL_VERSION: Final = 21
@@ -90,9 +94,9 @@ def topics(request_id: int, names: Sequence[str]) -> bytes:
 
 def failure(kind: CommandType, request_id: int, why: ServerError, reason: str) -> bytes:
     """A request that could not be answered, in the form that its sender waits for."""
-    command: Any
     if kind is CommandType.GET_TOPICS_OF_NAMESPACE:
         return error(request_id, why, reason)
+    told: CommandLookupTopicResponse | CommandPartitionedTopicMetadataResponse
     if kind is CommandType.LOOKUP:
         command = BaseCommand(type=CommandType.LOOKUP_RESPONSE)
         told = command.lookupTopicResponse
