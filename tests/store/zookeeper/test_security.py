@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import uvloop
@@ -12,11 +11,10 @@ from broker_ctl.errors import NoAuth
 from broker_ctl.store.interface import CreateMode, SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
+from tests.support.http.certificates import TLS
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 from tests.support.zookeeper.proxy import Proxy
-
-TLS = Path(__file__).parents[2] / "support" / "tls"
 
 
 def server_tls() -> ssl.SSLContext:
