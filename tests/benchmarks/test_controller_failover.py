@@ -6,6 +6,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover.layout import PARTITIONS_OF_A_TOPIC, Layout
 from tests.benchmarks.failover.serial import PARTITIONS, measure_serial
@@ -55,6 +57,7 @@ async def test_the_seeds_procedure_takes_four_operations_a_partition(
     assert (2 + 4) * PARTITIONS <= counted <= (2 + 4) * PARTITIONS + 60
 
 
+@pytest.mark.slow
 def test_a_rehearsal_has_the_figures_of_its_part() -> None:
     done = subprocess.run(
         [

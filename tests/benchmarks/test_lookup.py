@@ -37,6 +37,7 @@ def rehearsal() -> dict[str, Any]:
     return rehearsed()
 
 
+@pytest.mark.slow
 def test_a_rehearsal_has_every_figure_and_is_marked(rehearsal: dict[str, Any]) -> None:
     figures = (
         *("http_lookups_s", "http_p99_ms_at_2000", "binary_lookups_s", "binary_p99_ms_at_2000"),
@@ -48,6 +49,7 @@ def test_a_rehearsal_has_every_figure_and_is_marked(rehearsal: dict[str, Any]) -
     assert 0.3 <= rehearsal["scene"]["redirected_ratio"] <= 1 / 3
 
 
+@pytest.mark.slow
 def test_a_round_answers_everything_and_a_third_by_a_redirect(rehearsal: dict[str, Any]) -> None:
     rounds = rehearsal["http_rounds"] | {
         f"binary_{name}": found for name, found in rehearsal["binary_rounds"].items()
@@ -66,6 +68,7 @@ def test_a_round_answers_everything_and_a_third_by_a_redirect(rehearsal: dict[st
             assert 0.25 < one["answers"]["redirect"] / total < 0.4
 
 
+@pytest.mark.slow
 def test_a_cold_namespace_is_owned_and_every_client_has_its_owner(
     rehearsal: dict[str, Any],
 ) -> None:

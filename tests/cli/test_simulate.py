@@ -169,7 +169,10 @@ def test_processes_come_to_the_same_scores() -> None:
     assert list(together["scenarios"]["steady-skew"]) == ["threshold", "avg"]
 
 
-@pytest.mark.parametrize(("jobs", "moment"), [("1", rb"[1-9]%"), ("2", rb"[1-9]%"), ("2", rb"0%")])
+@pytest.mark.parametrize(
+    ("jobs", "moment"),
+    [("1", rb"[1-9]%"), pytest.param("2", rb"[1-9]%", marks=pytest.mark.slow), ("2", rb"0%")],
+)
 def test_an_interrupt_ends_it_under_its_bar(tmp_path: Path, jobs: str, moment: bytes) -> None:
     screen, terminal = os.openpty()
     with subprocess.Popen(

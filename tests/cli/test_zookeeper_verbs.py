@@ -238,6 +238,7 @@ def test_a_server_that_has_opened_nothing_yet_is_known_by_its_configuration(
     assert f"process {server.pid} serves from {data}" in result.output
 
 
+@pytest.mark.slow
 async def test_servers_of_a_copy_that_was_raised_are_ahead_of_all_that_was_seen(
     open_store: OpenStore, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_and_says_s
             await put_away(daemon)
 
 
+@pytest.mark.slow
 async def test_a_daemon_that_is_started_on_a_restored_zookeeper_is_told_by_its_broker_process(
     tmp_path: Path,
 ) -> None:

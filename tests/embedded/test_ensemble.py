@@ -61,6 +61,7 @@ async def test_a_single_server_keeps_its_data_over_a_restart(tmp_path: Path) -> 
             assert client.get("/kept")[0] == b"value"
 
 
+@pytest.mark.slow
 async def test_three_servers_elect_another_leader_when_theirs_is_killed(tmp_path: Path) -> None:
     async with Ensemble.of(tmp_path, servers=3, heap_mb=128) as ensemble:
         leader = await ensemble.leader()

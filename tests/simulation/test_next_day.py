@@ -61,6 +61,7 @@ def test_a_plan_is_applied_in_one_minute_and_leaves_the_other_course_alone() -> 
     assert course.cluster.owners.tolist() == [0] * 4 + [1] * 4
 
 
+@pytest.mark.slow
 def test_under_a_plan_nothing_has_to_move_where_balance_alone_moves_twice_a_day() -> None:
     ours = POLICIES["balance"]()
     day = next_day(two_halves(), whole(ours.rules), Pace())

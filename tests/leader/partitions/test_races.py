@@ -181,6 +181,7 @@ async def test_what_happened_while_the_connection_was_gone_is_found() -> None:
         assert (await cluster.led(partition("u"), 1)).isr == (1,)
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_the_watches_do_not_grow_with_the_partitions() -> None:
     async with partition_cluster(1, 2, 3) as cluster:

@@ -51,6 +51,7 @@ async def test_a_client_that_has_seen_more_says_so_and_tries_no_further(
         assert node.stat.czxid < token
 
 
+@pytest.mark.slow
 async def test_with_a_raised_epoch_the_servers_are_ahead_of_all_that_was_seen(
     open_store: OpenStore, tmp_path: Path
 ) -> None:

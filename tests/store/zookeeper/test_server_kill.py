@@ -122,6 +122,7 @@ def median_ms(times_s: list[float]) -> int:
     return round(statistics.median(times_s) * 1000)
 
 
+@pytest.mark.slow
 async def test_a_killed_server_costs_neither_the_session_nor_what_it_owns(
     open_store: OpenStore,
     ensemble3: SharedEnsemble,
