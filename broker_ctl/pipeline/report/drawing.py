@@ -6,12 +6,12 @@ its values as a table.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from html import escape
 from itertools import groupby
 from typing import Any, Final
 
-from broker_ctl.pipeline.report.figures import TIME, figure, moment, shown
+from broker_ctl.pipeline.report.figures import TIME, figure, moment, printable
 from broker_ctl.pipeline.report.scales import marks, part_of
-from broker_ctl.pipeline.report.tabling import chart_table, drawn_table
 from broker_ctl.pipeline.report.values import (
     Axis,
     Bars,
@@ -30,19 +30,9 @@ COLOURS: Final = 8
 _EDGE: Final = 0.06
 
 
-def drawn(chart: Chart, name: str) -> str:
-    """A figure; ``name`` is its own on the page."""
-    body = _BODIES[type(chart)](chart)
-    return "\n".join(
-        (
-            f'<figure id="{shown(name)}" data-chart="{chart.kind}">',
-            f"<figcaption>{shown(chart.title)}</figcaption>",
-            *body,
-            "<details><summary>The same as a table</summary>",
-            drawn_table(chart_table(chart)),
-            "</details></figure>",
-        )
-    )
+def drawn(chart: Chart) -> str:
+    """The inside of a figure."""
+    return "\n".join(_BODIES[type(chart)](chart))
 
 
 def _lines(chart: Lines) -> Iterator[str]:
@@ -271,3 +261,8 @@ def _y(of: Axis, value: float) -> float:
 
 def _colour(place: int) -> str:
     return f"c{place % COLOURS}"
+
+
+def shown(text: str) -> str:
+    """A text of the chart, escaped."""
+    return escape(printable(text))

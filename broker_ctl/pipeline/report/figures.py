@@ -2,7 +2,6 @@
 
 import math
 from datetime import UTC, datetime
-from html import escape
 from typing import Final
 
 from broker_ctl.pipeline.report.values import Value
@@ -16,9 +15,9 @@ _DIGITS: Final = 4
 _NOTHING_AT_ALL: Final = 1e-9
 
 
-def shown(text: str) -> str:
-    """Text that comes from outside, for a page: nothing in it is markup, or not seen."""
-    return escape("".join(each if each.isprintable() else "?" for each in text))
+def printable(text: str) -> str:
+    """Text that comes from outside, without what a reader does not see; not escaped."""
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def figure(value: Value, unit: str = "") -> str:

@@ -10,7 +10,6 @@ from broker_ctl.codec import decode, encode
 from broker_ctl.pipeline.report.figures import NOTHING, figure
 from broker_ctl.pipeline.report.page import page
 from broker_ctl.pipeline.report.scales import axis, marks, width_of
-from broker_ctl.pipeline.report.style import STYLE
 from broker_ctl.pipeline.report.tabling import chart_table
 from broker_ctl.pipeline.report.values import Axis, Report, Section
 from tests.pipeline.report.samples import HOSTILE, sample
@@ -139,9 +138,10 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_marks_and_words_can_be_told_from_the_page_by_day_and_by_night() -> None:
+    style = page(Report("c", None, ())).partition("<style>")[2].partition("</style>")[0]
     day, night = (
         dict(re.findall(r"--(\w+):(#[0-9a-f]{6})", part))
-        for part in STYLE.split("@media screen and (prefers-color-scheme:dark)", 1)
+        for part in style.split("@media screen and (prefers-color-scheme:dark)", 1)
     )
     assert set(day) == set(night) >= {"bg", "panel", "text", "soft", "c0", "c7", "heat"}
     for colours in (day, night):
