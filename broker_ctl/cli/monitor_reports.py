@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from broker_ctl.coordination.turns import in_turns
 from broker_ctl.core.load import BundleStats, SystemUsage
+from broker_ctl.core.printable import printable
 from broker_ctl.core.steps import Steps, batched
 from broker_ctl.errors import CorruptRecord, NoAuth, StoreError, TooLarge
 from broker_ctl.store import paths
@@ -147,7 +148,7 @@ async def _decoded(node: Versioned) -> Reported | TimeAverageBrokerData | Skippe
 def _skipped(path: str, reason: str) -> Skipped:
     """Neither is a message without end, and nothing in it steers a terminal."""
     told = reason.removeprefix(f"{path}: ")[:_MOST_REASON]
-    return Skipped(path, "".join(char if char.isprintable() else "?" for char in told))
+    return Skipped(path, printable(told))
 
 
 def _reported(node: Versioned) -> Steps[Reported]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
 
+from broker_ctl.cli.extras import needing
 from broker_ctl.cli.target import Output
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-_INSTALL: Final = "pip install 'broker-ctl[pipeline]'"
 _INTERRUPTED: Final = 130
 
 
@@ -52,12 +52,8 @@ class Engine:
             ClickException: PySpark is not installed.
             PipelineError: Spark does not start.
         """
-        try:
+        with needing("pipeline", "the pipeline"):
             from broker_ctl.pipeline.session import session
-        except ImportError as error:
-            raise click.ClickException(
-                f"the pipeline needs {error.name}, which is not installed: run: {_INSTALL}"
-            ) from error
         master = self.master or self.settings.master
         try:
             with session(master, self.conf, os.environ, self.log) as spark:

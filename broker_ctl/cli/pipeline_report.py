@@ -1,10 +1,11 @@
 """``broker-ctl pipeline report``: a cluster's history as one page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.extras import needing
 from broker_ctl.cli.pipeline_engine import Engine, engine_options, shown
 from broker_ctl.cli.tables import echo_json, print_table
 from broker_ctl.cli.written import written
@@ -67,28 +68,29 @@ def command(
     for path, option in ((target, "--to"), (beside, "--json")):
         if not path.parent.is_dir():
             raise click.BadParameter(f"{path}: no such directory", param_hint=f"'{option}'")
-    with engine.running() as spark:
+    # Before Spark works for what could not be drawn.
+    with needing("pipeline", "the report"):
         from broker_ctl.pipeline.report.job import SECTIONS, report
+        from broker_ctl.pipeline.report.page import page
         from broker_ctl.pipeline.report.source import Places
-
+    with engine.running() as spark:
         places = Places(profiles, tables, backtest)
         done: Report | None = None
         with shown(engine, "looking for the cluster") as tell:
             for section, done in report(spark, places, cluster):
                 tell(section.title, len(done.sections), len(SECTIONS))
     if done is not None:
-        _write(done, target, beside)
+        _write(done.to_row(), page(done), target, beside)
         _show(engine, done, target, beside)
 
 
-def _write(report: "Report", target: Path, numbers: Path) -> None:
+def _write(row: dict[str, Any], page: str, target: Path, numbers: Path) -> None:
     from broker_ctl.codec import encode_pretty
-    from broker_ctl.pipeline.report.page import page
 
     with written(numbers) as file:
-        file.write_bytes(encode_pretty(report.to_row()) + b"\n")
+        file.write_bytes(encode_pretty(row) + b"\n")
     with written(target) as file:
-        file.write_text(page(report), encoding="utf-8")
+        file.write_text(page, encoding="utf-8")
 
 
 def _show(engine: Engine, report: "Report", target: Path, numbers: Path) -> None:

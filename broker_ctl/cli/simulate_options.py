@@ -10,6 +10,7 @@ import click
 
 from broker_ctl.cli.target import Output
 from broker_ctl.cli.written import check_new
+from broker_ctl.core.printable import printable
 
 if TYPE_CHECKING:
     from broker_ctl.simulation.sources import Source
@@ -61,7 +62,7 @@ class Chosen:
         self._check()
         if self.trace is not None:
             # A file may be called anything; what is shown of it is one line.
-            name = "".join(each if each.isprintable() else "?" for each in self.trace.stem)
+            name = printable(self.trace.stem)
             return [Source(name, 0, self.brokers, None, self.trace, self.events)]
         hours = _DAY_HOURS if self.hours is None else self.hours
         return [Source(name, hours, self.brokers, self.seed) for name in self._all_names(hours)]

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
+from broker_ctl.core.printable import printable
 from broker_ctl.core.shedding.catalog import BALANCE
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.recommend.recommendation import Recommendation
@@ -75,7 +76,7 @@ def _told(candidate: Named) -> str:
 
 def _comment(text: str) -> list[str]:
     """Also of names that come from elsewhere: whatever they hold, no line is set by it."""
-    plain = "".join(each if each.isprintable() else "?" for each in text)
+    plain = printable(text)
     indent = "# " + " " * (len(plain) - len(plain.lstrip()))
     return textwrap.wrap(
         plain.strip(),

@@ -15,11 +15,6 @@ _DIGITS: Final = 4
 _NOTHING_AT_ALL: Final = 1e-9
 
 
-def printable(text: str) -> str:
-    """Text that comes from outside, without what a reader does not see; not escaped."""
-    return "".join(each if each.isprintable() else "?" for each in text)
-
-
 def figure(value: Value, unit: str = "") -> str:
     """A value for people: four digits, thousands as k, M, G; not escaped."""
     match value:

@@ -1,13 +1,15 @@
 """The report as one HTML file: no script, and nothing from elsewhere."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from broker_ctl.pipeline.report.drawing import drawn
-from broker_ctl.pipeline.report.figures import figure, moment, printable
+from broker_ctl.core.printable import printable
+from broker_ctl.pipeline.report.charts import highest, legend, pictures
+from broker_ctl.pipeline.report.figures import figure, moment
 from broker_ctl.pipeline.report.tabling import chart_table
 from broker_ctl.pipeline.report.values import Chart, Report
 
@@ -28,10 +30,12 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "drawn": _drawn,
         "exact": repr,
         "figure": figure,
+        "highest": highest,
+        "legend": legend,
         "moment": moment,
+        "pictures": _pictures,
         "table": chart_table,
     }
     return environment
@@ -42,5 +46,6 @@ def _visible(value: Any) -> Any:
     return value if isinstance(value, Markup) else printable(str(value))
 
 
-def _drawn(chart: Chart) -> Markup:
-    return Markup(drawn(chart))  # noqa: S704  its texts are escaped
+def _pictures(chart: Chart, name: str) -> Iterator[tuple[str, Markup]]:
+    for size, picture in pictures(chart, name):
+        yield size, Markup(picture)  # noqa: S704  an XML library has written it

@@ -1,12 +1,12 @@
-"""Ends of axes, and where they have marks."""
+"""Ends of axes, and how far apart the values along them may be."""
 
 import math
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from typing import Final
 
-from broker_ctl.pipeline.report.figures import TIME, figure
-from broker_ctl.pipeline.report.values import Axis, Level
+from matplotlib.ticker import MaxNLocator
+
+from broker_ctl.pipeline.report.values import Axis
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * _MINUTE_MS
@@ -18,9 +18,7 @@ WIDTHS_MS: Final = (
     *(hours * _HOUR_MS for hours in (1, 2, 3, 6, 12)),
     *(days * _DAY_MS for days in (1, 2, 7, 14, 28, 91, 364)),
 )
-_ROUND: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _MOST_MARKS: Final = 5
-_MOST_TIMES: Final = 5
 
 
 def width_of(span_ms: int, most: int) -> int:
@@ -35,42 +33,13 @@ def axis(says: str, unit: str, values: Iterable[float | None], low: float | None
     end = max(known, default=start)
     # A flat line is in the middle of something.
     end = end if end > start else start + max(abs(start), 1.0)
-    first, last = start, end
     # Round ends are farther apart, which may want larger steps; the second time they fit.
     for _ in range(2):
-        step = _step(last - first)
-        first = math.floor(start / step + 1e-9) * step if low is None else low
-        last = first + math.ceil((end - first) / step - 1e-9) * step
-    return Axis(says, unit, round(first, 12), round(last, 12))
+        first, *_, last = locator().tick_values(start if low is None else low, end)
+        start, end = first, last
+    return Axis(says, unit, round(float(first), 12) if low is None else low, round(float(last), 12))
 
 
-def marks(of: Axis) -> Iterator[Level]:
-    """Where it has a mark, and what it says."""
-    if of.unit == TIME:
-        yield from _times(of)
-        return
-    step = _step(of.high - of.low)
-    for number in range(int((of.high - of.low) / step + 1e-9) + 1):
-        value = round(of.low + number * step, 12)
-        yield Level(figure(value), value)
-
-
-def part_of(axis_: Axis, value: float) -> float:
-    """Where along the axis a value is, from 0 to 1; what is beyond an end is at it."""
-    return min(max((value - axis_.low) / (axis_.high - axis_.low), 0.0), 1.0)
-
-
-def _step(span: float) -> float:
-    size = 10.0 ** math.floor(math.log10(span / _MOST_MARKS))
-    return next(each for each in (unit * size for unit in _ROUND) if span / each <= _MOST_MARKS)
-
-
-def _times(of: Axis) -> Iterator[Level]:
-    step = width_of(round(of.high - of.low), _MOST_TIMES)
-    form = "%H:%M:%S" if step < _MINUTE_MS else "%H:%M" if step < _DAY_MS else "%d %b"
-    at_ms = math.ceil(of.low / step) * step
-    while at_ms <= of.high:
-        at = datetime.fromtimestamp(at_ms / 1000, UTC)
-        # Midnight says which day begins.
-        yield Level(at.strftime("%d %b" if at_ms % _DAY_MS == 0 else form), float(at_ms))
-        at_ms += step
+def locator() -> MaxNLocator:
+    """Where an axis has marks."""
+    return MaxNLocator(_MOST_MARKS, steps=[1, 2, 2.5, 5, 10])

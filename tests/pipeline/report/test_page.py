@@ -1,19 +1,25 @@
 """The page as text: what stands in it, how it is written, and its colours."""
 
 import re
+import sys
+import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from typing import Any
 
+import matplotlib as mpl
 import pytest
 
 from broker_ctl.codec import decode, encode
+from broker_ctl.pipeline.report.charts import pictures
 from broker_ctl.pipeline.report.figures import NOTHING, figure
 from broker_ctl.pipeline.report.page import page
-from broker_ctl.pipeline.report.scales import axis, marks, width_of
+from broker_ctl.pipeline.report.scales import axis, locator, width_of
 from broker_ctl.pipeline.report.tabling import chart_table
-from broker_ctl.pipeline.report.values import Axis, Report, Section
+from broker_ctl.pipeline.report.values import Axis, Bars, Level, Points, Report, Section
 from tests.pipeline.report.samples import HOSTILE, sample
+from tests.support.pipeline.segment_files import DAY_ONE_MS
 
+SVG = "{http://www.w3.org/2000/svg}"
 SEEN = HOSTILE.replace("\u202e", "?").replace("\x07", "?")
 
 
@@ -181,16 +187,54 @@ def test_an_axis_has_round_ends_around_its_values() -> None:
         ends = axis("a", "b", values)
         assert ends.low <= min(values)
         assert ends.high >= max(values)
-        said = [each.value for each in marks(ends)]
-        assert said[0] == ends.low
+        said = list(locator().tick_values(ends.low, ends.high))
+        assert said[0] == pytest.approx(ends.low)
         assert said[-1] == pytest.approx(ends.high)
         assert len(said) >= 3
 
 
-def test_the_time_axis_says_which_day_begins() -> None:
-    day = 24 * 3_600_000
-    said = [each.label for each in marks(Axis("time", "UTC", 0.0, float(day)))]
-    assert said == ["01 Jan", "06:00", "12:00", "18:00", "02 Jan"]
+@pytest.mark.parametrize(
+    ("minutes", "wide", "narrow", "corner"),
+    [
+        (24 * 60, ["01 Jan", "03:00", "06:00"], ["01 Jan", "06:00", "12:00"], "02 Jan 2026"),
+        (60, ["00:00", "00:10", "00:20"], ["00:00", "00:15", "00:30"], "01 Jan 2026"),
+        (7 * 24 * 60, ["01 Jan", "02 Jan", "03 Jan"], ["01 Jan", "03 Jan", "05 Jan"], "2026"),
+    ],
+)
+def test_the_time_axis_says_which_day_begins(
+    minutes: int, wide: list[str], narrow: list[str], corner: str
+) -> None:
+    time = Axis("time", "UTC", float(DAY_ONE_MS), float(DAY_ONE_MS + minutes * 60_000))
+    chart = Points("p", time, Axis("y", "%", 0.0, 8.0), ())
+    drawn = {size: ET.fromstring(picture) for size, picture in pictures(chart, "x")}
+    for size, marks in (("wide", wide), ("narrow", narrow)):
+        texts = [each.text for each in drawn[size].iter(f"{SVG}text")]
+        assert texts[:3] == marks
+        assert texts[texts.index("time (UTC)") + 1] == corner
+
+
+def test_the_same_numbers_are_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = page(sample())
+    # Nothing of whoever runs it: no style of theirs, no time.
+    monkeypatch.setitem(mpl.rcParams, "font.size", 31.0)
+    monkeypatch.setitem(mpl.rcParams, "timezone", "Asia/Tokyo")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    assert page(sample()) == before
+    assert mpl.rcParams["font.size"] == 31.0
+    assert "matplotlib.pyplot" not in sys.modules
+
+
+@pytest.mark.parametrize("name", [r"$\frac{$", "$x$", "租户/命名空间", "a\nb", "\ud800", "#000001"])
+def test_any_name_is_drawn_as_it_is(name: str) -> None:
+    chart = Bars("p", Axis("y", "%", 0.0, 8.0), (Level(name, 1.0),))
+    for _, picture in pictures(chart, "x"):
+        texts = [each.text for each in ET.fromstring(picture).iter(f"{SVG}text")]
+        assert f"{name}: 1".replace("\n", "?").replace("\ud800", "?") in texts
+
+
+def test_no_two_elements_of_the_page_have_the_same_id() -> None:
+    ids = [attributes["id"] for _, attributes in read(sample()).elements if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 20
 
 
 def test_places_along_the_time_are_as_fine_as_there_may_be() -> None:

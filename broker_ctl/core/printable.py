@@ -1,0 +1,6 @@
+"""Text from outside, without what a reader does not see."""
+
+
+def printable(text: str) -> str:
+    """With a question mark for each control character, and for what else is no visible text."""
+    return "".join(each if each.isprintable() else "?" for each in text)

@@ -1,0 +1,143 @@
+"""Empty axes of the charts: how large they are, how they are marked, and with which colours."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from typing import Any, Final, NamedTuple
+
+from matplotlib import dates
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from broker_ctl.core.printable import printable
+from broker_ctl.pipeline.report.figures import TIME, figure
+from broker_ctl.pipeline.report.scales import locator
+from broker_ctl.pipeline.report.values import Axis
+from broker_ctl.simulation.svg import POINTS_PER_INCH
+
+DAY_MS: Final = 86_400_000
+_COLOURS: Final = (
+    *("c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"),
+    *("text", "soft", "grid", "level", "heat", "panel"),
+)
+# The page has one for the day and one for the night; matplotlib gets what stands for both.
+INK: Final[Mapping[str, str]] = {name: f"#0000{n:02x}" for n, name in enumerate(_COLOURS, 1)}
+_OF_PAGE: Final = {stand_in: f"var(--{name})" for name, stand_in in INK.items()}
+_FONT: Final = re.compile(r"font-family: [^;]*;? ?")
+_DATES: Final = ("%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S")
+# Midnight says which day begins.
+_BEGINNINGS: Final = ("", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M")
+# In the corner: what the marks leave out.
+_CONTEXTS: Final = ("", "%Y", "%Y", "%d %b %Y", "%d %b %Y", "%d %b %Y")
+
+
+class Size(NamedTuple):
+    """Of a picture, in units of it: on a screen or a telephone that fits it, a pixel each.
+
+    Attributes:
+        height: of the axes; ``row`` of one strip, where they are made of strips.
+        names: room for the names of strips, left of them; 0: they stand above.
+        most_times: marks that fit below.
+    """
+
+    name: str
+    width: int
+    height: int
+    row: int
+    names: int
+    most_times: int
+
+
+SIZES: Final = (Size("wide", 880, 220, 19, 300, 9), Size("narrow", 360, 180, 32, 0, 6))
+_LEFT: Final = 50
+_RIGHT: Final = 16
+_HEAD: Final = 22
+_FOOT: Final = 42
+# Of an average letter; what is wider leaves the picture, which ends there.
+_LETTER: Final = 6.6
+
+
+def restyle(style: str) -> str:
+    """With the colours and the font of the page."""
+    return re.sub("#0000[0-9a-f]{2}", lambda ink: _OF_PAGE[ink[0]], _FONT.sub("", style))
+
+
+def plot(size: Size, x: Axis, y: Axis) -> Axes:
+    """With marks on both axes, which end where the values say; time is in days."""
+    axes = _axes(size.width, size.height, _LEFT, _HEAD)
+    axes.set_title(caption(y), color=INK["soft"])
+    _mark_x(axes, size, x)
+    axes.set_ylim(y.low, y.high)
+    axes.yaxis.set_major_locator(locator())
+    axes.yaxis.set_major_formatter(FuncFormatter(_label))
+    return axes
+
+
+def strips(size: Size, names: Sequence[str]) -> tuple[Axes, list[tuple[float, float]]]:
+    """A strip for each name, from above; and the upper and the lower end of each."""
+    axes = _axes(size.width, size.row * len(names), size.names or _RIGHT, 0)
+    axes.grid(visible=False)
+    axes.set_ylim(len(names), 0)
+    if size.names:
+        texts = [_fitting(name, size.names) for name in names]
+        axes.set_yticks([n + 0.5 for n in range(len(names))], labels=texts)
+        axes.tick_params(axis="y", labelcolor=INK["text"])
+        return axes, [(n + 0.08, n + 0.92) for n in range(len(names))]
+    axes.set_yticks([])
+    for place, name in enumerate(names):
+        text = _fitting(name, size.width - 2 * _RIGHT)
+        words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "color": INK["text"]}
+        axes.text(0, place + 0.45, text, va="bottom", **words)
+    return axes, [(n + 0.5, n + 0.95) for n in range(len(names))]
+
+
+def mark_below(axes: Axes, size: Size, x: Axis) -> None:
+    """Marks and words below strips."""
+    _mark_x(axes, size, x)
+    axes.grid(visible=True, axis="x")
+
+
+def caption(of: Axis) -> str:
+    """What an axis shows, and the unit."""
+    return f"{of.says} (UTC)" if of.unit == TIME else f"{of.says}, {of.unit}"
+
+
+def _axes(width: int, height: int, left: int, head: int) -> Axes:
+    whole = head + height + _FOOT
+    inches = (width / POINTS_PER_INCH, whole / POINTS_PER_INCH)
+    room = (left / width, _FOOT / whole, (width - left - _RIGHT) / width, height / whole)
+    axes = Figure(figsize=inches, dpi=POINTS_PER_INCH).add_axes(room)
+    axes.grid(color=INK["grid"])
+    axes.tick_params(labelcolor=INK["soft"])
+    return axes
+
+
+def _mark_x(axes: Axes, size: Size, x: Axis) -> None:
+    axes.set_xlabel(caption(x), color=INK["soft"], loc="left")
+    if x.unit == TIME:
+        axes.set_xlim(x.low / DAY_MS, x.high / DAY_MS)
+        locate: Any = dates.AutoDateLocator
+        form: Any = dates.ConciseDateFormatter
+        found = locate(tz=UTC, minticks=2, maxticks=size.most_times)
+        axes.xaxis.set_major_locator(found)
+        axes.xaxis.set_major_formatter(
+            form(found, tz=UTC, formats=_DATES, zero_formats=_BEGINNINGS, offset_formats=_CONTEXTS)
+        )
+        axes.xaxis.get_offset_text().set_color(INK["soft"])
+        return
+    axes.set_xlim(x.low, x.high)
+    axes.xaxis.set_major_locator(locator())
+    axes.xaxis.set_major_formatter(FuncFormatter(_label))
+
+
+def _label(value: float, _: int | None = None) -> str:
+    return figure(round(value, 12))
+
+
+def _fitting(name: str, room: int) -> str:
+    """Without its middle, where it is too long."""
+    most = int(room / _LETTER)
+    text = printable(name)
+    half = most // 2 - 1
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
