@@ -18,6 +18,7 @@ from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
+HANG_S = 240
 SHORT = "session_expired,reply_eaten,links_cut,daemon_paused_0.3,broker_process_killed"
 
 
@@ -112,13 +113,13 @@ async def test_an_early_end_leaves_no_process_behind() -> None:
     process = await start("--seconds", "60", "--faults", "daemon_paused_2.0", "--guard", "lease")
     assert process.stderr is not None
     # Servers of two stores and three daemons start before.
-    async with asyncio.timeout(240):
+    async with asyncio.timeout(HANG_S):
         while b"daemon_paused" not in await process.stderr.readline():
             assert process.returncode is None
     children = [one.pid for one in psutil.Process(process.pid).children(recursive=True)]
     assert len(children) >= 9  # servers, daemons, broker processes
     process.send_signal(signal.SIGINT)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HANG_S):
         await process.communicate()
     assert process.returncode == 130
     await eventually(lambda: all(map(is_gone, children)), what="all to be gone")

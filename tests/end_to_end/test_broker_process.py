@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kazoo.client import KazooClient
 
 from broker_ctl.core.names import Namespace, Topic
@@ -105,6 +106,7 @@ async def test_a_broker_process_that_keeps_replicas_is_told_of_them_and_a_new_on
                 assert await eventually(replicas, what="all of it again") == both
 
 
+@pytest.mark.slow
 async def test_a_session_that_ends_while_everything_is_given_up_is_not_overlooked(
     new_cluster: NewCluster,
     http: HttpClient,

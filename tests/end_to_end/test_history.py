@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker_ctl.cli.trial import SETTINGS
 from broker_ctl.core.bundle import BundleRange
 from broker_ctl.core.hashing import RING_HIGH
@@ -73,6 +75,7 @@ async def led(
     return leader, epoch
 
 
+@pytest.mark.slow
 async def test_what_a_killed_daemon_has_written_is_whole_and_there_once(
     http: HttpClient, zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@ import json
 import signal
 from functools import partial
 
+import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -52,6 +53,7 @@ async def test_another_leads_under_a_higher_epoch_and_serves_what_the_dead_leade
             await eventually(partial(is_served_by_a_survivor, topic), what=f"an owner of {topic}")
 
 
+@pytest.mark.slow
 async def test_a_move_that_the_dead_leader_had_begun_is_brought_to_an_end(
     new_cluster: NewCluster, http: HttpClient, zookeeper: SharedEnsemble, chroot: str
 ) -> None:

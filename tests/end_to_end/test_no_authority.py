@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from broker_ctl.cli.trial import SETTINGS
 from broker_ctl.core.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
@@ -28,6 +30,7 @@ async def failures(http: HttpClient, daemon: DaemonProcess) -> float:
     return await metric(http, daemon, "lookup_failures_total")
 
 
+@pytest.mark.slow
 async def test_lookups_are_refused_at_once_counted_and_nobody_is_said_to_lead(
     ensemble3: SharedEnsemble, http: HttpClient, tmp_path: Path
 ) -> None:

@@ -121,6 +121,7 @@ async def is_unknown(daemons: ReplicatedDaemons) -> bool:
     return await daemons.led(TopicPartition("orders", 0), at=3) is None
 
 
+@pytest.mark.slow
 async def test_clients_are_told_of_another_leader_when_one_dies_and_of_the_first_when_it_is_back(
     daemons: ReplicatedDaemons,
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -33,6 +34,7 @@ def started_by_quickstart(directory: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 async def test_the_hot_bundle_is_split_and_load_is_shed_with_nobody_served_twice(
     zookeeper: SharedEnsemble, tmp_path: Path
 ) -> None:

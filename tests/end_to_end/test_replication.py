@@ -101,7 +101,7 @@ class Clients:
         return ReplicaClient(TcpNetwork(), self._daemons.address(broker))
 
 
-@pytest.mark.parametrize("transport", ["http", "zkqueue"])
+@pytest.mark.parametrize("transport", ["http", pytest.param("zkqueue", marks=pytest.mark.slow)])
 async def test_another_leads_when_the_leader_dies_and_no_record_is_lost(
     zookeeper: SharedEnsemble, chroot: str, tmp_path: Path, http: HttpClient, transport: str
 ) -> None:

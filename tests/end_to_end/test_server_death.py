@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import psutil
+import pytest
 from kazoo.client import KazooClient
 
 from broker_ctl.cli.trial import SETTINGS
@@ -38,6 +39,7 @@ def owner_nodes(client: KazooClient) -> dict[str, tuple[int, int]]:
     return nodes
 
 
+@pytest.mark.slow
 async def test_no_bundle_changes_its_owner(
     ensemble3: SharedEnsemble, http: HttpClient, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
+import pytest
+
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
@@ -104,6 +106,7 @@ class Admin:
         ]
 
 
+@pytest.mark.slow
 async def test_each_shedder_acts_by_its_rule_and_gives_its_reason(
     new_cluster: NewCluster, http: HttpClient
 ) -> None:

@@ -78,7 +78,7 @@ async def send_for_all(url: str, topics: Sequence[str]) -> None:
         await opened.close()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", [pytest.param("http", marks=pytest.mark.slow), "pulsar"])
 async def test_a_thousand_names_of_every_kind_are_found_where_they_are_owned(
     party: Party, http: HttpClient, scheme: str
 ) -> None:

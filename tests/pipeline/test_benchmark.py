@@ -15,6 +15,7 @@ KEYS = {
 }
 
 
+@pytest.mark.slow
 def test_a_small_history_is_one_object(
     spark: SparkSession,
     tmp_path: Path,

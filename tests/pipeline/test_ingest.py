@@ -128,6 +128,7 @@ class Killed(Exception):
     """Stands for the end of the process: nothing behind it is done."""
 
 
+@pytest.mark.slow
 def test_wherever_it_dies_nothing_is_lost_or_repeated(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def missing_hours(history: Path) -> int:
     return int(9 * 24 * 6 - reported[0][0])
 
 
+@pytest.mark.slow
 def test_a_synthesised_history_goes_all_the_way(spark: SparkSession, tmp_path: Path) -> None:
     history, root, profiles = (tmp_path / name for name in ("history", "tables", "profiles"))
     size = ("--hours", 1, "--brokers", 2)

@@ -90,6 +90,7 @@ def test_a_replay_has_its_golden_scores_to_the_bit() -> None:
     assert [exact(replayed(task)) for task in golden_tasks()] == GOLDEN_ROWS
 
 
+@pytest.mark.slow
 def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
     told: list[int] = []
     # One that fails takes no other with it.

@@ -91,6 +91,7 @@ def write_parquet(directory: Path, table: Table, some: list[dict[str, Any]]) -> 
     import_module("pyarrow.parquet").write_table(made, directory / "part-0.parquet")
 
 
+@pytest.mark.slow
 def test_a_history_is_read_minute_by_minute(spark: SparkSession, warehouse: str) -> None:
     recordings = Recordings(spark, warehouse)
     assert recordings.clusters() == ["east"]
@@ -150,6 +151,7 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(main, ["pipeline", "backtest", *map(str, words)])
 
 
+@pytest.mark.slow
 def test_a_history_and_a_scenario_are_back_tested(
     spark: SparkSession, warehouse: str, tmp_path: Path
 ) -> None:

@@ -178,6 +178,7 @@ def sections_of(path: Path) -> dict[str, Any]:
     return {each["name"]: each for each in json.loads(path.read_text())["sections"]}
 
 
+@pytest.mark.slow
 def test_the_report_says_what_stands_in_the_tables(
     spark: SparkSession, places: dict[str, Path], tmp_path: Path
 ) -> None:
