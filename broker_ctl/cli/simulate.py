@@ -180,12 +180,13 @@ def _keep(all_done: "Sequence[Done]", outlets: Outlets) -> None:
     """The files that were asked for."""
     from broker_ctl.cli.replay_table import by_scenario, chart_of, write_moves
     from broker_ctl.cli.written import written
-    from broker_ctl.simulation.plot_svg import svg_plot
 
     if outlets.moves is not None:
         with written(outlets.moves) as beside:
             write_moves(beside, all_done)
     if outlets.picture is not None:
+        from broker_ctl.simulation.plot_svg import svg_plot
+
         picture = svg_plot([chart_of(group) for group in by_scenario(all_done)])
         with written(outlets.picture) as beside:
             beside.write_text(picture, encoding="utf-8")

@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
+from broker_ctl.cli.extras import needing
 from broker_ctl.cli.target import Output
 from broker_ctl.cli.written import check_new
 from broker_ctl.core.printable import printable
@@ -130,6 +132,7 @@ class Outlets:
 
         Raises:
             UsageError: options contradict each other, or a file cannot be written.
+            ClickException: a picture is wanted, and what draws it is not installed.
         """
         if self.is_plotless and self.plot is not None:
             raise click.UsageError("either --plot or --no-plot")
@@ -150,6 +153,9 @@ class Outlets:
             check_new(path, option, is_forced=self.is_forced)
             if path.exists() and any(path.samefile(each) for each in inputs):
                 raise click.BadParameter(f"{path} is read", param_hint=f"'{option}'")
+        if self.picture is not None:
+            with needing("plot", "a picture"):
+                import_module("broker_ctl.simulation.plot_svg")
 
 
 _SCENARIO_OPTIONS: Final = (
@@ -174,7 +180,8 @@ _OUTLET_OPTIONS: Final = (
     click.option(
         "--plot",
         metavar="FILE.svg|-",
-        help="A picture; -: below the table, as it is where stdout is a terminal.",
+        help="A picture (needs the extra plot); -: below the table, as it is where stdout is a "
+        "terminal.",
     ),
     click.option("--no-plot", "is_plotless", is_flag=True, help="No plot below the table."),
     click.option("--moves", type=_WRITTEN, metavar="FILE.csv", help="Each move, and why."),

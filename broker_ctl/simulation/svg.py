@@ -17,6 +17,7 @@ POINTS_PER_INCH: Final = 72
 _NAMESPACE: Final = "http://www.w3.org/2000/svg"
 _STYLE: Final[Mapping[str, Any]] = {
     "axes.axisbelow": True,
+    "axes.facecolor": "none",
     "axes.grid": True,
     "axes.spines.bottom": False,
     "axes.spines.left": False,
@@ -24,6 +25,7 @@ _STYLE: Final[Mapping[str, Any]] = {
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlesize": "medium",
+    "figure.facecolor": "none",
     "font.size": 11.0,
     "grid.linewidth": 1.0,
     "lines.dash_capstyle": "round",
@@ -76,7 +78,7 @@ def svg(
     # A matplotlibrc of whoever runs this has no say.
     with style.context(rules, after_reset=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", _MISSING_GLYPH, UserWarning)
-        draw().savefig(file, format="svg", metadata=nothing, transparent=True)
+        draw().savefig(file, format="svg", metadata=nothing)
     root, by_id = ET.XMLID(file.getvalue())
     for gid, texts in tips.items():
         for shape, text in zip(_shapes(by_id[gid]), texts, strict=True):

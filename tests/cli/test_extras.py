@@ -14,6 +14,7 @@ from broker_ctl.cli.main import main
 main()
 """
 REPORT = ("pipeline", "report", "profiles", "--to", "r.html")
+PLOT = ("simulate", "diurnal", "--plot", "diurnal.svg")
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ REPORT = ("pipeline", "report", "profiles", "--to", "r.html")
     [
         ("matplotlib", REPORT, "the report needs matplotlib", "pipeline"),
         ("jinja2", REPORT, "the report needs jinja2", "pipeline"),
+        ("matplotlib", PLOT, "a picture needs matplotlib", "plot"),
         (
             "pyspark",
             ("pipeline", "ingest", "h", "--tables", "t"),

@@ -1,5 +1,6 @@
 """Plots of series that were made by hand."""
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
@@ -109,39 +110,64 @@ def test_no_line_is_wider_than_it_may_be(width: int, minutes: int) -> None:
 # As a picture.
 
 
+def texts(root: ET.Element) -> list[str | None]:
+    return [each.text for each in root.iter(f"{SVG}text")]
+
+
+def places(root: ET.Element, name: str) -> list[list[tuple[float, float]]]:
+    """Of each path of an artist."""
+    (group,) = (each for each in root.iter(f"{SVG}g") if each.attrib.get("id") == name)
+    return [
+        [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", path.attrib["d"])]
+        for path in group.iter(f"{SVG}path")
+    ]
+
+
 def test_a_picture_has_the_points_of_each_policy() -> None:
     drawn = svg_plot([chart(curve([1.0, 1.2, 1.1], moves=[1]), curve([1.2] * 3, label="avg"))])
     root = ET.fromstring(drawn)
-    lines = [line.attrib["points"] for line in root.iter(f"{SVG}polyline")]
     # A third of 720 for each minute; 260 from the mean to the top.
-    assert lines == ["176.0,300.0 416.0,40.0 656.0,170.0", "176.0,40.0 416.0,40.0 656.0,40.0"]
-    ticks = [each for each in root.iter(f"{SVG}line") if each.attrib.get("stroke") == "#0072b2"]
-    assert [tick.attrib["x1"] for tick in ticks] == ["416.0"]
-    shown = [text.text for text in root.iter(f"{SVG}text")]
-    assert {"small", "- - bound 1.000", "balance, 1 move", "avg, 0 moves"} <= set(shown)
+    assert places(root, "replays-0-curve-0") == [[(176.0, 300.0), (416.0, 40.0), (656.0, 170.0)]]
+    assert places(root, "replays-0-curve-1") == [[(176.0, 40.0), (416.0, 40.0), (656.0, 40.0)]]
+    (tick,) = places(root, "replays-0-moves-0")
+    assert {x for x, _ in tick} == {416.0}
+    assert {"small", "bound 1.000", "balance, 1 move", "avg, 0 moves"} <= set(texts(root))
 
 
 def test_a_dip_and_a_peak_in_one_column_are_both_drawn() -> None:
     ratios = [1.5] * 1440
     ratios[101] = 2.0
-    drawn = svg_plot([chart(curve(ratios))])
-    (line,) = ET.fromstring(drawn).iter(f"{SVG}polyline")
-    points = line.attrib["points"].split()
-    assert points[49:53] == ["105.5,170.0", "106.5,40.0", "106.5,170.0", "107.5,170.0"]
+    (line,) = places(ET.fromstring(svg_plot([chart(curve(ratios))])), "replays-0-curve-0")
+    assert line[49:53] == [(105.5, 170.0), (106.5, 40.0), (106.5, 170.0), (107.5, 170.0)]
 
 
 def test_scenarios_stand_one_below_the_other() -> None:
     drawn = svg_plot([chart(curve([1.0, 1.1]), title=name) for name in ("one", "two")])
     root = ET.fromstring(drawn)
-    places = {text.text: float(text.attrib["y"]) for text in root.iter(f"{SVG}text")}
+    tops = {text.text: float(text.attrib["y"]) for text in root.iter(f"{SVG}text")}
     # Title, curves, one lane of moves and the hours.
-    assert places["two"] - places["one"] == 40 + 260 + 14 + 40
-    assert root.attrib["viewBox"] == "0 0 960 708"
+    assert tops["two"] - tops["one"] == pytest.approx(40 + 260 + 8 + 14 + 40)
+    assert root.attrib["viewBox"] == "0 0 960 724"
 
 
-@pytest.mark.parametrize("name", ["</svg><script>", "a & b", "bell\x07 and\x1b[31m red", "\ud800"])
+def test_the_same_replays_are_the_same_picture_with_words_and_nothing_from_elsewhere() -> None:
+    drawn = svg_plot([chart(curve([1.0, 1.2, 1.1], moves=[1]))])
+    assert drawn == svg_plot([chart(curve([1.0, 1.2, 1.1], moves=[1]))])
+    root = ET.fromstring(drawn)
+    for name in ("labelledby", "describedby"):
+        (words,) = (e for e in root if e.attrib.get("id") == root.attrib[f"aria-{name}"])
+        assert words.text in {"Imbalance of replays", "small: balance, 1 move"}
+    assert re.findall(r"[a-z]+://[^\"<]*", drawn) == ["http://www.w3.org/2000/svg"]
+    links = [value for each in root.iter() for key, value in each.attrib.items() if "href" in key]
+    assert all(link.startswith("#") for link in links)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["</svg><script>", "a & b", "bell\x07 and\x1b[31m red", "\ud800", r"$\frac{$", "命名空间"],
+)
 def test_a_title_is_only_text(name: str) -> None:
     root = ET.fromstring(svg_plot([chart(curve([1.0, 1.1]), title=name)]).encode())
-    (title,) = (text for text in root.iter(f"{SVG}text") if text.attrib.get("class") == "title")
-    assert title.text == "".join(each if each.isprintable() else "?" for each in name)
+    title = "".join(each if each.isprintable() else "?" for each in name)
+    assert texts(root).count(title) == 1
     assert not list(root.iter(f"{SVG}script"))
