@@ -63,7 +63,7 @@ async def test_closing_hangs_up_on_those_who_wait() -> None:
     daemon.remaining_ms, daemon.delay_s = 1, 2 * PATIENCE_S
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(_fails(daemon.url), name="asking")
-        await eventually(lambda: len(daemon._tasks) == 1)
+        await eventually(lambda: len(daemon._listener) == 1)
         await daemon.close()
         assert await asyncio.wait_for(asking, PATIENCE_S)
 

@@ -9,7 +9,7 @@ from typing import Final
 from broker_ctl import codec
 from broker_ctl.clock import Clock
 from broker_ctl.dataplane import wire
-from broker_ctl.tasks import TaskScope
+from broker_ctl.dataplane.stream_listener import StreamListener
 
 SESSION_EPOCH: Final = 7
 _REQUEST_TIMEOUT_S: Final = 2.0
@@ -40,8 +40,7 @@ class AuthorityStandIn:
         self._port = port
         self._expected = f"Bearer {secret}".encode()
         self._clock = clock
-        self._tasks = TaskScope("authority stand-in")
-        self._server: asyncio.Server | None = None
+        self._listener = StreamListener(self._serve, "authority stand-in", _MAX_HEAD_BYTES)
         self.remaining_ms: int | None = None
         self.delay_s = 0.0
         self.strangers = 0
@@ -58,18 +57,11 @@ class AuthorityStandIn:
         Raises:
             OSError: the address is taken, or not ours.
         """
-        self._server = await asyncio.start_server(
-            self._take, self._host, self._port, limit=_MAX_HEAD_BYTES
-        )
+        await self._listener.open(self._host, self._port)
 
     async def close(self) -> None:
         """Hang up on everybody."""
-        if self._server is not None:
-            self._server.close()
-        await self._tasks.close()
-
-    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._tasks.start(self._serve(reader, writer), "request")
+        await self._listener.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request and hang up; what is no request, or too slow, is hung up on."""
@@ -81,8 +73,6 @@ class AuthorityStandIn:
                 await self._answer(head, asked_s, writer)
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             pass
-        finally:
-            writer.close()
 
     async def _answer(self, head: bytes, asked_s: float, writer: asyncio.StreamWriter) -> None:
         # Read after the delay: the check may have changed its mind meanwhile.

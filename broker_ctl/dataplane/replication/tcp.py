@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from broker_ctl.dataplane.replication.network import MAX_FRAME_BYTES, Channel, ChannelClosed
-from broker_ctl.tasks import TaskScope
+from broker_ctl.dataplane.stream_listener import StreamListener
 
 _LENGTH_BYTES: Final = 4
 
@@ -48,8 +48,7 @@ class TcpListener:
 
     def __init__(self, serve: Callable[[Channel], Awaitable[None]]) -> None:
         self._serve = serve
-        self._tasks = TaskScope("replica connections")
-        self._server: asyncio.Server | None = None
+        self._listener = StreamListener(self._run, "replica connections")
 
     async def open(self, host: str, port: int) -> None:
         """Listen.
@@ -57,18 +56,14 @@ class TcpListener:
         Raises:
             OSError: the address is taken, or not ours.
         """
-        self._server = await asyncio.start_server(self._take, host, port)
+        await self._listener.open(host, port)
 
     async def close(self) -> None:
         """Take no more connections, and end those that are served."""
-        if self._server is not None:
-            self._server.close()
-        await self._tasks.close()
+        await self._listener.close()
 
-    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._tasks.start(self._run(TcpChannel(reader, writer)), "connection")
-
-    async def _run(self, channel: TcpChannel) -> None:
+    async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = TcpChannel(reader, writer)
         try:
             await self._serve(channel)
         finally:
