@@ -7,11 +7,9 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from broker_ctl.cli.trial import SETTINGS
 from broker_ctl.embedded import guard as outlive_guard
@@ -29,6 +27,7 @@ from tests.chaos.acts import Guard, SharedLog
 from tests.chaos.configuration import Configuration
 from tests.chaos.history import Archive
 from tests.chaos.links import Links
+from tests.chaos.scoped import Scoped
 from tests.support.time.waiting import eventually
 
 DAEMONS: Final = 3
@@ -94,7 +93,7 @@ class Broker:
             await self._process.wait()
 
 
-class Cluster:
+class Cluster(Scoped):
     """All processes of one phase. A scope: whatever it started is ended.
 
     ``more`` are settings of single daemons, by number.
@@ -103,10 +102,10 @@ class Cluster:
     def __init__(
         self, directory: Path, guard: Guard, more: Mapping[int, Mapping[str, str]] | None = None
     ) -> None:
+        super().__init__()
         self._directory = directory
         self._guard = guard
         self._more = more or {}
-        self._scope = AsyncExitStack()
         self.chroot = f"/{guard}"
         self.links = Links()
         self.log = SharedLog(guard)
@@ -117,22 +116,6 @@ class Cluster:
         self.http = HttpClient(timeout_s=2.0, max_body_bytes=8 << 20)
         self.brokers: list[Broker] = []
         self.deaths: list[Death] = []
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._start()
-        except BaseException:
-            await self._scope.aclose()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._scope.aclose()
 
     async def _start(self) -> None:
         enter = self._scope.enter_async_context

@@ -5,15 +5,14 @@ read, and what was served is served. Each daemon finds it through a link of its 
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.server import Server
 from tests.chaos.links import Link, Links
+from tests.chaos.scoped import Scoped
 from tests.support.zookeeper.session_faults import expire_session, password_of
 
 # Far less than a daemon waits for an answer of a store that is away.
@@ -42,7 +41,7 @@ def unanswered(answers: Iterable[Answer]) -> Iterator[str]:
             yield f"I6: {one.fault}: {one.broker_id} had no {one.what} within {ANSWER_S:g} s"
 
 
-class Configuration:
+class Configuration(Scoped):
     """Runs the server as long as its scope lasts.
 
     Attributes:
@@ -50,27 +49,14 @@ class Configuration:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._scope = AsyncExitStack()
+        super().__init__()
         self._links = Links()
         self._ensemble = Ensemble.of(directory, servers=1, heap_mb=128)
         self.answers: list[Answer] = []
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self._scope.enter_async_context(self._links)
-            await self._scope.enter_async_context(self._ensemble)
-        except BaseException:
-            await self._scope.aclose()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._scope.aclose()
+    async def _start(self) -> None:
+        await self._scope.enter_async_context(self._links)
+        await self._scope.enter_async_context(self._ensemble)
 
     @property
     def server(self) -> Server:
