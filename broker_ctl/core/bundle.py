@@ -53,6 +53,11 @@ class BundleRange:
         """Whether there is a boundary strictly inside."""
         return self.high - self.low > 1
 
+    @property
+    def middle(self) -> tuple[int, ...]:
+        """The one boundary that halves the range; none where it is too small to be split."""
+        return (self.low + (self.high - self.low) // 2,) if self.can_split else ()
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bundle:

@@ -16,7 +16,6 @@ from broker_ctl.core.footprint import NO_FOOTPRINT, Footprint
 from broker_ctl.core.load import BrokerLoad, BundleLoad, BundleStats, TimeAverage
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
-from broker_ctl.core.splitting.range_equally_divide import middle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ class ClusterView:
     def _split(self, split: Split) -> "ClusterView":
         parent = self.bundles[split.bundle]
         # The owner will cut by its topics; until then the middle is as good a guess as any.
-        boundaries = split.boundaries or middle_of(split.bundle.range)
+        boundaries = split.boundaries or split.bundle.range.middle
         children = [
             replace(
                 parent,

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from broker_ctl.core.names import Namespace
-from broker_ctl.core.splitting.range_equally_divide import middle_of
 from broker_ctl.store import paths
 from broker_ctl.store.interface import (
     Create,
@@ -91,6 +90,6 @@ def split_free_bundles(ensemble: ObservedEnsemble, namespace: Namespace) -> None
     for bundle in ring.bundles:
         is_free = ensemble.tree.find(paths.ownership(bundle)) is None
         if is_free and bundle.range.can_split and len(ring.bundles) < _MOST_BUNDLES:
-            ring = ring.split(bundle, middle_of(bundle.range))
+            ring = ring.split(bundle, bundle.range.middle)
     data = replace(policies, boundaries=ring.boundaries).encode()
     ensemble.write_as_admin([SetData(path, data, node.stat.version)])

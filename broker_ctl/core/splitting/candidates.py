@@ -12,7 +12,7 @@ from broker_ctl.core.hits import Hits
 from broker_ctl.core.imbalance import mean_usage
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.rules import SplitRules
-from broker_ctl.core.splitting.range_equally_divide import middle_of, range_equally_divide
+from broker_ctl.core.splitting.range_equally_divide import range_equally_divide
 from broker_ctl.core.steps import Steps, batched, finished
 from broker_ctl.core.view import BundleView, ClusterView
 
@@ -202,5 +202,5 @@ def _split(excess: _Excess, rules: SplitRules) -> Split:
     algorithm = rules.share_algorithm if is_share else rules.algorithm
     # Only the owner knows the topics: whatever needs them is cut there.
     is_known = algorithm == range_equally_divide.__name__
-    boundaries = middle_of(excess.bundle.range) if is_known else ()
+    boundaries = excess.bundle.range.middle if is_known else ()
     return Split(excess.bundle, excess.owner, algorithm, boundaries, excess.reason, excess.detail)

@@ -19,7 +19,6 @@ from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemU
 from broker_ctl.core.names import Namespace
 from broker_ctl.core.namespace import Ring
 from broker_ctl.core.orders import Cut, Join, Order, Prepare, Receive, Release, Take
-from broker_ctl.core.splitting.range_equally_divide import middle_of
 from broker_ctl.errors import (
     BundleBusy,
     BundleGone,
@@ -256,7 +255,7 @@ class InMemoryBroker:
     ) -> tuple[Bundle, ...]:
         if parent not in self.serving:
             raise NotOwner(f"{parent} is not owned here")
-        children = parent.cut(boundaries or middle_of(parent.range))
+        children = parent.cut(boundaries or parent.range.middle)
         ring = await read_ring(self.store, parent.namespace)
         points = tuple(child.range.low for child in children[1:])
         data = NamespaceEphemeralData(self.urls).encode()
