@@ -4,15 +4,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from broker_ctl.core.broker import BrokerUrls, LookupUrls
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Decision
-from broker_ctl.core.names import PERSISTENT, Namespace
-from broker_ctl.core.orders import Order
+from broker_ctl.core.cluster.decisions import Decision
+from broker_ctl.core.cluster.plan_file import PlanFile
+from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.names import PERSISTENT, Namespace
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import RuleChanges, TopicRules
-from broker_ctl.core.plan_file import PlanFile
 
 # The answer to an order: plain JSON values.
 Reply = Mapping[str, Any]

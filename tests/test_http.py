@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.support.http.certificates import serving_context, trusting_context
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import PATIENCE_S

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.verb_help import VerbGroup
+from broker_ctl.cli.runtime.verb_help import VerbGroup
 
 if TYPE_CHECKING:
     from broker_ctl.settings.effect import WithoutEffect
-    from broker_ctl.settings.load import Reading
-    from broker_ctl.settings.model import Entry, Problem
     from broker_ctl.settings.root import Settings
+    from broker_ctl.settings.schema import Entry, Problem
+    from broker_ctl.settings.sources import Reading
 
 _PIPE_WIDTH: Final = 400
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -67,10 +67,10 @@ def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
     effect: those that nothing reads under the other settings, Pulsar's that mean nothing here,
     and those that nobody knows. Files are read as a start reads them; nothing is connected to.
     """
-    from broker_ctl.daemon.rehearsal import rehearse
-    from broker_ctl.settings.check import start_refusals
+    from broker_ctl.daemon.lifecycle.rehearsal import rehearse
+    from broker_ctl.settings.contradictions import start_refusals
     from broker_ctl.settings.effect import without_effect
-    from broker_ctl.settings.load import read
+    from broker_ctl.settings.sources import read
 
     reading = read(file, os.environ, overrides)
     problems = list(reading.problems)
@@ -112,8 +112,8 @@ def show(file: Path | None, overrides: tuple[str, ...], explain: bool, output: s
 
     --output conf writes a broker.conf; with --explain, one that says what each key does.
     """
-    from broker_ctl.settings.load import load
     from broker_ctl.settings.render import render, render_plain
+    from broker_ctl.settings.sources import load
 
     settings = load(file, os.environ, overrides)
     if output == "json":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from broker_ctl import codec
-from broker_ctl.cli.verb_help import VerbGroup
+from broker_ctl.cli.runtime.verb_help import VerbGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

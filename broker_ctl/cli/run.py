@@ -35,6 +35,6 @@ def command(ctx: click.Context, configuration: Path | None, overrides: tuple[str
     The first signal hands the bundles over and closes the session; a second one ends the process
     at once. SIGTERM twice is for emergencies: the session then expires by itself.
     """
-    from broker_ctl.daemon.start import run
+    from broker_ctl.daemon.lifecycle.start import run
 
     ctx.exit(run(configuration, overrides))

@@ -15,7 +15,7 @@ from typing import Final, Self
 from broker_ctl.embedded import guard
 from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
 from broker_ctl.errors import EmbeddedError, HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 
 _READY_S: Final = 30.0
 _STOP_S: Final = 15.0

@@ -14,9 +14,9 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 
 # Pulsar's client: 100 ms doubling, less up to a tenth, until 30 s are over.
 _FIRST_PAUSE_S: Final = 0.1

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.failures import told
-from broker_ctl.pipeline.folders import located
+from broker_ctl.pipeline.filesystem import located
+from broker_ctl.pipeline.spark_errors import told
 from broker_ctl.pipeline.tables import BATCHES, LINES, QUARANTINE, Table
 
 

@@ -14,10 +14,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.failures import sentence_of
-from broker_ctl.pipeline.folders import is_there, located, on_this_machine
+from broker_ctl.pipeline.filesystem import is_there, located, on_this_machine
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.sources import segments
+from broker_ctl.pipeline.spark_errors import sentence_of
 from broker_ctl.pipeline.tables import BatchRow
 
 # Spark's own file of what it has done; names that begin so are no part of a table.

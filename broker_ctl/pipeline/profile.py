@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check
-from broker_ctl.pipeline.failures import told
-from broker_ctl.pipeline.folders import located
+from broker_ctl.pipeline.filesystem import located
+from broker_ctl.pipeline.spark_errors import told
 from broker_ctl.pipeline.tables import HISTORY, Table
 from broker_ctl.pipeline.transforms import (
     capacity,

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final
 
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.declarations import Declaration, declared
-from broker_ctl.settings.model import Entry, Problem, Setting
 from broker_ctl.settings.properties import line_of, parse
+from broker_ctl.settings.schema import Entry, Problem, Setting
 from broker_ctl.settings.values import write
 
 SPARK: Final = "spark."

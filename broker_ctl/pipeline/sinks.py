@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.failures import told
-from broker_ctl.pipeline.folders import delete, matching
-from broker_ctl.pipeline.held import held
+from broker_ctl.pipeline.caching import held
+from broker_ctl.pipeline.filesystem import delete, matching
 from broker_ctl.pipeline.parsing import parsed, rows_of
 from broker_ctl.pipeline.sources import lines
+from broker_ctl.pipeline.spark_errors import told
 from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, HISTORY, LINES, QUARANTINE, BatchRow
 
 _NAME_DIGITS: Final = 16

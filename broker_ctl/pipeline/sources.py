@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from broker_ctl.pipeline.folders import literal
+from broker_ctl.pipeline.filesystem import literal
 
 # As the daemon writes them; one that somebody has unpacked is read, too.
 _PATTERN: Final = "*.{ndjson,ndjson.gz}"

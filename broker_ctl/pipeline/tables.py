@@ -31,7 +31,7 @@ from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.columns import Column, ColumnType, Kind, Tells, kind
 from broker_ctl.core.history.lines import STAMP
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.folders import is_there
+from broker_ctl.pipeline.filesystem import is_there
 
 DAY: Final = "dt"
 CLUSTER: Final = "cluster"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from broker_ctl.core.lease import LeaseRules
-from broker_ctl.core.placement.catalog import PLACEMENT
-from broker_ctl.core.shedding.catalog import BALANCE, SHEDDING
+from broker_ctl.core.machines.lease import LeaseRules
+from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
+from broker_ctl.core.strategies.placement.catalog import PLACEMENT
 from broker_ctl.settings.addresses import is_loopback
 
 

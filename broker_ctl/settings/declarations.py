@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_args, get_type_hints
 
-from broker_ctl.settings.model import Setting, unit_of
+from broker_ctl.settings.schema import Setting, unit_of
 from broker_ctl.settings.values import Kind, kind_of
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
+from broker_ctl.settings.compat.deprecated import OLD_KEYS, translate
+from broker_ctl.settings.compat.pulsar_keys import is_pulsar_key
 from broker_ctl.settings.declarations import Declaration
-from broker_ctl.settings.deprecated import OLD_KEYS, translate
-from broker_ctl.settings.model import Entry, Problem
-from broker_ctl.settings.pulsar_keys import is_pulsar_key
+from broker_ctl.settings.schema import Entry, Problem
 
 # One letter lost, doubled or swapped in a key of ten still lies above it; two keys that only
 # share their first words lie below.

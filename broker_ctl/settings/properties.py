@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from broker_ctl.settings.model import Entry, Problem
+from broker_ctl.settings.schema import Entry, Problem
 
 _BLANKS: Final = " \t\r\f"
 _KEY = re.compile(r"[A-Za-z0-9_.-]+")

@@ -4,31 +4,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_type_hints
 
-from broker_ctl.settings.balancing import BalancingSettings
-from broker_ctl.settings.broker import BrokerSettings
-from broker_ctl.settings.check import contradictions
-from broker_ctl.settings.dataplane import DataPlaneSettings
+from broker_ctl.settings.contradictions import contradictions
 from broker_ctl.settings.declarations import Declaration, declared
-from broker_ctl.settings.history import HistorySettings
 from broker_ctl.settings.intake import take_in
-from broker_ctl.settings.load_report import LoadReportSettings
-from broker_ctl.settings.log import LogSettings
-from broker_ctl.settings.metadata import MetadataSettings
-from broker_ctl.settings.model import DEFAULT_ORIGIN, DYNAMIC_ORIGIN, Entry, Problem
-from broker_ctl.settings.partitions import PartitionSettings
-from broker_ctl.settings.placement import PlacementSettings
-from broker_ctl.settings.planner import PlannerSettings
-from broker_ctl.settings.pulsar import PulsarSettings
-from broker_ctl.settings.security import SecuritySettings
-from broker_ctl.settings.session import SessionSettings
-from broker_ctl.settings.shedders import ShedderSettings
-from broker_ctl.settings.shedding import SheddingSettings
-from broker_ctl.settings.slow_brokers import SlowBrokerSettings
-from broker_ctl.settings.splitting import SplittingSettings
-from broker_ctl.settings.surface import SurfaceSettings
-from broker_ctl.settings.tls import TlsSettings
+from broker_ctl.settings.schema import DEFAULT_ORIGIN, DYNAMIC_ORIGIN, Entry, Problem
+from broker_ctl.settings.subjects.balancing import BalancingSettings
+from broker_ctl.settings.subjects.broker import BrokerSettings
+from broker_ctl.settings.subjects.dataplane import DataPlaneSettings
+from broker_ctl.settings.subjects.history import HistorySettings
+from broker_ctl.settings.subjects.http import SurfaceSettings
+from broker_ctl.settings.subjects.load_report import LoadReportSettings
+from broker_ctl.settings.subjects.log import LogSettings
+from broker_ctl.settings.subjects.metadata import MetadataSettings
+from broker_ctl.settings.subjects.partitions import PartitionSettings
+from broker_ctl.settings.subjects.placement import PlacementSettings
+from broker_ctl.settings.subjects.planner import PlannerSettings
+from broker_ctl.settings.subjects.pulsar import PulsarSettings
+from broker_ctl.settings.subjects.security import SecuritySettings
+from broker_ctl.settings.subjects.session import SessionSettings
+from broker_ctl.settings.subjects.shedders import ShedderSettings
+from broker_ctl.settings.subjects.shedding import SheddingSettings
+from broker_ctl.settings.subjects.slow_brokers import SlowBrokerSettings
+from broker_ctl.settings.subjects.splitting import SplittingSettings
+from broker_ctl.settings.subjects.tls import TlsSettings
+from broker_ctl.settings.subjects.zookeeper import ZooKeeperSettings
 from broker_ctl.settings.values import write
-from broker_ctl.settings.zookeeper import ZooKeeperSettings
 
 
 @dataclass(frozen=True, slots=True)

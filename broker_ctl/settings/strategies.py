@@ -18,12 +18,12 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import isgeneratorfunction
 from typing import Any, Final, TypeVar
 
-from broker_ctl.core.catalog import Catalog
-from broker_ctl.core.placement.catalog import PLACEMENT
-from broker_ctl.core.placement.policy import PlacementPolicy
-from broker_ctl.core.shedding.catalog import SHEDDING
-from broker_ctl.core.shedding.policy import SheddingPolicy
-from broker_ctl.core.shedding.sequence import SheddingSequence
+from broker_ctl.core.model.catalog import Catalog
+from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.strategies.placement.catalog import PLACEMENT
+from broker_ctl.core.strategies.placement.policy import PlacementPolicy
+from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
+from broker_ctl.core.strategies.shedding.sequence import SheddingSequence
 from broker_ctl.errors import SettingsError
 
 _T = TypeVar("_T")

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Protocol, Self, get_args, get_origin, runtime_checkable
 
-from broker_ctl.core.catalog import Catalog
+from broker_ctl.core.model.catalog import Catalog
 from broker_ctl.errors import InvalidName, SettingsError
-from broker_ctl.settings.model import Setting
+from broker_ctl.settings.schema import Setting
 
 # Pulsar reads integers into Java's int.
 _HIGHEST_INTEGER: Final = 2**31 - 1

@@ -9,17 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.balance.profile import (
+from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.strategies.balance.profile import (
     HOURS,
     ProfilePlacement,
     ProfileRules,
     profile_placement,
 )
-from broker_ctl.core.deciding import DecidingRules
-from broker_ctl.simulation.pace import Pace
-from broker_ctl.simulation.record import Cause, Floats
-from broker_ctl.simulation.replay import Course
-from broker_ctl.simulation.scenario import Scenario
+from broker_ctl.simulation.model.pace import Pace
+from broker_ctl.simulation.model.scenario import Scenario
+from broker_ctl.simulation.replay.record import Cause, Floats
+from broker_ctl.simulation.replay.replay import Course
 
 _HOUR_MIN: Final = 60
 DAY_MIN: Final = HOURS * _HOUR_MIN

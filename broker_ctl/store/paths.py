@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_plus, unquote_plus
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.path_rules import is_usable_name
 

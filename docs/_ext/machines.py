@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from broker_ctl.core import approval, leadership, lock, move, ownership, session
+from broker_ctl.core.machines import election, lock, move, ownership, session
 from broker_ctl.core.partitions import machines
+from broker_ctl.core.planning import approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def _machine(title: str, states: Any, rows: Iterator[Row] | list[Row]) -> Machin
 MACHINES: Final[Mapping[str, Machine]] = {
     "session": _by_event("ZooKeeper session", session.TRANSITIONS),
     "lock": _by_event("Lock on an ephemeral node", lock.TRANSITIONS),
-    "election": _by_event("Leader election", leadership.TRANSITIONS),
+    "election": _by_event("Leader election", election.TRANSITIONS),
     "ownership": _by_successors("Ownership of a bundle", ownership.NEXT),
     "move": _by_event("Move of a bundle", move.TRANSITIONS),
     "approval": _by_event("Approved plan", approval.TRANSITIONS),
@@ -74,7 +75,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
 # Where the tables stand: a test finds every table of the core, and looks here.
 TABLES: Final = frozenset(
     {
-        *((module.__name__, "TRANSITIONS") for module in (session, lock, leadership, move)),
+        *((module.__name__, "TRANSITIONS") for module in (session, lock, election, move)),
         (approval.__name__, "TRANSITIONS"),
         (ownership.__name__, "NEXT"),
         (machines.__name__, "REPLICA_PREDECESSORS"),

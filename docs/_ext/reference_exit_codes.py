@@ -4,7 +4,7 @@ import inspect
 import re
 from typing import Final
 
-from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.lifecycle import exit_codes
 from docs._ext.markdown import code, escape, table
 
 _CONSTANT: Final = re.compile(r"((?:^# .*\n)+)^[A-Z_]+: Final = (\d+)$", re.MULTILINE)

@@ -12,9 +12,9 @@ from unittest.mock import MagicMock
 
 from aiohttp import web
 
-from broker_ctl.surface.attached import AttachedRoutes
-from broker_ctl.surface.parts import Parts, SurfaceRules
-from broker_ctl.surface.server import Surface
+from broker_ctl.api.attached_server import AttachedRoutes
+from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.http.dependencies import Parts, SurfaceRules
 from docs._ext.markdown import code, entry, escape
 
 _PATTERN: Final = re.compile(r"\{(\w+):[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")

@@ -6,10 +6,10 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane import wire
-from broker_ctl.dataplane.tokens import TokenMap
+from broker_ctl.dataplane.bundles.tokens import TokenMap
+from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import DataPlaneFenced
 
 

@@ -4,11 +4,12 @@
 
 It keeps no message. ``POST /publish {topic}`` stands for all that a broker does with a topic, and
 is refused (404) where this process may not act. What is asked of a broker is in
-`broker_ctl.dataplane.wire`; the rules about tokens are those of `BundleTable`, and those about late
-calls those of `CallGate`.
+`broker_ctl.dataplane.webhook.wire`; the rules about tokens are those of `BundleTable`, and those
+about late calls those of `CallGate`.
 
-With ``--broker-id`` it also keeps replicas of partitions (`broker_ctl.dataplane.replica_wire`), by
-the rules of `ReplicaTable` and `Leaderships`; nothing is fetched, since it has no other end.
+With ``--broker-id`` it also keeps replicas of partitions
+(`broker_ctl.dataplane.webhook.replica_wire`), by the rules of `ReplicaTable` and `Leaderships`;
+nothing is fetched, since it has no other end.
 """
 
 import argparse
@@ -25,15 +26,15 @@ from aiohttp import web
 
 from broker_ctl import codec
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.load import BundleStats
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.names import Topic
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane import replica_wire, wire
-from broker_ctl.dataplane.authority import Authority
-from broker_ctl.dataplane.bundle_table import BundleTable, LoadedBundle
+from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.bundle_table import BundleTable, LoadedBundle
 from broker_ctl.dataplane.replication.leaderships import Leaderships
 from broker_ctl.dataplane.replication.storage import MemoryStorage
 from broker_ctl.dataplane.replication.table import ReplicaTable
+from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.errors import (
     CorruptRecord,
     DataPlaneFenced,
@@ -41,7 +42,7 @@ from broker_ctl.errors import (
     HttpError,
     InvalidName,
 )
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.tasks import TaskScope
 from docs.examples.call_gate import CallGate, MeantForAnother
 
@@ -61,7 +62,7 @@ _Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _HttpApi:
-    """Requests and answers as `broker_ctl.dataplane.wire` has them: secret, instance, errors."""
+    """Requests and answers as the module `wire` has them: secret, instance, errors."""
 
     def __init__(self, secret: str) -> None:
         self.instance_id = secrets.token_hex(8)  # new at each start
@@ -127,7 +128,7 @@ class ReferenceBroker(_HttpApi):
         self.replicas = None if broker_id is None else ReferenceReplicas(self, broker_id)
 
     def app(self) -> web.Application:
-        """The HTTP API of `broker_ctl.dataplane.wire`, and ``POST /publish``."""
+        """The HTTP API of `broker_ctl.dataplane.webhook.wire`, and ``POST /publish``."""
         app = web.Application(middlewares=[self._guard], client_max_size=wire.MAX_REQUEST_BYTES)
         app.cleanup_ctx.append(self._pulling)
         for path, answer in {

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.balance.bound import imbalance_bound
-from broker_ctl.core.balance.planner import Relief, load_of, moved, relieve
-from broker_ctl.core.balance.problem import Problem, Standing
-from broker_ctl.core.balance.rules import Band
-from broker_ctl.core.steps import finished
+from broker_ctl.core.model.steps import finished
+from broker_ctl.core.rules.balance import Band
+from broker_ctl.core.strategies.balance.bound import imbalance_bound
+from broker_ctl.core.strategies.balance.planner import Relief, load_of, moved, relieve
+from broker_ctl.core.strategies.balance.problem import Problem, Standing
 
 _SIZES: Final = ((10_000, 100), (100_000, 1_000), (1_000_000, 1_000))
 _SIGMA: Final = 1.2

@@ -26,7 +26,7 @@ from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 
 POLL_S: Final = 0.005
 READY_LIMIT_S: Final = 30.0

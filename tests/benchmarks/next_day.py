@@ -39,7 +39,7 @@ def main() -> None:
     """Measure and print."""
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    from broker_ctl.cli.tables import print_facts, print_table
+    from broker_ctl.cli.runtime.output import print_facts, print_table
     from broker_ctl.codec import encode
     from broker_ctl.errors import SettingsError
 
@@ -82,7 +82,7 @@ def run(names: tuple[str, ...]) -> dict[str, Any]:
 
 def _row(name: str) -> dict[str, Any]:
     from broker_ctl.simulation.next_day import next_day
-    from broker_ctl.simulation.rivals import POLICIES
+    from broker_ctl.simulation.replay.baselines import POLICIES
     from broker_ctl.simulation.scenarios.catalogue import scenario
 
     ours = POLICIES["balance"]()

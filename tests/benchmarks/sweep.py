@@ -103,8 +103,8 @@ def _answer(cores: int, extent: Extent) -> None:
     from broker_ctl.pipeline.backtest.tasks import tasks_of
     from broker_ctl.pipeline.backtest.traces import drawn_trace
     from broker_ctl.pipeline.session import session
-    from broker_ctl.simulation.rivals import POLICIES
-    from broker_ctl.simulation.sources import Source
+    from broker_ctl.simulation.replay.baselines import POLICIES
+    from broker_ctl.simulation.workload.sources import Source
 
     candidate = Candidate("balance", "", POLICIES["balance"]())
     trace = drawn_trace(Source(_WORKLOAD, extent.hours, _BROKERS))

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from broker_ctl import codec
-from broker_ctl.core.bundle import BundleRange
-from broker_ctl.dataplane.act_log import Act
-from broker_ctl.dataplane.tokens import RingTokens
+from broker_ctl.core.model.bundle import BundleRange
+from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.tokens import RingTokens
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
 

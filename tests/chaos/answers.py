@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Final
 
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.names import Topic
 from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from tests.chaos.cluster import Broker, Cluster

@@ -18,7 +18,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl import codec
-from broker_ctl.dataplane import wire
+from broker_ctl.dataplane.webhook import wire
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
 from docs.examples.reference_broker import ReferenceBroker

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.cli.trial import SETTINGS
+from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.embedded import guard as outlive_guard
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
@@ -20,7 +20,7 @@ from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
 from broker_ctl.embedded.roles import Role
 from broker_ctl.embedded.server import Server
 from broker_ctl.errors import HttpError, StoreError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.chaos.acts import Guard, SharedLog

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.names import Topic
 from tests.chaos.cluster import SESSION_S, Broker, Cluster
 from tests.chaos.configuration import ANSWER_S, Answer
 from tests.chaos.traffic import one_topic_a_slice

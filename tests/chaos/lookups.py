@@ -10,9 +10,9 @@ from collections import Counter
 from typing import Final
 from urllib.parse import quote, urljoin
 
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 
 # Pulsar's clients give up after 20; whoever needs half as many is being sent round.
 MOST_HOPS: Final = 10

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psutil
 
-from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.errors import HttpError
 from tests.chaos.acts import Guard
 from tests.chaos.cluster import DAEMONS, RECOVERY_S, SESSION_S, Broker, Cluster, now_s

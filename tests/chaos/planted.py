@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import Act
 from broker_ctl.store import paths
-from broker_ctl.store.records.ours import LeadEpoch
+from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
 from tests.chaos.acts import Guard

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.namespace import Ring
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
-from broker_ctl.store.records.ours import LeadEpoch
+from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
 from tests.chaos.history import Changed, Closed, Created, Deleted, Transaction

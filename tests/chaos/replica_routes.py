@@ -9,17 +9,17 @@ from aiohttp import web
 from broker_ctl import codec
 from broker_ctl.core.partitions.instructions import ReplicaError
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane import replica_wire
 from broker_ctl.dataplane.replication.directory import DirectoryStorage
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from broker_ctl.dataplane.webhook import replica_wire
 from docs.examples.reference_broker import ReferenceBroker
 
 _Fields = dict[str, Any]
 
 
 class ReplicaRoutes:
-    """What `broker_ctl.dataplane.replica_wire` asks of a broker process."""
+    """What `broker_ctl.dataplane.webhook.replica_wire` asks of a broker process."""
 
     def __init__(self, broker: ReferenceBroker, number: int, address: str, logs: Path) -> None:
         self._broker = broker

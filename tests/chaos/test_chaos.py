@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.lifecycle import exit_codes
 from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import eventually
 

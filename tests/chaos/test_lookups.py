@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from broker_ctl.core.names import Topic
-from broker_ctl.http import HttpClient
+from broker_ctl.core.model.names import Topic
+from broker_ctl.http_client import HttpClient
 from tests.chaos.lookups import MOST_HOPS, Lookups
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import PATIENCE_S

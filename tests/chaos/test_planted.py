@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.dataplane.tokens import RingTokens
+from broker_ctl.dataplane.bundles.tokens import RingTokens
 from tests.chaos import evidence as judges
 from tests.chaos import replay
 from tests.chaos.acts import Guard, SharedLog

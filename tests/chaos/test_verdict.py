@@ -1,9 +1,9 @@
 """Acts against reigns: each kind of wrong act is told."""
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.dataplane.act_log import Act
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.dataplane.bundles.act_log import Act
 from tests.chaos.replay import Reign, Replay
 from tests.chaos.verdict import (
     acts_past_the_lease,

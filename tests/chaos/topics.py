@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.model.names import Namespace, Topic
 
 NAMESPACE: Final = Namespace("public", "default")
 BUNDLES: Final = 16

@@ -5,8 +5,8 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import HttpError, StoreError
 from broker_ctl.store import paths
 from tests.chaos.cluster import Cluster

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
-from broker_ctl.cli.units import duration_text
+from broker_ctl.cli.runtime.units import duration_text
 from broker_ctl.errors import OrderConflict
 from broker_ctl.ports import HistoryFilter
 from tests.support.clusters.cli_cluster import Cluster, running

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
-from broker_ctl.settings.deprecated import OLD_KEYS
-from broker_ctl.settings.load import load
+from broker_ctl.settings.compat.deprecated import OLD_KEYS
 from broker_ctl.settings.render import render, render_plain
 from broker_ctl.settings.root import DECLARATIONS, Settings
+from broker_ctl.settings.sources import load
 
 Write = Callable[[str], Path]
 Run = Callable[..., Result]

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from broker_ctl.cli.client import _location
+from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.api.http.dependencies import SurfaceRules
 from broker_ctl.cli.main import main
-from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.cli.runtime.client import _location
+from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpReply
-from broker_ctl.surface.credentials import Credentials
-from broker_ctl.surface.parts import SurfaceRules
+from broker_ctl.http_client import HttpReply
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, NAMESPACE, RING, TOKEN, entry
 from tests.support.http.web_server import free_port
@@ -419,7 +419,7 @@ def test_an_error_is_json_for_a_program(cluster: Cluster) -> None:
 def test_a_daemon_that_is_silent_is_given_up_on_in_time_and_waited_for_in_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker_ctl.cli.client._PATIENCE_S", 0.05)
+    monkeypatch.setattr("broker_ctl.cli.runtime.client._PATIENCE_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         arguments = ["brokers", "load-report", "--url", f"http://{address}", "--timeout", "0.5"]

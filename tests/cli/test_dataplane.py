@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.dataplane import wire
+from broker_ctl.dataplane.webhook import wire
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import eventually
 

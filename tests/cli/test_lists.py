@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_ctl.core.rules import MIB
-from broker_ctl.surface.credentials import Credentials
-from broker_ctl.surface.parts import SurfaceRules
+from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.core.rules.rules import MIB
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN
 from tests.support.http.web_server import free_port

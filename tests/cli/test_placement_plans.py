@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.plan_file import HOLDS_MS, PlanFile, PlannedMove
+from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile, PlannedMove
 from broker_ctl.errors import OrderConflict
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_managers import CLUSTER

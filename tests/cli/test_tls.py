@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.surface.parts import SurfaceRules
-from broker_ctl.surface.server import Surface
+from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.http.dependencies import SurfaceRules
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_managers import CLUSTER
 from tests.support.http.certificates import TLS, serving_context

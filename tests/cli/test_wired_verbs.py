@@ -16,14 +16,14 @@ import click
 import pytest
 
 import broker_ctl.cli
-from broker_ctl.cli.client import Client
+from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.http.dependencies import Parts, SurfaceRules
 from broker_ctl.cli.main import main
+from broker_ctl.cli.runtime.client import Client
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.plan_file import PlanFile, PlannedMove
-from broker_ctl.daemon.assembly import assemble
-from broker_ctl.http import HttpReply
-from broker_ctl.surface.parts import Parts, SurfaceRules
-from broker_ctl.surface.server import Surface
+from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
+from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.http_client import HttpReply
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, RING, TOPICS
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
@@ -55,7 +55,7 @@ def declared() -> dict[int, str]:
     """Every command that stands in a module, by identity."""
     return {
         id(value): f"{module.name}:{name}"
-        for module in pkgutil.iter_modules([str(PACKAGE)], "broker_ctl.cli.")
+        for module in pkgutil.walk_packages([str(PACKAGE)], "broker_ctl.cli.")
         for name, value in vars(importlib.import_module(module.name)).items()
         if isinstance(value, click.Command)
     }

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.election import Election
-from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.core.session import Action
-from broker_ctl.core.session import State as SessionState
+from broker_ctl.coordination.election.election import Election
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.core.machines.session import Action
+from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.errors import BadVersion, BundleBusy, BundleReclaimable, MultiFailed
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, SetData

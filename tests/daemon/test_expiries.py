@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.coordination.broker_ids import BrokerIds
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.directives import Order
-from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.broker.lookup.lookup import Connect
+from broker_ctl.coordination.membership.broker_ids import BrokerIds
+from broker_ctl.core.cluster.directives import Order
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import ForeignNamespace
-from broker_ctl.managers.lookup import Connect
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation, Outcome, Versioned
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.records.tenants import TenantInfo
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.sessions import parties
 from tests.support.daemon.whole_daemon import Run, whole_daemon
 from tests.support.time.virtual_time import in_virtual_time

@@ -8,13 +8,13 @@ from unittest.mock import AsyncMock
 import pytest
 
 import broker_ctl
-from broker_ctl.daemon.assembly import assemble
-from broker_ctl.daemon.attached import attach
-from broker_ctl.daemon.instrumentation import connect
+from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.daemon.lifecycle.attached import attach
+from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.daemon.wiring.broker import assemble
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Told
-from broker_ctl.surface.parts import Parts, SurfaceRules
-from broker_ctl.surface.server import Surface
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
 from tests.support.time.virtual_time import in_virtual_time
 
@@ -25,7 +25,7 @@ SEVERAL = {"bundles.resource_usage": 2}
 # Counters and histograms that are written to in more than one place: by field, in so many.
 SEVERAL_PLACES = {
     "acknowledge_ms": 2,
-    "corrupt_nodes": 3,
+    "corrupt_nodes": 4,
     "event_failures": 2,
     "instructions": 3,
     "latency_ms": 2,
@@ -72,7 +72,7 @@ def taken() -> set[tuple[str, str]]:
 
 @in_virtual_time
 async def test_every_gauge_follows_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_ctl.surface.server.HttpServer.start", AsyncMock())
+    monkeypatch.setattr("broker_ctl.api.broker_server.HttpServer.start", AsyncMock())
     settings = settings_of("brokerId=1", f"loadHistoryDirectory={tmp_path}")
     assembly = assemble(settings, Served())
     connect(assembly)

@@ -13,8 +13,8 @@ import pytest
 
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.settings.conditions import NEVER
-from broker_ctl.settings.load import load
 from broker_ctl.settings.root import DECLARATIONS, Settings
+from broker_ctl.settings.sources import load
 from tests.support.daemon.built import build, changed
 from tests.support.daemon.wired_settings import REFUSED, SECRETS, WIRED, Refused, Wired
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.lease import LeaseRules
-from broker_ctl.settings.check import start_refusals
-from broker_ctl.settings.load import ENVIRONMENT_PREFIX, Reading, read
+from broker_ctl.core.machines.lease import LeaseRules
+from broker_ctl.settings.contradictions import start_refusals
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import ENVIRONMENT_PREFIX, Reading, read
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "deploy" / "docker"

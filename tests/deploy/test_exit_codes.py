@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.daemon import exit_codes
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import AuthFailed, ClientFailed, HistoryBehind, RetriesUsedUp, StoreError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.support.daemon.running_daemons import look_up, make_namespace
 from tests.support.daemon.webhook_process import broker_process, webhook
 from tests.support.time.waiting import PATIENCE_S, eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.lease import Heartbeat, Lease, LeaseRules
+from broker_ctl.core.machines.lease import Heartbeat, Lease, LeaseRules
 from broker_ctl.instruments.declared import Instruments, exposed_names
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

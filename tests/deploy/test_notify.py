@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.support.time.waiting import PATIENCE_S
 from tests.support.zookeeper.ensemble import SharedEnsemble
 

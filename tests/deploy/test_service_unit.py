@@ -10,7 +10,7 @@ import click
 import pytest
 
 from broker_ctl.cli.run import command
-from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.settings.root import Settings
 
 UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "broker-ctl.service"

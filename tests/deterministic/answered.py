@@ -10,7 +10,7 @@ from broker_ctl.errors import (
     NotEmpty,
 )
 from broker_ctl.store.interface import Check, Create, Delete, Outcome, Versioned
-from broker_ctl.store.memory.link import Request
+from broker_ctl.testing.memory_store.transport import Request
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.observer import Observer
 

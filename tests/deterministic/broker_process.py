@@ -8,14 +8,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from broker_ctl import codec
 from broker_ctl.clock import Clock
-from broker_ctl.dataplane.act_log import ActLog
-from broker_ctl.dataplane.authority import Authority
-from broker_ctl.dataplane.simulated import SimulatedDataPlane
-from broker_ctl.dataplane.webhook import WebhookDataPlane
-from broker_ctl.dataplane.webhook_replicas import WebhookReplicas
+from broker_ctl.dataplane.bundles.act_log import ActLog
+from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
+from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
+from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient, HttpReply
-from broker_ctl.simulation.workload import Workload
+from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.simulation.workload.workload import Workload
 from docs.examples.call_gate import CallGate
 from tests.deterministic.process_answers import ProcessAnswers
 from tests.deterministic.replica_process import ReplicaProcess

@@ -6,10 +6,10 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from broker_ctl import codec
+from broker_ctl.api.http.dependencies import Parts
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.errors import BrokerCtlError, Fenced, HttpError
-from broker_ctl.http import HttpClient, HttpReply
-from broker_ctl.surface.parts import Parts
+from broker_ctl.http_client import HttpClient, HttpReply
 
 _INSTRUCTIONS: Final = "/control/v1/instructions"
 _SHUTDOWN: Final = "/control/v1/controlled-shutdown"

@@ -5,9 +5,9 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
-from broker_ctl.core.names import Topic
+from broker_ctl.broker.lookup.lookup import Connect, Redirect
+from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import BrokerCtlError, NodeExists, TenantExists
-from broker_ctl.managers.lookup import Connect, Redirect
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData, Versioned
 from broker_ctl.store.records.tenants import TenantInfo
 from tests.deterministic.cluster import Cluster

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from broker_ctl.store.memory.ensemble import EnsembleRules
+from broker_ctl.testing.memory_store.ensemble import EnsembleRules
 from tests.deterministic.broker_process import BrokerProcess
 from tests.deterministic.daemon_process import (
     GRACE_S,

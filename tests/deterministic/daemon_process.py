@@ -6,28 +6,28 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from broker_ctl.coordination.peers import Peers
-from broker_ctl.coordination.registry import Registry
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import SystemUsage
-from broker_ctl.core.orders import Order
-from broker_ctl.daemon.assembly import Assembly, assemble
-from broker_ctl.daemon.instrumentation import connect
-from broker_ctl.daemon.lifecycle import Daemon
-from broker_ctl.daemon.service import Notifier, StopSignals
-from broker_ctl.daemon.stores import OwnStore
-from broker_ctl.dataplane.authority import Authority
-from broker_ctl.dataplane.interface import DataPlane
+from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.broker.load.usage_source import UsageSource
+from broker_ctl.coordination.membership.peers import Peers
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.load import SystemUsage
+from broker_ctl.daemon.lifecycle.lifecycle import Daemon
+from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.daemon.wiring.broker import Assembly, assemble
+from broker_ctl.daemon.wiring.stores import OwnStore
+from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.managers.usage_source import UsageSource
 from broker_ctl.ports import Orders, Reply
-from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
-from broker_ctl.surface.parts import Parts, SurfaceRules
+from broker_ctl.settings.sources import load
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.deterministic.broker_process import BrokerProcess, DataPlaneLink, ReplicaLink
 from tests.deterministic.calls import MemoryCalls
 from tests.deterministic.loops import Turns, TurnsClock, new_loop

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from broker_ctl.store import paths
-from broker_ctl.store.memory.link import Kind, Point
+from broker_ctl.testing.memory_store.transport import Kind, Point
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import TIMEOUT_S, DaemonProcess
 from tests.deterministic.rivals import crown_a_rival, split_free_bundles

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from broker_ctl.core.bundle import Bundle, BundleRange
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.dataplane.act_log import Act
-from broker_ctl.dataplane.tokens import RingTokens
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.tokens import RingTokens
 from broker_ctl.errors import CorruptRecord, InvalidName
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete, Operation, Result, SetData, Versioned
-from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
+from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from tests.support.replicas.partition_history import PartitionHistory, Write
 
 _SEAT = paths.LOADBALANCE_SEAT

@@ -7,24 +7,24 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.coordination import locks
-from broker_ctl.coordination.followed_nodes import FollowedNodes
-from broker_ctl.coordination.heartbeats import Heartbeats
-from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.coordination.lock import Lock
-from broker_ctl.coordination.locks import LockBusy, Locks
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.lock import Claim, claim_of
+from broker_ctl.broker.ownership.command_handler import OwnOrders
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.controller.store.fenced_writer import FencedWrites
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.locks import locks
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks.locks import LockBusy, Locks
+from broker_ctl.coordination.replicated.node_cache import FollowedNodes
+from broker_ctl.coordination.session.heartbeats import Heartbeats
+from broker_ctl.core.machines.lock import Claim, claim_of
+from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicRules
-from broker_ctl.daemon import exit_codes
-from broker_ctl.daemon.endings import OwnEnd
-from broker_ctl.daemon.stores import OwnStore
-from broker_ctl.dataplane.link import Link
+from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
+from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.dataplane.replication.leader import Leading
-from broker_ctl.leader.partitions.fencing import FencedWrites
-from broker_ctl.managers.orders import OwnOrders
-from broker_ctl.managers.owners import Owners
+from broker_ctl.dataplane.webhook.link import Link
 from broker_ctl.store import paths
 from broker_ctl.store.caches.last_read import LastRead
 from broker_ctl.store.interface import Check, Operation, Result, SessionEvent

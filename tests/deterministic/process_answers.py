@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 from broker_ctl import codec
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane import replica_wire, wire
+from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
-from broker_ctl.dataplane.simulated import SimulatedDataPlane
+from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, InvalidName
-from broker_ctl.http import HttpReply
+from broker_ctl.http_client import HttpReply
 from docs.examples.call_gate import CallGate, MeantForAnother
 
 Fields = Mapping[str, Any]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from broker_ctl.dataplane.authority import Authority
+from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.storage import MemoryStorage
 from tests.deterministic.loops import ProcessLoop, Turns, TurnsClock, new_loop

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.names import Namespace
 from broker_ctl.store import paths
 from broker_ctl.store.interface import (
     Create,
@@ -13,7 +13,7 @@ from broker_ctl.store.interface import (
     Operation,
     SetData,
 )
-from broker_ctl.store.records.ours import LeadEpoch
+from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.records.partitions import ControllerRecord
 from broker_ctl.store.records.policies import LocalPolicies

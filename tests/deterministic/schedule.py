@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 from zlib import crc32
 
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.deterministic.answered import wrong_answers
 from tests.deterministic.clients import Clients
 from tests.deterministic.cluster import Cluster

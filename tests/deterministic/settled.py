@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from broker_ctl.core.ownership import BundleState
+from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.records.partitions import decode_topic

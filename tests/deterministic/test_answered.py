@@ -7,9 +7,9 @@ import pytest
 
 from broker_ctl.errors import NodeExists
 from broker_ctl.store.interface import Create, CreateMode, Operation, Outcome, Stat, Versioned
-from broker_ctl.store.memory.ensemble import EnsembleRules
-from broker_ctl.store.memory.link import Request
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.testing.memory_store.ensemble import EnsembleRules
+from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.memory_store.transport import Request
 from tests.deterministic.answered import judge_answer
 from tests.deterministic.observer import ObservedEnsemble, Observer
 

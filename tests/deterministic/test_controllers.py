@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from broker_ctl.store import partition_paths, paths
-from broker_ctl.store.memory.link import Mishap, Point
+from broker_ctl.testing.memory_store.transport import Mishap, Point
 from tests.deterministic.daemon_process import DaemonProcess
 from tests.deterministic.replicated_scene import PARTITION, Scene
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker_ctl.dataplane.act_log import Act
-from broker_ctl.dataplane.tokens import RingTokens
+from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.tokens import RingTokens
 from tests.deterministic.observer import Observer
 
 _NS = 1_000_000_000

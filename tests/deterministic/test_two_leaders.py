@@ -8,7 +8,7 @@ import pytest
 
 from broker_ctl.errors import DataPlaneError, DataPlaneRefused
 from broker_ctl.store import partition_paths
-from broker_ctl.store.memory.link import Mishap, Point
+from broker_ctl.testing.memory_store.transport import Mishap, Point
 from tests.deterministic.replicated_scene import PARTITION, Scene
 
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from functools import cache
 
-from broker_ctl.core.hashing import RING_HIGH, ring_hash
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.simulation.curves import TopicTraffic
-from broker_ctl.simulation.workload import TopicLoad, Workload
+from broker_ctl.core.model.hashing import RING_HIGH, ring_hash
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.simulation.model.curves import TopicTraffic
+from broker_ctl.simulation.workload.workload import TopicLoad, Workload
 
 NAMESPACE = Namespace("public", "default")
 _TOPICS = 8

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from broker_ctl.store.interface import Check, Create, SetData
-from broker_ctl.store.memory.link import Kind, Mishap, Point, Request
+from broker_ctl.testing.memory_store.transport import Kind, Mishap, Point, Request
 
 # Whose cut points are counted.
 COVERED = (
@@ -82,7 +82,7 @@ class Wire:
         self._traps.clear()
 
     def mishap(self, request: Request, point: Point) -> Mishap | None:
-        """See `broker_ctl.store.memory.link.Mishaps`."""
+        """See `broker_ctl.testing.memory_store.transport.Mishaps`."""
         if point is Point.BEFORE:
             self._spring(request)
         elif request.operations:

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from broker_ctl.cli.main import main
-from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.settings.root import DECLARATIONS
 
 ROOT: Final = Path(__file__).parents[2]

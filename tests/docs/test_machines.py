@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import broker_ctl
-from broker_ctl.core import ownership, session
+from broker_ctl.core.machines import ownership, session
 from docs._ext.machines import MACHINES, TABLES, Machine, Row
 from docs._ext.state_drawing import draw
 

@@ -10,7 +10,7 @@ import pytest
 
 import broker_ctl
 from broker_ctl.cli.main import VERBS, main
-from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge
 from broker_ctl.settings.root import DECLARATIONS
@@ -106,7 +106,7 @@ def test_every_route_is_there() -> None:
     serving = {inspect.unwrap(route.handler).__qualname__.partition(".")[0] for route in routes}
     written = {
         node.name
-        for file in (PACKAGE / "surface").glob("*.py")
+        for file in (PACKAGE / "api").rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ClassDef) and node.name.endswith("Routes")
     }

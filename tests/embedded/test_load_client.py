@@ -11,7 +11,7 @@ from aiohttp import web
 from broker_ctl.codec import encode
 from broker_ctl.embedded.load_client import LoadClient
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient, HttpReply
+from broker_ctl.http_client import HttpClient, HttpReply
 from broker_ctl.tasks import TaskScope
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.virtual_time import in_virtual_time

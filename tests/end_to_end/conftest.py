@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.cli.trial import SETTINGS
+from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.embedded.daemons import Daemons
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.support.time.waiting import PATIENCE_S
 from tests.support.zookeeper.ensemble import SharedEnsemble
 

@@ -7,12 +7,12 @@ from functools import partial
 
 from kazoo.client import KazooClient
 
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.daemon import exit_codes
-from broker_ctl.dataplane.act_judge import judge
-from broker_ctl.dataplane.act_log import merged, read_acts
-from broker_ctl.http import HttpClient
-from broker_ctl.simulation.workload import Workload
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.dataplane.bundles.act_log import merged, read_acts
+from broker_ctl.dataplane.bundles.ownership_checker import judge
+from broker_ctl.http_client import HttpClient
+from broker_ctl.simulation.workload.workload import Workload
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import look_up, make_namespace, status
 from tests.support.time.waiting import eventually

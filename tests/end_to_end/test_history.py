@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.cli.trial import SETTINGS
-from broker_ctl.core.bundle import BundleRange
-from broker_ctl.core.hashing import RING_HIGH
+from broker_ctl.broker.history.segments import SegmentRules, Segments
+from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.lines import Parsed, Stamp
-from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.model.bundle import BundleRange
+from broker_ctl.core.model.hashing import RING_HIGH
+from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
-from broker_ctl.http import HttpClient
-from broker_ctl.managers.segments import SegmentRules, Segments
+from broker_ctl.http_client import HttpClient
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.pipeline.history_files import lines, open_paths, segment_paths, segments

@@ -7,12 +7,12 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.core.namespace import Ring
-from broker_ctl.dataplane.act_judge import judge
-from broker_ctl.dataplane.act_log import merged, read_acts
-from broker_ctl.http import HttpClient
-from broker_ctl.simulation.workload import Workload
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.dataplane.bundles.act_log import merged, read_acts
+from broker_ctl.dataplane.bundles.ownership_checker import judge
+from broker_ctl.http_client import HttpClient
+from broker_ctl.simulation.workload.workload import Workload
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.time.waiting import eventually

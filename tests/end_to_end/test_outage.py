@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker_ctl.daemon import exit_codes
+from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.embedded.ports import port_of, reserve_port
 from tests.end_to_end.conftest import NewCluster
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
-from broker_ctl.cli.trial import SETTINGS
+from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble

@@ -9,11 +9,11 @@ from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.core.namespace import Ring
-from broker_ctl.core.plan_file import PlanFile, PlannedMove
-from broker_ctl.http import HttpClient
+from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.http_client import HttpClient
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.time.waiting import eventually

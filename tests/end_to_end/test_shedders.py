@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, make_namespace, status
 from tests.support.time.waiting import eventually

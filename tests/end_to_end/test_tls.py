@@ -11,13 +11,13 @@ from typing import Any
 import pulsar.asyncio
 import pytest
 
-from broker_ctl.cli.trial import SETTINGS
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.daemon.tls import KeyPair, PemFile, client_context
+from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.daemon.wiring.tls import KeyPair, PemFile, client_context
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient, HttpReply
+from broker_ctl.http_client import HttpClient, HttpReply
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.own_settings import OwnSettings
 from tests.support.http.binary_client import BinaryClient

@@ -10,11 +10,11 @@ import click
 from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
-from broker_ctl.cli.trial import SETTINGS
-from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.rules.json_units import out_of_system

@@ -6,8 +6,8 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.http import HttpClient
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.http_client import HttpClient
 from tests.end_to_end.conftest import NewCluster
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.time.waiting import eventually

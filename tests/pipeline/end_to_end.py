@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.settings.load import read
+from broker_ctl.settings.sources import read
 from tests.support.pipeline.profile_sql import profile_of_lines, profile_of_tables
 
 _DEADLINE_S: Final = 1800.0

@@ -28,13 +28,13 @@ from zipfile import ZipFile
 
 import pyspark
 
-from broker_ctl.cli.backtest_table import to_row
+from broker_ctl.cli.pipeline.backtest_table import to_row
 from broker_ctl.pipeline.backtest.candidates import Candidate, Named
 from broker_ctl.pipeline.backtest.job import Replays, Verdict
 from broker_ctl.pipeline.backtest.tasks import replayed, tasks_of
 from broker_ctl.pipeline.backtest.traces import drawn_trace
-from broker_ctl.simulation.rivals import POLICIES
-from broker_ctl.simulation.sources import Source
+from broker_ctl.simulation.replay.baselines import POLICIES
+from broker_ctl.simulation.workload.sources import Source
 from tests.support.http.web_server import free_port
 from tests.support.pipeline.segment_files import small_history
 from tests.support.time.waiting import eventually

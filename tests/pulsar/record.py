@@ -18,7 +18,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.names import Topic
 from tests.support.http.odd_names import odd_names
 from tests.support.pulsar.cluster import PulsarCluster, pulsar_cluster
 from tests.support.pulsar.distribution import distribution

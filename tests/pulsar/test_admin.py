@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Topic
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.quieting import quiet, restore
 from broker_ctl.errors import PeerRefused
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import free_port
 from tests.support.pulsar.cluster import PulsarCluster
 from tests.support.time.waiting import eventually

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.names import Topic
 from tests.pulsar.record import bundle_range, busy, split_first
 from tests.support.http.odd_names import odd_names
 from tests.support.pulsar.checks import (

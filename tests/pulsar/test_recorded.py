@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.names import Topic
 from tests.pulsar.record import BUNDLE_RANGES, NAMESPACE, RECORDED
 from tests.support.pulsar.checks import (
     broker_ids,

@@ -4,11 +4,11 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from broker_ctl.settings.compat.deprecated import OLD_KEYS, SPELLINGS
+from broker_ctl.settings.compat.pulsar_keys import PULSAR_KEYS, is_pulsar_key
 from broker_ctl.settings.declarations import declared
-from broker_ctl.settings.deprecated import OLD_KEYS, SPELLINGS
-from broker_ctl.settings.model import unit_of
-from broker_ctl.settings.pulsar_keys import PULSAR_KEYS, is_pulsar_key
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
+from broker_ctl.settings.schema import unit_of
 
 # The load balancer's and the metadata store's keys (docs: pulsar-configuration).
 PULSAR_BALANCING_KEYS = """

@@ -1,7 +1,7 @@
 """Overrides of /admin/configuration."""
 
-from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import load
 
 TOPICS = "topic_count_equally_divide"
 DEFAULT, SUPPORTED = (

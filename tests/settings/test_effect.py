@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.settings.deprecated import OLD_KEYS
+from broker_ctl.settings.compat.deprecated import OLD_KEYS
 from broker_ctl.settings.effect import is_used, without_effect
-from broker_ctl.settings.load import read
 from broker_ctl.settings.root import DECLARATIONS, Settings
+from broker_ctl.settings.sources import read
 
 # Every key of the broker.conf that Pulsar 4.0.8 ships, commented ones left out.
 PULSAR_KEYS = Path(__file__).with_name("pulsar_4_0_keys.txt").read_text("ascii").split()

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.placement.catalog import PLACEMENT
-from broker_ctl.daemon.leading import leader_rules
+from broker_ctl.core.strategies.placement.catalog import PLACEMENT
+from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.effect import is_used
-from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import load
 from broker_ctl.settings.strategies import PLACEMENT_STRATEGIES
 
 KEY = "loadBalancerLoadPlacementStrategy"
 Install = Callable[[str, str, str], None]
 PLACER = """
-from broker_ctl.core.decisions import Reason
-from broker_ctl.core.placement.policy import Choice
+from broker_ctl.core.cluster.decisions import Reason
+from broker_ctl.core.strategies.placement.policy import Choice
 
 class {name}:
     def select(self, view, bundle, candidates, rules):

@@ -9,16 +9,16 @@ from typing import Any, get_args, get_origin, get_type_hints
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.balance.quiet import QuietHours
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.rules.quiet_hours import QuietHours
 from broker_ctl.settings import properties
 from broker_ctl.settings.addresses import Address, HttpUrl, Listener, StoreUrl
-from broker_ctl.settings.check import require_startable
+from broker_ctl.settings.contradictions import require_startable
 from broker_ctl.settings.intake import take_in
-from broker_ctl.settings.load import read
-from broker_ctl.settings.model import Setting
 from broker_ctl.settings.render import render, render_plain
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
+from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.sources import read
 
 CONFIG = Path(__file__).parents[2] / "config"
 

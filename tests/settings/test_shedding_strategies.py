@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.rules import SheddingRules
-from broker_ctl.core.shedding.avg import AvgShedder
-from broker_ctl.core.shedding.catalog import SHEDDING
-from broker_ctl.core.shedding.overload import OverloadShedder
-from broker_ctl.core.shedding.sequence import SheddingSequence
-from broker_ctl.core.shedding.threshold import ThresholdShedder
-from broker_ctl.daemon.leading import leader_rules
-from broker_ctl.daemon.rules import shedding_rules
+from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.strategies.shedding.avg import AvgShedder
+from broker_ctl.core.strategies.shedding.overload import OverloadShedder
+from broker_ctl.core.strategies.shedding.sequence import SheddingSequence
+from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
+from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.policy_rules import shedding_rules
 from broker_ctl.errors import SettingsError
-from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import load
 from broker_ctl.settings.strategies import SHEDDING_STRATEGIES, shedding_policy
 
 KEY = "loadBalancerLoadSheddingStrategy"
 IMPL = "org.apache.pulsar.broker.loadbalance.impl."
 SHEDDER = """
-from broker_ctl.core.shedding.overload import OverloadShedder
+from broker_ctl.core.strategies.shedding.overload import OverloadShedder
 
 class {name}(OverloadShedder):
     pass

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from broker_ctl.core.balance.profile import ProfileRules
-from broker_ctl.core.deciding import DecidingRules
+from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.strategies.balance.profile import ProfileRules
+from broker_ctl.simulation.model.pace import Pace
+from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, next_day, planned_day, profile_of
-from broker_ctl.simulation.pace import Pace
-from broker_ctl.simulation.replay import Course
-from broker_ctl.simulation.rivals import POLICIES
-from broker_ctl.simulation.scenario import Scenario
+from broker_ctl.simulation.replay.baselines import POLICIES
+from broker_ctl.simulation.replay.replay import Course
 from tests.support.pipeline.small_scenarios import MB, small
 
 NIGHT_MIN = DAY_MIN // 2

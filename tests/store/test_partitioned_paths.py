@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.names import DOMAINS, Namespace, Topic
+from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import InvalidName
 from broker_ctl.store import path_rules, paths
 

@@ -1,7 +1,7 @@
 import pytest
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace, Topic
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.errors import InvalidName, InvalidPath
 from broker_ctl.store import path_rules, paths
 

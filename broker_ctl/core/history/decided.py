@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from broker_ctl.core.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
+from broker_ctl.core.cluster.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
 from broker_ctl.core.history.deeds import DecisionRow
 
 

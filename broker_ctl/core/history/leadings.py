@@ -7,7 +7,7 @@ from broker_ctl.core.history.columns import Tells
 
 
 class SessionEventRow(NamedTuple):
-    """Something befell the writer's session (core/session.py)."""
+    """Something befell the writer's session (core/machines/session.py)."""
 
     event: Annotated[str, Tells("one of core.session.Action")]
     state: Annotated[str, Tells("one of core.session.State, after it")]

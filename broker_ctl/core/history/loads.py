@@ -1,6 +1,6 @@
 """Rows of what a leader saw in one cycle: brokers, bundles, boundaries, capacities.
 
-Rates have the names that they have in traces of bundles (`simulation/trace_rows.py`).
+Rates have the names that they have in traces of bundles (`simulation/traces/trace_rows.py`).
 """
 
 from typing import Annotated, NamedTuple

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.history.catalog import (
     BROKER_LOADS,
     BUNDLE_BOUNDARIES,
@@ -15,12 +16,11 @@ from broker_ctl.core.history.catalog import (
 )
 from broker_ctl.core.history.columns import Kind
 from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
-from broker_ctl.core.load import BundleStats
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.shedding.averages import usage_averages
-from broker_ctl.core.shedding.policy import Memory
-from broker_ctl.core.steps import batched
-from broker_ctl.core.view import BrokerView, BundleView, ClusterView
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.steps import batched
+from broker_ctl.core.planning.strategy_memory import usage_averages
+from broker_ctl.core.strategies.shedding.policy import Memory
 
 # Rows of a packed line, and of a step: about a millisecond, and 25 kB.
 ROWS_A_LINE: Final = 256

@@ -9,7 +9,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from broker_ctl.core.draw import splitmix64
+from broker_ctl.core.model.tie_break import splitmix64
 from broker_ctl.errors import InvalidReplicas
 
 Replicas = tuple[int, ...]

@@ -9,7 +9,7 @@ import asyncio
 from itertools import pairwise
 from typing import Final
 
-from broker_ctl.dataplane.conformance.stand_in import SESSION_EPOCH, AuthorityStandIn
+from broker_ctl.dataplane.conformance.authority_stub import SESSION_EPOCH, AuthorityStandIn
 from broker_ctl.dataplane.conformance.subject import Subject, unmet
 
 _PULL_S: Final = 1.0

@@ -1,7 +1,6 @@
 """Promises 1 to 3 of the data-plane API: tokens, bundles, repeated calls."""
 
-from broker_ctl.core.names import Topic
-from broker_ctl.dataplane import wire
+from broker_ctl.core.model.names import Topic
 from broker_ctl.dataplane.conformance.subject import (
     ELSEWHERE,
     LEFT,
@@ -10,6 +9,7 @@ from broker_ctl.dataplane.conformance.subject import (
     Subject,
     unmet,
 )
+from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import InvalidName
 
 

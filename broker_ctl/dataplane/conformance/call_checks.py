@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from broker_ctl.dataplane import wire
 from broker_ctl.dataplane.conformance.subject import (
     ELSEWHERE,
     LEFT,
@@ -11,6 +10,7 @@ from broker_ctl.dataplane.conformance.subject import (
     Subject,
     unmet,
 )
+from broker_ctl.dataplane.webhook import wire
 
 _NOBODY: Final = "not-the-instance-that-answers"
 

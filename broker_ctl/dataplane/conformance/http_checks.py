@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from broker_ctl.dataplane import wire
 from broker_ctl.dataplane.conformance.subject import WHOLE, Subject
-from broker_ctl.http import HttpClient
+from broker_ctl.dataplane.webhook import wire
+from broker_ctl.http_client import HttpClient
 
 _MALFORMED: Final = (
     b"",

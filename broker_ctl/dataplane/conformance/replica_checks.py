@@ -15,11 +15,11 @@ from broker_ctl.core.partitions.instructions import (
 )
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.dataplane import replica_wire as wire
 from broker_ctl.dataplane.conformance.call_checks import first_call
 from broker_ctl.dataplane.conformance.subject import TENANT, Subject, unmet
-from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer, IsrWish
-from broker_ctl.dataplane.wire import CALL, INSTANCE_ID
+from broker_ctl.dataplane.webhook import replica_wire as wire
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.wire import CALL, INSTANCE_ID
 
 _TOPIC: Final = f"{TENANT}-replicas"
 _FIRST, _SECOND = TopicPartition(_TOPIC, 0), TopicPartition(_TOPIC, 1)

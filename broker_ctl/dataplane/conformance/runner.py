@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.dataplane import wire
 from broker_ctl.dataplane.conformance import (
     authority_checks,
     bundle_checks,
@@ -15,10 +14,11 @@ from broker_ctl.dataplane.conformance import (
     http_checks,
     replica_checks,
 )
-from broker_ctl.dataplane.conformance.stand_in import AuthorityStandIn
+from broker_ctl.dataplane.conformance.authority_stub import AuthorityStandIn
 from broker_ctl.dataplane.conformance.subject import Subject, Unmet
+from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import DataPlaneUnreachable, HttpError, StartError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 
 _CALL_TIMEOUT_S: Final = 10.0
 _MAX_REPLY_BYTES: Final = 16 << 20

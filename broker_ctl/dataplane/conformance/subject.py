@@ -6,13 +6,13 @@ from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import urlencode
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.bundle import Bundle, BundleRange
-from broker_ctl.core.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.load import BundleStats
-from broker_ctl.core.names import Namespace
-from broker_ctl.dataplane import wire
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient, HttpReply
+from broker_ctl.http_client import HttpClient, HttpReply
 
 TENANT: Final = "broker-ctl-check"
 WHOLE: Final = Bundle(Namespace(TENANT, "ring"), BundleRange(RING_LOW, RING_HIGH))

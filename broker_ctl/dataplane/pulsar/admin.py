@@ -10,13 +10,13 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from broker_ctl.codec import decode_object
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.bundle import Bundle, BundleRange
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.names import Topic
 from broker_ctl.dataplane.pulsar.link import AdminLink, Request
 from broker_ctl.dataplane.pulsar.own_balancing import KEYS, Automatism, judge
 from broker_ctl.errors import CorruptRecord, HttpError, InvalidName, PeerRefused, PeerUnreachable
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 
 _CONFIGURATION: Final = "brokers/configuration"
 # How many brokers are asked at once.

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from broker_ctl.codec import decode
 from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
-from broker_ctl.http import HttpClient, HttpReply
+from broker_ctl.http_client import HttpClient, HttpReply
 
 _REDIRECTS: Final = frozenset({301, 302, 307, 308})
 _MAX_REDIRECTS: Final = 8

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.core.load_managers import EXTENSIBLE, MODULAR, SIMPLE
+from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE
 
 ENABLED: Final = "loadBalancerEnabled"
 SHEDDING: Final = "loadBalancerSheddingEnabled"

@@ -11,8 +11,8 @@ from typing import Final
 
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.dataplane.replicas import IsrWish
 from broker_ctl.dataplane.replication.log import Record, ReplicaLog
+from broker_ctl.dataplane.webhook.replicas import IsrWish
 
 # Of a follower that has not fetched from this leader yet.
 _UNKNOWN: Final = -1

@@ -10,8 +10,7 @@ from typing import Any
 from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.authority import Authority
-from broker_ctl.dataplane.replicas import IsrAnswer, IsrWish
+from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.commits import Commits
 from broker_ctl.dataplane.replication.feeds import Feed, Feeds, Place
 from broker_ctl.dataplane.replication.leader import Leading
@@ -25,6 +24,7 @@ from broker_ctl.dataplane.replication.messages import (
 )
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import ReplicaStorage
+from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
 
 

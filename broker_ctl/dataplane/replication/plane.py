@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.instructions import ReplicaError, ReplicaState, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.authority import Authority
-from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.fetchers import Fetchers
 from broker_ctl.dataplane.replication.leaderships import Leaderships
 from broker_ctl.dataplane.replication.network import Listener, Network
 from broker_ctl.dataplane.replication.server import ReplicaServer
 from broker_ctl.dataplane.replication.storage import ReplicaStorage
 from broker_ctl.dataplane.replication.table import ReplicaTable
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
 from broker_ctl.errors import StartError
 
 

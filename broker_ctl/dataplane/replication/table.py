@@ -18,11 +18,11 @@ from broker_ctl.core.partitions.instructions import (
     ReplicaStop,
 )
 from broker_ctl.core.partitions.names import TopicPartition, checked_topic
-from broker_ctl.dataplane.replicas import HeldReplica
 from broker_ctl.dataplane.replication.follower import Following
 from broker_ctl.dataplane.replication.log import ReplicaLog
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import Holding, ReplicaStorage
+from broker_ctl.dataplane.webhook.replicas import HeldReplica
 from broker_ctl.errors import InvalidName
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker_ctl.simulation.rivals import Contestant
+from broker_ctl.simulation.replay.baselines import Contestant
 
 
 class Named(NamedTuple):

@@ -28,8 +28,8 @@ from broker_ctl.pipeline.backtest.results import (
     ReplayRow,
 )
 from broker_ctl.pipeline.backtest.tasks import Task, replayed
-from broker_ctl.pipeline.failures import told
-from broker_ctl.pipeline.folders import located
+from broker_ctl.pipeline.filesystem import located
+from broker_ctl.pipeline.spark_errors import told
 from broker_ctl.pipeline.tables import Table
 
 # Is told how many tasks are done.

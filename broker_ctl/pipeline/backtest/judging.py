@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from broker_ctl.pipeline.backtest.candidates import Named
-from broker_ctl.pipeline.backtest.fronts import on_front
 from broker_ctl.pipeline.backtest.intervals import mean_interval
+from broker_ctl.pipeline.backtest.pareto import on_front
 from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, ReplayRow
 
 MEASURES: Final = ("p99", "load_moved_pct_per_h", "overload_broker_min")

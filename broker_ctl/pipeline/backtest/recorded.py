@@ -26,13 +26,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from broker_ctl.core.bundle import Bundle, BundleRange
-from broker_ctl.core.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Fleet, fleet_of
-from broker_ctl.simulation.bounds import MOST_CELLS, MOST_TOPICS
-from broker_ctl.simulation.scenario import Rates, Scenario, TopicShares, Traffic
+from broker_ctl.simulation.model.bounds import MOST_CELLS, MOST_TOPICS
+from broker_ctl.simulation.model.scenario import Rates, Scenario, TopicShares, Traffic
 
 Numbers = NDArray[np.int64]
 

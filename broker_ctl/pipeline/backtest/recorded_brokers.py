@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.simulation.capacity import Capacity
-from broker_ctl.simulation.cluster import MEAN_USAGE
-from broker_ctl.simulation.scenario import Event, EventKind
+from broker_ctl.simulation.model.capacity import Capacity
+from broker_ctl.simulation.model.cluster import MEAN_USAGE
+from broker_ctl.simulation.model.scenario import Event, EventKind
 
 Numbers = NDArray[np.int64]
 

@@ -7,16 +7,16 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import InvalidName, PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.recorded import BundleSeries, History
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
-from broker_ctl.pipeline.failures import told
-from broker_ctl.pipeline.folders import located
+from broker_ctl.pipeline.filesystem import located
+from broker_ctl.pipeline.spark_errors import told
 from broker_ctl.pipeline.tables import HISTORY
-from broker_ctl.simulation.bounds import MOST_CELLS, MOST_MINUTES
+from broker_ctl.simulation.model.bounds import MOST_CELLS, MOST_MINUTES
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MIN: Final = 60

@@ -7,9 +7,9 @@ from broker_ctl.errors import BrokerCtlError, PipelineError
 from broker_ctl.pipeline.backtest.candidates import Candidate
 from broker_ctl.pipeline.backtest.results import ReplayRow
 from broker_ctl.pipeline.backtest.traces import Trace
-from broker_ctl.simulation.lower_bound import bound_of
-from broker_ctl.simulation.replay import replay
-from broker_ctl.simulation.scores import scores_of
+from broker_ctl.simulation.replay.lower_bound import bound_of
+from broker_ctl.simulation.replay.replay import replay
+from broker_ctl.simulation.replay.scores import scores_of
 
 
 class Task(NamedTuple):

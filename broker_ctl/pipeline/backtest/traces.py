@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from broker_ctl.simulation.cluster import drawn_owners
-from broker_ctl.simulation.scenario import Scenario
-from broker_ctl.simulation.sources import Source, scenario_of
+from broker_ctl.simulation.model.cluster import drawn_owners
+from broker_ctl.simulation.model.scenario import Scenario
+from broker_ctl.simulation.workload.sources import Source, scenario_of
 
 AS_RECORDED: Final = 0
 

@@ -9,10 +9,10 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.results import COMPARISONS, REPLAYS, ComparisonRow, ReplayRow
-from broker_ctl.pipeline.failures import told
-from broker_ctl.pipeline.folders import located
-from broker_ctl.pipeline.recommend.chance import chance
+from broker_ctl.pipeline.filesystem import located
+from broker_ctl.pipeline.recommend.permutation_test import chance
 from broker_ctl.pipeline.recommend.rule import FOR, Evidence
+from broker_ctl.pipeline.spark_errors import told
 
 
 @dataclass(frozen=True, slots=True)

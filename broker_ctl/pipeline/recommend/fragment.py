@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from broker_ctl.core.printable import printable
-from broker_ctl.core.shedding.catalog import BALANCE
+from broker_ctl.core.model.printable import printable
+from broker_ctl.core.strategies.catalog import BALANCE
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.recommend.recommendation import Recommendation
 from broker_ctl.pipeline.recommend.rule import Verdict

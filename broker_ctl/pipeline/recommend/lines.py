@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from broker_ctl.core.shedding.catalog import BALANCE
+from broker_ctl.core.strategies.catalog import BALANCE
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.settings.intake import take_in
-from broker_ctl.settings.model import Entry
 from broker_ctl.settings.root import DECLARATIONS
+from broker_ctl.settings.schema import Entry
 
 # What a leader makes of its settings.
 SETTINGS: Final = "settings"

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.balance.problem import Floats
-from broker_ctl.core.balance.profile import HOURS, NOBODY, profile_placement
-from broker_ctl.core.balance.profile_plan import Origin, plan_file
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.plan_file import PlanFile
+from broker_ctl.core.cluster.plan_file import PlanFile
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.strategies.balance.problem import Floats
+from broker_ctl.core.strategies.balance.profile import HOURS, NOBODY, profile_placement
+from broker_ctl.core.strategies.balance.profile_plan import Origin, plan_file
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.recommend.usual_day import DayOfBundle, UsualDay
 

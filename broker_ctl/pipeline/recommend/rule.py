@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import MEASURES
 from broker_ctl.pipeline.backtest.results import ComparisonRow
-from broker_ctl.pipeline.recommend.chance import least_pairs
+from broker_ctl.pipeline.recommend.permutation_test import least_pairs
 
 # What can speak for a candidate; all three can speak against it.
 FOR: Final = ("p99", "load_moved_pct_per_h")

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from broker_ctl.core.balance.profile import HOURS
+from broker_ctl.core.strategies.balance.profile import HOURS
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.failures import told
-from broker_ctl.pipeline.folders import located
-from broker_ctl.pipeline.newest import newest_cycle
+from broker_ctl.pipeline.filesystem import located
+from broker_ctl.pipeline.latest_cycle import newest_cycle
+from broker_ctl.pipeline.spark_errors import told
 from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS, HOUR_PROFILES, newest_days
 

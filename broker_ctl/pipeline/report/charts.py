@@ -32,7 +32,7 @@ from broker_ctl.pipeline.report.values import (
     Points,
     Stacks,
 )
-from broker_ctl.simulation.svg import Words, svg
+from broker_ctl.simulation.plots.svg import Words, svg
 
 _COLOURS: Final = 8
 _DASHES: Final = ((), (7, 3), (2, 3))

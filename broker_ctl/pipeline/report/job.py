@@ -5,7 +5,6 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from broker_ctl.pipeline.failures import told
 from broker_ctl.pipeline.report.sections import (
     advice,
     churn,
@@ -19,6 +18,7 @@ from broker_ctl.pipeline.report.sections import (
 )
 from broker_ctl.pipeline.report.source import Places, Source, cluster_of
 from broker_ctl.pipeline.report.values import Report, Section
+from broker_ctl.pipeline.spark_errors import told
 
 SECTIONS: Final[tuple[Callable[[Source], Section], ...]] = (
     imbalance.section,

@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from broker_ctl.core.printable import printable
+from broker_ctl.core.model.printable import printable
 from broker_ctl.pipeline.report.charts import highest, legend, pictures
 from broker_ctl.pipeline.report.figures import figure, moment
 from broker_ctl.pipeline.report.tabling import chart_table

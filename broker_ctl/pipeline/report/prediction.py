@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from broker_ctl.core.balance.planner import relieve
-from broker_ctl.core.balance.problem import Floats, Indices, Problem
-from broker_ctl.core.balance.profile import HOURS, NOBODY, profile_placement
-from broker_ctl.core.balance.rules import Band
-from broker_ctl.core.steps import finished
+from broker_ctl.core.model.steps import finished
+from broker_ctl.core.rules.balance import Band
+from broker_ctl.core.strategies.balance.planner import relieve
+from broker_ctl.core.strategies.balance.problem import Floats, Indices, Problem
+from broker_ctl.core.strategies.balance.profile import HOURS, NOBODY, profile_placement
 
 _STEPS_AN_HOUR: Final = 6
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.folders import is_there, located
+from broker_ctl.pipeline.filesystem import is_there, located
 from broker_ctl.pipeline.profile import RESULTS
 from broker_ctl.pipeline.report.scales import width_of
 from broker_ctl.pipeline.report.values import Missing, Span

@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from broker_ctl.core.balance.problem import Floats
-from broker_ctl.core.balance.profile import HOURS
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.strategies.balance.problem import Floats
+from broker_ctl.core.strategies.balance.profile import HOURS
 
 _UNKNOWN: Final = np.nan
 

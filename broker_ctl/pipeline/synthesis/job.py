@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pyspark.sql import SparkSession
 
-from broker_ctl.pipeline.failures import told
+from broker_ctl.pipeline.spark_errors import told
 from broker_ctl.pipeline.synthesis.shards import Shard, Written, write_shard
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker_ctl.codec import encode
-from broker_ctl.core.bundle import Bundle
 from broker_ctl.core.history.catalog import BUNDLE_LOADS
 from broker_ctl.core.history.leadings import PolicyVersionRow
+from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.synthesis.chronicle import Chronicle
+from broker_ctl.pipeline.synthesis.history_writer import Chronicle
 from broker_ctl.pipeline.synthesis.segments import SegmentFiles
-from broker_ctl.simulation.replay import Course
-from broker_ctl.simulation.replaying.cluster import Cluster
-from broker_ctl.simulation.replaying.fleet import by_minute
-from broker_ctl.simulation.rivals import POLICIES
+from broker_ctl.simulation.replay.baselines import POLICIES
+from broker_ctl.simulation.replay.brokers import by_minute
+from broker_ctl.simulation.replay.cluster import Cluster
+from broker_ctl.simulation.replay.replay import Course
 from broker_ctl.simulation.scenarios.catalogue import BROKERS, scenario
 from broker_ctl.simulation.scenarios.draft import BUNDLES_PER_BROKER
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from broker_ctl.core.decisions import Reason
+from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.history.columns import Tells, kind
 from broker_ctl.pipeline.tables import plain
 

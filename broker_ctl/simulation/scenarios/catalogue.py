@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Final
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.simulation.bounds import MOST_CELLS, MOST_MINUTES
-from broker_ctl.simulation.scenario import Scenario
+from broker_ctl.simulation.model.bounds import MOST_CELLS, MOST_MINUTES
+from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.simulation.scenarios.consumers import flapping_consumers
 from broker_ctl.simulation.scenarios.draft import BUNDLES_PER_BROKER, Draft, Size, everyday
 from broker_ctl.simulation.scenarios.giants import giant_bundle, giant_topic

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from broker_ctl.simulation.capacity import Capacity
-from broker_ctl.simulation.cluster import MEAN_USAGE, broker_ids, drawn_owners
-from broker_ctl.simulation.scenario import Event, Rates, Scenario, Traffic
+from broker_ctl.simulation.model.capacity import Capacity
+from broker_ctl.simulation.model.cluster import MEAN_USAGE, broker_ids, drawn_owners
+from broker_ctl.simulation.model.scenario import Event, Rates, Scenario, Traffic
 from broker_ctl.simulation.scenarios.noise import Level, restless, spiked
 from broker_ctl.simulation.scenarios.population import Population, populated
 from broker_ctl.simulation.scenarios.shapes import daily

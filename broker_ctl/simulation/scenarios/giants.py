@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from broker_ctl.simulation.scenario import TopicShares
+from broker_ctl.simulation.model.scenario import TopicShares
 from broker_ctl.simulation.scenarios.draft import Draft, Size, Stream, everyday, population_of
 from broker_ctl.simulation.scenarios.population import Population
 

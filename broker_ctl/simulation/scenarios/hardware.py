@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import cycle, islice
 from typing import Final
 
-from broker_ctl.simulation.scenario import Event, EventKind
+from broker_ctl.simulation.model.scenario import Event, EventKind
 from broker_ctl.simulation.scenarios.draft import Draft, Size, everyday
 from broker_ctl.simulation.scenarios.shapes import DAY_MIN
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from broker_ctl.simulation.scenario import Event, EventKind
+from broker_ctl.simulation.model.scenario import Event, EventKind
 from broker_ctl.simulation.scenarios.draft import Draft, Size, everyday
 
 _HOUR_MIN = 60

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.simulation.scenario import TopicShares
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.simulation.model.scenario import TopicShares
 from broker_ctl.simulation.scenarios.noise import Level
 from broker_ctl.simulation.scenarios.shapes import DAY_MIN
 

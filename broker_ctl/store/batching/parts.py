@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
+from broker_ctl.store.batching.backpressure import Waiting
+from broker_ctl.store.batching.batch_metrics import Meter
 from broker_ctl.store.batching.entries import Entry
-from broker_ctl.store.batching.meter import Meter
 from broker_ctl.store.batching.rules import BatchRules
-from broker_ctl.store.batching.waiting import Waiting
 from broker_ctl.store.interface import BulkStore
 from broker_ctl.tasks import TaskScope
 

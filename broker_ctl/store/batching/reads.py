@@ -6,11 +6,11 @@ from contextlib import nullcontext
 from typing import Final
 
 from broker_ctl.errors import StoreError
+from broker_ctl.store.batching.batch_metrics import Meter
+from broker_ctl.store.batching.completion import Settling
 from broker_ctl.store.batching.entries import OVERHEAD_BYTES, ReadEntry
 from broker_ctl.store.batching.lane import Lane
-from broker_ctl.store.batching.meter import Meter
 from broker_ctl.store.batching.parts import Parts
-from broker_ctl.store.batching.settling import Settling
 from broker_ctl.store.batching.sizes import RESULT_BYTES, ReplySizes
 from broker_ctl.store.interface import Answer, Aspect, Versioned
 

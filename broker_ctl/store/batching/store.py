@@ -15,13 +15,13 @@ from typing import Any
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.store.batching.backpressure import Waiting
+from broker_ctl.store.batching.batch_metrics import Meter
 from broker_ctl.store.batching.entries import ReadEntry, WriteEntry
-from broker_ctl.store.batching.meter import Meter
 from broker_ctl.store.batching.order import PathOrder
 from broker_ctl.store.batching.parts import Parts
 from broker_ctl.store.batching.reads import Reads
 from broker_ctl.store.batching.rules import BatchRules
-from broker_ctl.store.batching.waiting import Waiting
 from broker_ctl.store.batching.writes import Writes
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import (

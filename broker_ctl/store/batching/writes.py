@@ -21,11 +21,11 @@ from broker_ctl.errors import (
     StoreError,
     TooLarge,
 )
+from broker_ctl.store.batching.batch_metrics import Meter
+from broker_ctl.store.batching.completion import Settling
 from broker_ctl.store.batching.entries import WriteEntry
 from broker_ctl.store.batching.lane import Lane
-from broker_ctl.store.batching.meter import Meter
 from broker_ctl.store.batching.parts import Parts
-from broker_ctl.store.batching.settling import Settling
 from broker_ctl.store.interface import (
     Create,
     Delete,

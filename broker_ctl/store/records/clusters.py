@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.store.records.fields import Fields
 
 

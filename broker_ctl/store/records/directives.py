@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
-from broker_ctl.core.approval import Fate, Fates, State
-from broker_ctl.core.decisions import Action
-from broker_ctl.core.directives import Drain, Order, Pause
+from broker_ctl.core.cluster.decisions import Action
+from broker_ctl.core.cluster.directives import Drain, Order, Pause
+from broker_ctl.core.planning.approval import Fate, Fates, State
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.decisions import decision_fields, decode_decision
 from broker_ctl.store.records.fields import Fields, versioned

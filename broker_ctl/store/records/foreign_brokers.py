@@ -8,8 +8,8 @@ first two say of the load is decoded elsewhere (docs: pulsar-load-data, pulsar-e
 from dataclasses import dataclass
 from typing import Final, Self
 
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.load_managers import EXTENSIBLE, MODULAR, SIMPLE
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE
 from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields
 from broker_ctl.store.records.urls import decode_listeners

@@ -9,8 +9,8 @@ from math import ceil
 from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.load import (
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.load import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
     BrokerLoad,
@@ -21,8 +21,8 @@ from broker_ctl.core.load import (
     UsageWeights,
     max_usage,
 )
-from broker_ctl.core.load_managers import MODULAR
-from broker_ctl.core.steps import Steps, finished
+from broker_ctl.core.model.steps import Steps, finished
+from broker_ctl.core.strategies.load_managers import MODULAR
 from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields, without_nulls
 from broker_ctl.store.records.report_lines import (

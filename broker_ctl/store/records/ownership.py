@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from broker_ctl.codec import encode
-from broker_ctl.core.broker import BrokerUrls, broker_id_of
+from broker_ctl.core.model.broker import BrokerUrls, broker_id_of
 from broker_ctl.store.records.fields import Fields, without_nulls
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker_ctl.codec import encode
-from broker_ctl.core.load import BundleStats, TimeAverage
-from broker_ctl.core.steps import Steps, batched
+from broker_ctl.core.model.load import BundleStats, TimeAverage
+from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.store.records.fields import Fields
 
 _AT_ONCE: Final = 200

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.load import BrokerLoad, ResourceQuota, SystemUsage
-from broker_ctl.core.load_managers import SIMPLE
-from broker_ctl.core.steps import Steps, finished
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.load import BrokerLoad, ResourceQuota, SystemUsage
+from broker_ctl.core.model.steps import Steps, finished
+from broker_ctl.core.strategies.load_managers import SIMPLE
 from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields, without_nulls
 from broker_ctl.store.records.load import (

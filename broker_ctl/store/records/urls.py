@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from broker_ctl.core.broker import AdvertisedListener
+from broker_ctl.core.model.broker import AdvertisedListener
 from broker_ctl.store.records.fields import Fields, without_nulls
 
 

@@ -29,11 +29,11 @@ from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.keepalive import keep_alive
-from broker_ctl.store.zookeeper.line import RequestLine
 from broker_ctl.store.zookeeper.listeners import tell
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import HistoryCheck
-from broker_ctl.store.zookeeper.standing import Outlook
+from broker_ctl.store.zookeeper.request_pipeline import RequestLine
+from broker_ctl.store.zookeeper.server_status import Outlook
 from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
 

@@ -10,14 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.simulation.lower_bound import bound_of
-from broker_ctl.simulation.replay import replay
-from broker_ctl.simulation.rivals import POLICIES
-from broker_ctl.simulation.scenario import Scenario
+from broker_ctl.simulation.model.scenario import Scenario
+from broker_ctl.simulation.replay.baselines import POLICIES
+from broker_ctl.simulation.replay.lower_bound import bound_of
+from broker_ctl.simulation.replay.replay import replay
+from broker_ctl.simulation.replay.scores import scores_of
 from broker_ctl.simulation.scenarios.catalogue import scenario
-from broker_ctl.simulation.scores import scores_of
-from broker_ctl.simulation.trace_files import read_events, read_traffic
-from broker_ctl.simulation.traced import traced
+from broker_ctl.simulation.traces.trace_files import read_events, read_traffic
+from broker_ctl.simulation.traces.traced import traced
 
 # A replay makes millions of small values and hardly ever a cycle.
 _GARBAGE_AT: Final = 200_000

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker_ctl.cli.tables import print_facts, print_table
+from broker_ctl.cli.runtime.output import print_facts, print_table
 
 _COLUMNS: Final = (
     *("p50", "p99", "max", "load_moved_pct_per_h", "moves", "back_and_forth"),

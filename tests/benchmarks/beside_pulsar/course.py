@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.benchmarks.beside_pulsar import producing
 from tests.benchmarks.beside_pulsar.figures import imbalance, interruptions_s, moves, quantile
 from tests.benchmarks.beside_pulsar.load import (

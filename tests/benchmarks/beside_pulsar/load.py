@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.core.namespace import Ring
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.namespace import Ring
 
 HOT: Final = Namespace("public", "hot")
 CALM: Final = Namespace("public", "calm")

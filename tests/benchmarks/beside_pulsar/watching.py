@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from broker_ctl.codec import decode_object
-from broker_ctl.core.broker import broker_id_of
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.model.broker import broker_id_of
+from broker_ctl.core.model.bundle import Bundle
 from tests.benchmarks.beside_pulsar.figures import Owner, Sample
 from tests.benchmarks.beside_pulsar.load import CALM, HOT
 

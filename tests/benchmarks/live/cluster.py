@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.hashing import RING_HIGH
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.hashing import RING_HIGH
+from broker_ctl.core.model.names import Namespace
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.errors import SettingsError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.settings.root import Settings
-from broker_ctl.simulation.scenario import Scenario
+from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.live.tempo import paced
 from tests.benchmarks.live.watching import Watch

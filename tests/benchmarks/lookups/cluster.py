@@ -12,7 +12,7 @@ from typing import Final
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.lookups.cores import pin
 from tests.benchmarks.store.processes import tell

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from broker_ctl.codec import decode_object
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.names import Namespace
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData

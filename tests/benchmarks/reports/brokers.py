@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from broker_ctl.coordination.deletions import Deletions
-from broker_ctl.coordination.registry import Registry
-from broker_ctl.coordination.turns import in_turns
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
-from broker_ctl.core.namespace import Ring
-from broker_ctl.core.steps import batched
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.steps import batched
 from broker_ctl.errors import NodeExists, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, CreateMode
+from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.load import LocalBrokerData
-from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.store.zookeeper.store import ZooKeeperStore

@@ -11,7 +11,7 @@ from typing import Any, Final
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.embedded.ensemble import Ensemble
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.session.expiry import measure_expiry, scene
 from tests.benchmarks.session.failover import measure_failover

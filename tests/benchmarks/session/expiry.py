@@ -10,12 +10,12 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Final
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.core.namespace import Ring
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.namespace import Ring
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import ZooKeeperStore

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from tests.support.daemon.running_daemons import leader_of
 from tests.support.time.waiting import eventually
 

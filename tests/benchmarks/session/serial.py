@@ -8,12 +8,12 @@ import time
 from typing import Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.locks import Locks
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.dataplane.simulated import SimulatedDataPlane
-from broker_ctl.simulation.workload import Workload
+from broker_ctl.coordination.locks.locks import Locks
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
+from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
 from broker_ctl.store.records.ownership import NamespaceEphemeralData

@@ -20,7 +20,7 @@ from typing import Any, Final
 from broker_ctl.clock import SystemClock
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.store.batching import settling
+from broker_ctl.store.batching import completion
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
@@ -178,7 +178,7 @@ def _rules(*, is_bounded: bool) -> BatchRules:
     if is_bounded:
         return BatchRules()
     # No rule of the store, as nobody should set it: how many callers are told in one turn.
-    vars(settling)["MOST_A_TURN"] = _NO_BOUND
+    vars(completion)["MOST_A_TURN"] = _NO_BOUND
     return BatchRules(max_in_flight=_NO_BOUND)
 
 

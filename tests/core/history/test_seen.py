@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.decisions import (
+from broker_ctl.core.cluster.decisions import (
     Assign,
     Decision,
     Merge,
@@ -16,7 +16,7 @@ from broker_ctl.core.decisions import (
     Transfer,
     Unload,
 )
-from broker_ctl.core.footprint import Footprint
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.history.decided import decision_row
 from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
 from broker_ctl.core.history.seen import (
@@ -27,10 +27,10 @@ from broker_ctl.core.history.seen import (
     memory_in_bounds,
     rows_of_view,
 )
-from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
-from broker_ctl.core.namespace import Ring
-from broker_ctl.core.shedding.threshold import ThresholdMemory
-from broker_ctl.core.view import BrokerView, ClusterView
+from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
+from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory
 from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
 
 A, B = BUNDLES[:2]

@@ -14,8 +14,7 @@ import pytest
 
 from broker_ctl import codec
 from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr
-from broker_ctl.dataplane.authority import Authority
-from broker_ctl.dataplane.replicas import IsrAnswer, IsrWish
+from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.feeds import Feed
 from broker_ctl.dataplane.replication.fetchers import Fetchers
 from broker_ctl.dataplane.replication.leaderships import Leaderships
@@ -25,6 +24,7 @@ from broker_ctl.dataplane.replication.server import ReplicaServer
 from broker_ctl.dataplane.replication.storage import MemoryStorage
 from broker_ctl.dataplane.replication.table import ReplicaTable
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
 from broker_ctl.errors import DataPlaneError
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, told
 from tests.support.time.manual_clock import ManualClock

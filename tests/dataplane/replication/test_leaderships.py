@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.dataplane.authority import Authority
+from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.feeds import Feed, Place
 from broker_ctl.dataplane.replication.leaderships import Leaderships
 from broker_ctl.dataplane.replication.log import Record, ReplicaLog

@@ -14,10 +14,10 @@ from broker_ctl.core.partitions.instructions import (
 )
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import NO_LEADER
-from broker_ctl.dataplane.authority import Authority
-from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer, ReplicaPlane
+from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.directory import DirectoryStorage
 from broker_ctl.dataplane.replication.log import Record
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, ReplicaPlane
 from broker_ctl.errors import (
     DataPlaneError,
     DataPlaneFenced,

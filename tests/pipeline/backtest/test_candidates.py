@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from broker_ctl.cli.backtest_candidates import Config, check_dimensions, chosen
 from broker_ctl.cli.main import main
-from broker_ctl.cli.replays import contestant_of
-from broker_ctl.core.deciding import DecidingRules
+from broker_ctl.cli.pipeline.backtest_candidates import Config, check_dimensions, chosen
+from broker_ctl.cli.simulate.replays import contestant_of
+from broker_ctl.core.planning.cycle import DecidingRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.pipeline.backtest.sweeps import dimension, grid
 

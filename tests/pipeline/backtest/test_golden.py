@@ -6,21 +6,21 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_ctl.core.deciding import DecidingRules
-from broker_ctl.core.placement.catalog import PLACEMENT
-from broker_ctl.core.shedding.catalog import BALANCE
+from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.strategies.catalog import BALANCE
+from broker_ctl.core.strategies.placement.catalog import PLACEMENT
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.candidates import Candidate, Named
 from broker_ctl.pipeline.backtest.job import Fault, replay_all
 from broker_ctl.pipeline.backtest.results import ReplayRow
 from broker_ctl.pipeline.backtest.tasks import Task, replayed, tasks_of
 from broker_ctl.pipeline.backtest.traces import Trace, drawn_trace, recorded_trace
-from broker_ctl.pipeline.failures import sentence_of
-from broker_ctl.simulation.replay import replay
-from broker_ctl.simulation.rivals import POLICIES, Contestant
-from broker_ctl.simulation.scenario import Scenario
-from broker_ctl.simulation.scores import scores_of
-from broker_ctl.simulation.sources import Source
+from broker_ctl.pipeline.spark_errors import sentence_of
+from broker_ctl.simulation.model.scenario import Scenario
+from broker_ctl.simulation.replay.baselines import POLICIES, Contestant
+from broker_ctl.simulation.replay.replay import replay
+from broker_ctl.simulation.replay.scores import scores_of
+from broker_ctl.simulation.workload.sources import Source
 from tests.support.pipeline.golden_trace import AtHand, golden_trace
 from tests.support.pipeline.small_scenarios import small
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.recorded import BundleSeries, History, recorded
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
-from broker_ctl.simulation.capacity import Capacity
-from broker_ctl.simulation.scenario import Event, EventKind, TopicShares
+from broker_ctl.simulation.model.capacity import Capacity
+from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares
 
 NAMESPACE = Namespace("t", "n")
 LOW, HIGH = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from broker_ctl.cli.main import main
-from broker_ctl.core.names import Namespace
+from broker_ctl.core.model.names import Namespace
 from broker_ctl.pipeline.backtest import job
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.job import Fault, Replays

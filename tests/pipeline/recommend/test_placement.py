@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.core.plan_file import PlanFile
+from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.recommend.placement import placement_of
 from broker_ctl.pipeline.recommend.usual_day import DayOfBundle, UsualDay

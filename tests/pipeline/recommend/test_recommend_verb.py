@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from broker_ctl.cli.main import main
-from broker_ctl.core.plan_file import PlanFile
+from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.results import COMPARISONS, REPLAYS
 from broker_ctl.pipeline.tables import BATCHES, HISTORY

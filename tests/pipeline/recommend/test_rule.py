@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.results import ComparisonRow
-from broker_ctl.pipeline.recommend.chance import chance, least_pairs
+from broker_ctl.pipeline.recommend.permutation_test import chance, least_pairs
 from broker_ctl.pipeline.recommend.rule import Evidence, judged, limit_of
 
 P99, MOVED, OVERLOAD = "p99", "load_moved_pct_per_h", "overload_broker_min"

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from broker_ctl.core.balance.profile import NOBODY
-from broker_ctl.core.balance.rules import Band
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.rules.balance import Band
+from broker_ctl.core.strategies.balance.profile import NOBODY
 from broker_ctl.pipeline.report.prediction import Circumstance, foretold
 from broker_ctl.pipeline.report.sections.what_if import Now, cases, told
 from broker_ctl.pipeline.report.usual_day import usual_day

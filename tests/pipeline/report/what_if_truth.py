@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.deciding import DecidingRules
+from broker_ctl.core.planning.cycle import DecidingRules
 from broker_ctl.pipeline.report.prediction import Circumstance, foretold
+from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, profile_of
-from broker_ctl.simulation.replay import Course
-from broker_ctl.simulation.rivals import POLICIES, Contestant
-from broker_ctl.simulation.scenario import Event, EventKind, Scenario
+from broker_ctl.simulation.replay.baselines import POLICIES, Contestant
+from broker_ctl.simulation.replay.replay import Course
 from broker_ctl.simulation.scenarios.catalogue import scenario
 
 NEWCOMER: Final = "broker-new"

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Assign, Reason, Transfer, Unload
-from broker_ctl.core.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.load import BrokerLoad, BundleLoad, UsageWeights, max_usage, size_ratios
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.core.placement.catalog import PLACEMENT
-from broker_ctl.core.rules import PlacementRules, SheddingRules
-from broker_ctl.core.shedding.catalog import SHEDDING
-from broker_ctl.core.snapshot import snapshot
-from broker_ctl.core.steps import finished
-from broker_ctl.core.view import BrokerView, BundleView, ClusterView, InFlight
-from broker_ctl.daemon.rules import placement_rules, shedding_rules
+from broker_ctl.core.cluster.decisions import Assign, Reason, Transfer, Unload
+from broker_ctl.core.cluster.snapshot import snapshot
+from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.model.load import BrokerLoad, BundleLoad, UsageWeights, max_usage, size_ratios
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.steps import finished
+from broker_ctl.core.rules.rules import PlacementRules, SheddingRules
+from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.core.strategies.placement.catalog import PLACEMENT
+from broker_ctl.daemon.wiring.policy_rules import placement_rules, shedding_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.records.load import BundleData, LocalBrokerData
 from tests.pulsar.harness.cases import Json

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker_ctl.core.view import ClusterView
+from broker_ctl.core.cluster.view import ClusterView
 from tests.pulsar.harness.departures import Departure
 from tests.pulsar.harness.shedders import On, Seen
 

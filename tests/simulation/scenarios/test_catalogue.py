@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.simulation.scenario import EventKind, Scenario
+from broker_ctl.simulation.model.scenario import EventKind, Scenario
 from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily, scenario
 
 TRAFFIC = ("msg_rate_in", "msg_rate_out", "bytes_in", "bytes_out")

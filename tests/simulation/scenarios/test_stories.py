@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from broker_ctl.simulation.scenario import Event, EventKind, Scenario
+from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.scenarios.catalogue import scenario
 
 UP, DOWN, DRAIN, CAPACITY = (

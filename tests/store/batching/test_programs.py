@@ -28,8 +28,8 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.store.batching.seen import Bench, bench
 from tests.support.time.virtual_time import VirtualLoop
 

@@ -8,8 +8,8 @@ from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import Versioned
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.store.caches.steered_store import SteeredStore
 from tests.support.time.manual_clock import ManualClock
 

@@ -4,8 +4,8 @@ import asyncio
 
 from broker_ctl.errors import StoreError
 from broker_ctl.store.interface import Versioned
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 
 
 class SteeredStore(MemoryStore):

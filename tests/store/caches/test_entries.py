@@ -5,7 +5,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.store.caches.entries import Entries, Entry
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache

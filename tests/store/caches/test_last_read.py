@@ -8,8 +8,8 @@ from broker_ctl.store.caches.last_read import LastRead
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import Versioned
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.manual_clock import ManualClock
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from broker_ctl.core.approval import Fate, State
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Reason, Split
-from broker_ctl.core.directives import MOST_REASON, MOST_WHO, Drain, Order
+from broker_ctl.core.cluster.decisions import Reason, Split
+from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, Drain, Order
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord, PlanProgress, PlanRecord
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker_ctl.store.zookeeper.standing import Outlook
+from broker_ctl.store.zookeeper.server_status import Outlook
 
 
 async def test_a_server_that_answers_after_the_outage_says_nothing_of_what_is_now() -> None:

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.attached import Attached, attach
-from broker_ctl.daemon.attached_lifecycle import AttachedDaemon
-from broker_ctl.daemon.service import Notifier, StopSignals
-from broker_ctl.daemon.stores import OwnStore
-from broker_ctl.daemon.surroundings import LiveSurroundings
+from broker_ctl.daemon.lifecycle.attached import Attached, attach
+from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
+from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.settings.sources import load
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.foreign_cluster import CLUSTER, ForeignCluster
 from tests.support.http.web_server import free_port
 

@@ -13,31 +13,31 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.ownership.held_bundles import OwnershipChange
+from broker_ctl.broker.ownership.operations import OwnershipParts
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.ownership import Ownership
+from broker_ctl.broker.ownership.reclaim import Reclaimed
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.deletions import Deletions
-from broker_ctl.coordination.locks import Locks
-from broker_ctl.coordination.moves import Moves
-from broker_ctl.coordination.registry import Registry
-from broker_ctl.coordination.session import AuthorityMode, SessionWatcher
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import BundleStats
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.ownership import BundleState
-from broker_ctl.core.rules import SplitRules
-from broker_ctl.dataplane.act_judge import Verdict, judge
-from broker_ctl.dataplane.act_log import Act, ActLog, MemoryActLog, merged
-from broker_ctl.dataplane.interface import Unloaded
-from broker_ctl.dataplane.simulated import SimulatedDataPlane
+from broker_ctl.coordination.locks.locks import Locks
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.coordination.replicated.moves import Moves
+from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.dataplane.bundles.act_log import Act, ActLog, MemoryActLog, merged
+from broker_ctl.dataplane.bundles.interface import Unloaded
+from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
+from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
 from broker_ctl.instruments.balancing import OwnershipInstruments
-from broker_ctl.managers.holdings import OwnershipChange
-from broker_ctl.managers.namespaces import Namespaces
-from broker_ctl.managers.owners import Owners
-from broker_ctl.managers.ownership import Ownership
-from broker_ctl.managers.ownership_acts import OwnershipParts
-from broker_ctl.managers.reclaim import Reclaimed
-from broker_ctl.simulation.workload import Workload
+from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import (
@@ -49,12 +49,12 @@ from broker_ctl.store.interface import (
     Result,
     Versioned,
 )
-from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.store.memory.link import Mishap, Point, Request
-from broker_ctl.store.memory.store import MemoryStore
-from broker_ctl.store.records.ours import Registration
+from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.memory_store.transport import Mishap, Point, Request
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.virtual_time import LoopClock
 from tests.support.time.waiting import eventually

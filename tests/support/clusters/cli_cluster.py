@@ -9,8 +9,8 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from broker_ctl.api.http.dependencies import SurfaceRules
 from broker_ctl.cli.main import main
-from broker_ctl.surface.parts import SurfaceRules
 from tests.support.clusters.fake_managers import Broker, serving_brokers
 from tests.support.time.waiting import PATIENCE_S
 

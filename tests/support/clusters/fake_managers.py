@@ -7,20 +7,31 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.http.dependencies import PartitionParts, Parts, Readiness, SurfaceRules
+from broker_ctl.broker.lookup.lookup import Answer, Connect, Elsewhere, LookupStatistics, Redirect
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
+from broker_ctl.broker.namespaces.policy_store import PolicyStore
+from broker_ctl.broker.ownership.split_boundaries import Boundaries
+from broker_ctl.broker.ownership.topics import OwnTopics
+from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.broker.policies.policies import Policies
+from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode
-from broker_ctl.coordination.directives import Directives
-from broker_ctl.core.broker import AdvertisedListener, BrokerUrls, LookupUrls
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Reason, Skip
-from broker_ctl.core.load import BrokerLoad, ResourceUsage, SystemUsage
-from broker_ctl.core.names import Namespace, Topic
-from broker_ctl.core.namespace import Ring
-from broker_ctl.core.orders import Order
-from broker_ctl.core.ownership import BundleState
-from broker_ctl.core.rules import SplitRules
-from broker_ctl.core.session import State as SessionState
-from broker_ctl.dataplane.simulated import SimulatedDataPlane
+from broker_ctl.coordination.replicated.directives import Directives
+from broker_ctl.core.cluster.decisions import Reason, Skip
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     BrokerCtlError,
     BundleGone,
@@ -32,26 +43,15 @@ from broker_ctl.errors import (
     NotOwner,
     OwnershipError,
 )
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.managers.boundaries import Boundaries
-from broker_ctl.managers.configuration import DynamicConfiguration
-from broker_ctl.managers.lookup import Answer, Connect, Elsewhere, LookupStatistics, Redirect
-from broker_ctl.managers.namespaces import Namespaces
-from broker_ctl.managers.partition_leaders import PartitionLeaders
-from broker_ctl.managers.partitioned_topics import PartitionedTopics
-from broker_ctl.managers.policies import Policies
-from broker_ctl.managers.policy_nodes import PolicyStore
-from broker_ctl.managers.topics import OwnTopics
 from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome, PartitionDesk
 from broker_ctl.settings.root import Settings
-from broker_ctl.simulation.curves import TopicTraffic, Wave
-from broker_ctl.simulation.workload import TopicLoad, Workload
+from broker_ctl.simulation.model.curves import TopicTraffic, Wave
+from broker_ctl.simulation.workload.workload import TopicLoad, Workload
 from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
-from broker_ctl.surface.parts import PartitionParts, Parts, Readiness, SurfaceRules
-from broker_ctl.surface.server import Surface
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.memory_operations import MemoryOperations
 from tests.support.clusters.partition_desk import MemoryPartitionDesk
 from tests.support.clusters.tenants import make_tenants

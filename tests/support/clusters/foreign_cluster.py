@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.daemon.stores import OwnStore
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.errors import NodeExists
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.http.web_server import serving
 
 CLUSTER = "played"

@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from broker_ctl.coordination.deletions import Deletions
-from broker_ctl.coordination.directives import Directives
-from broker_ctl.coordination.moves import MoveRecord, Moves
-from broker_ctl.coordination.registry import Registry
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.core.orders import Cut, Join, Order, Prepare, Receive, Release, Take
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.coordination.replicated.directives import Directives
+from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import Cut, Join, Order, Prepare, Receive, Release, Take
+from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import (
     BundleBusy,
     BundleGone,
@@ -40,12 +40,12 @@ from broker_ctl.store.interface import (
     SetData,
     Versioned,
 )
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.load import LocalBrokerData
-from broker_ctl.store.records.ours import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 
 TICK_S = 0.05
 CAPACITY_BYTES_S = 1e9

@@ -4,26 +4,28 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.context.history_recorder import LeaderHistory
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.execution.executor import Reach
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.broker.history.decision_log import DecisionJournal
 from broker_ctl.clock import Clock, SystemClock
-from broker_ctl.coordination.leadership import Leadership
-from broker_ctl.core.broker import BrokerUrls
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import BundleStats
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.core.placement.least_long_term_message_rate import LeastLongTermMessageRate
-from broker_ctl.core.rules import Budgets
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.rules.rules import Budgets
+from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
+    LeastLongTermMessageRate,
+)
 from broker_ctl.errors import AuthorityLost, NodeExists
-from broker_ctl.leader.capture import LeaderHistory
-from broker_ctl.leader.executor import Reach
-from broker_ctl.leader.leading import Leading
-from broker_ctl.leader.parts import LeaderParts
-from broker_ctl.leader.rules import LeaderRules
-from broker_ctl.managers.journal import DecisionJournal
 from broker_ctl.store import paths
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.support.clusters.in_memory_broker import (
     InMemoryBroker,
     Witness,

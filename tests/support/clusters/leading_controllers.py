@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from broker_ctl.leader.controller import Controller
+from broker_ctl.balancer.balancer import Controller
 from broker_ctl.tasks import TaskScope
 from tests.support.clusters.leader_cluster import LeaderCluster
 from tests.support.time.waiting import eventually

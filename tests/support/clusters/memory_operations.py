@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.decisions import Reason, Skip, Transfer
-from broker_ctl.core.drain_forecast import DrainForecast, Receiver
-from broker_ctl.core.footprint import Footprint
-from broker_ctl.core.plan_file import PlanFile
+from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
+from broker_ctl.core.cluster.plan_file import PlanFile
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.planning.drain_forecast import DrainForecast, Receiver
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.ports import HistoryFilter
 

@@ -9,9 +9,13 @@ from typing import Any
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.coordination.leadership import Leadership
+from broker_ctl.controller.controller import ControllerParts, PartitionController
+from broker_ctl.controller.procedures.procedure import Controlled, Office
+from broker_ctl.controller.term import Leading
+from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaState
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
@@ -22,17 +26,11 @@ from broker_ctl.core.partitions.values import (
     TopicRules,
 )
 from broker_ctl.errors import HttpError, NodeExists, NoNode
-from broker_ctl.http import HttpReply
+from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.leader.partitions.controller import ControllerParts, PartitionController
-from broker_ctl.leader.partitions.leading import Leading
-from broker_ctl.leader.partitions.procedures import Controlled, Office
-from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, CreateMode, MetadataStore, Operation, SetData
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
 from broker_ctl.store.paths import CONTROLLER_SEAT
 from broker_ctl.store.records.partitions import (
     decode_state,
@@ -43,6 +41,8 @@ from broker_ctl.store.records.partitions import (
 )
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.virtual_time import LoopClock
 from tests.support.time.waiting import eventually
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from broker_ctl.codec import encode
+from broker_ctl.controller.admin.wiring import office_maker
+from broker_ctl.controller.procedures.procedure import MakeOffice
 from broker_ctl.core.partitions.elections import with_isr
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import TopicAssignment
 from broker_ctl.errors import BadVersion, BrokerCtlError, NoNode, SessionExpired
-from broker_ctl.leader.partitions.office import office_maker
-from broker_ctl.leader.partitions.procedures import MakeOffice
-from broker_ctl.leader.partitions.rules import ControllerRules
 from broker_ctl.ports import PartitionDesk
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, MetadataStore, Operation

@@ -4,17 +4,23 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, TypeVar
 
-from broker_ctl.core.balance.quiet import QuietHours
-from broker_ctl.core.balance.rules import BalanceRules, Band, SlowRules, Smoothing
-from broker_ctl.core.rules import Budgets, MergeRules, PlacementRules, SheddingRules, SplitRules
-from broker_ctl.core.shedding.rules import (
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.core.rules.balance import BalanceRules, Band, SlowRules, Smoothing
+from broker_ctl.core.rules.quiet_hours import QuietHours
+from broker_ctl.core.rules.rules import (
+    Budgets,
+    MergeRules,
+    PlacementRules,
+    SheddingRules,
+    SplitRules,
+)
+from broker_ctl.core.rules.shedding import (
     AvgRules,
     DifferenceRules,
     OverloadRules,
     TransferRules,
     UniformRules,
 )
-from broker_ctl.leader.rules import LeaderRules
 
 T = TypeVar("T")
 

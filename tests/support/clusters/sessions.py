@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from broker_ctl.coordination.deletions import Deletions
-from broker_ctl.coordination.session import AuthorityMode, Grant, SessionWatcher
-from broker_ctl.core.session import Action
-from broker_ctl.store.memory.ensemble import EnsembleRules, MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.session.watcher import AuthorityMode, Grant, SessionWatcher
+from broker_ctl.core.machines.session import Action
+from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.virtual_time import LoopClock
 
 TIMEOUT_S = 10.0

@@ -1,7 +1,7 @@
 """Tenants, without which there is no namespace."""
 
 from broker_ctl.errors import NodeExists
-from broker_ctl.http import HttpClient
+from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.tenants import TenantInfo

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import TypedDict, Unpack
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.load import BrokerLoad, BundleLoad, BundleStats
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.core.rules import MIB
-from broker_ctl.core.snapshot import snapshot
-from broker_ctl.core.view import BrokerView, BundleView, ClusterView, InFlight, Settled
+from broker_ctl.core.cluster.snapshot import snapshot
+from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight, Settled
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.rules.rules import MIB
 
 NAMESPACE = Namespace("tenant", "ns")
 RING = Ring.even(NAMESPACE, 16, version=3)

@@ -17,11 +17,11 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.assembly import assemble
-from broker_ctl.daemon.attached import attach
-from broker_ctl.daemon.surroundings import LiveSurroundings
-from broker_ctl.settings.dataplane import DataPlaneKind
+from broker_ctl.daemon.lifecycle.attached import attach
+from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.environment import LiveSurroundings
 from broker_ctl.settings.root import SUBJECTS, Settings
+from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 
 # By place: the owner's class with the field, and the value as text.
 Built = Mapping[str, tuple[str, str]]

@@ -6,21 +6,21 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from broker_ctl.core.load import SystemUsage
-from broker_ctl.daemon.assembly import Assembly, assemble
-from broker_ctl.daemon.instrumentation import connect
-from broker_ctl.daemon.lifecycle import Daemon
-from broker_ctl.daemon.service import Notifier, StopSignals
-from broker_ctl.daemon.stores import OwnStore
-from broker_ctl.daemon.surroundings import LiveSurroundings
+from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.broker.load.usage_source import UsageSource
+from broker_ctl.core.model.load import SystemUsage
+from broker_ctl.daemon.lifecycle.lifecycle import Daemon
+from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.daemon.wiring.broker import Assembly, assemble
+from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Instrument
-from broker_ctl.managers.usage_source import UsageSource
-from broker_ctl.settings.load import load
 from broker_ctl.settings.root import Settings
-from broker_ctl.store.memory.ensemble import MemoryEnsemble
-from broker_ctl.store.memory.store import MemoryStore
-from broker_ctl.surface.parts import Parts, SurfaceRules
+from broker_ctl.settings.sources import load
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.virtual_time import LoopClock
 from tests.support.time.waiting import eventually
 

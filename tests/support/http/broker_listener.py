@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from google.protobuf import unknown_fields
 
-from broker_ctl.surface.binary.enums import CommandType, ServerError
-from broker_ctl.surface.binary.pulsar_commands_pb2 import BaseCommand
+from broker_ctl.api.binary.enums import CommandType, ServerError
+from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand
 from tests.support.http.binary_client import command
 
 _TOPIC: Final = 1

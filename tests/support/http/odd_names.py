@@ -3,7 +3,7 @@
 import random
 from typing import Final
 
-from broker_ctl.core.names import DOMAINS
+from broker_ctl.core.model.names import DOMAINS
 
 # What has a meaning somewhere on the way: in URLs, in paths, in percent-encoding, in unicode.
 _ALPHABET: Final = "abc019-_.~!*'();:@&=+$,?#[] %25\"\\^`{|}<>äßé漢字🙂\u0301\u200b"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker_ctl.simulation.scenario import Event, EventKind, Scenario
+from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from tests.support.pipeline.small_scenarios import small
 
 _BUNDLES = 24

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from broker_ctl.core.bundle import Bundle
-from broker_ctl.core.names import Namespace
-from broker_ctl.core.namespace import Ring
-from broker_ctl.simulation.capacity import Capacity
-from broker_ctl.simulation.scenario import Event, Scenario, TopicShares, Traffic
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.simulation.model.capacity import Capacity
+from broker_ctl.simulation.model.scenario import Event, Scenario, TopicShares, Traffic
 
 NAMESPACE = Namespace("tenant", "ns")
 MB = 1e6

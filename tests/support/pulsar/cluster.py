@@ -15,7 +15,7 @@ from typing import Any, Final
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient, HttpReply
+from broker_ctl.http_client import HttpClient, HttpReply
 from tests.support.pulsar.distribution import Distribution
 from tests.support.pulsar.files import CLUSTER, bookie_conf, broker_conf, java_options
 from tests.support.pulsar.process import PulsarProcess

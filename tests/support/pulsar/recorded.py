@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from broker_ctl.core.broker import BrokerUrls
+from broker_ctl.core.model.broker import BrokerUrls
 from tests.support.http.web_server import serving
 
 RECORDED: Final = Path(__file__).parents[2] / "pulsar" / "recorded"

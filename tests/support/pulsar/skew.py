@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from broker_ctl.core.names import Topic
+from broker_ctl.core.model.names import Topic
 from tests.support.pulsar.checks import owners, ring_of
 from tests.support.pulsar.cluster import PulsarBroker, PulsarCluster
 from tests.support.pulsar.snapshot import all_nodes

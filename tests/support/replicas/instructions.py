@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
-from broker_ctl.dataplane.replicas import HeldReplica
+from broker_ctl.dataplane.webhook.replicas import HeldReplica
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.partitions import encode_state, encode_topic

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from broker_ctl.core.partitions.instructions import ReplicaError, ReplicaState, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
 from broker_ctl.errors import DataPlaneUnreachable
 
 

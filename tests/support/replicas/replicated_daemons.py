@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.errors import HttpError
-from broker_ctl.http import HttpClient, HttpReply
+from broker_ctl.http_client import HttpClient, HttpReply
 from tests.support.time.waiting import eventually
 
 _ROOT: Final = "/control/v1/partitions"

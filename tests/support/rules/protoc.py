@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import broker_ctl.surface.binary
+import broker_ctl.api.binary
 
-FOLDER: Final = Path(broker_ctl.surface.binary.__path__[0])
+FOLDER: Final = Path(broker_ctl.api.binary.__path__[0])
 
 
 def generate(into: Path) -> None:

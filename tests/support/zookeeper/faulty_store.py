@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from broker_ctl.controller.procedures.procedure import Controlled, Office
 from broker_ctl.errors import Ambiguous
-from broker_ctl.leader.partitions.procedures import Controlled, Office
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import MetadataStore, Operation, Result, Versioned
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, no_office

@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.core.balance.profile import HOURS
+from broker_ctl.core.strategies.balance.profile import HOURS
 from broker_ctl.pipeline.report.source import Source
 from broker_ctl.pipeline.report.values import (
     Column,

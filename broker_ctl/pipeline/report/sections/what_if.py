@@ -7,11 +7,11 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.core.balance.profile import NOBODY
-from broker_ctl.core.balance.rules import BalanceRules
-from broker_ctl.core.bundle import Bundle
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.rules.balance import BalanceRules
+from broker_ctl.core.strategies.balance.profile import NOBODY
 from broker_ctl.errors import InvalidName
-from broker_ctl.pipeline.newest import newest_cycle
+from broker_ctl.pipeline.latest_cycle import newest_cycle
 from broker_ctl.pipeline.report.figures import figure
 from broker_ctl.pipeline.report.prediction import Circumstance, Foretold, foretold
 from broker_ctl.pipeline.report.scales import axis

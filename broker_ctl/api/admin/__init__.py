@@ -1,0 +1,1 @@
+"""Pulsar's admin API: ``/admin/v2``."""

@@ -1,0 +1,96 @@
+"""``/admin/v2/namespaces/.../antiAffinity``: which namespaces keep apart.
+
+Docs: pulsar-isolation, pulsar-admin-api.
+"""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.admin.namespaces import NAMESPACE
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.request_params import json_in, namespace_in
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.policies.anti_affinity import AntiAffinity
+from broker_ctl.errors import InvalidName
+
+_GROUP: Final = f"{NAMESPACE}/antiAffinity"
+_JSON: Final = "application/json"
+
+
+class AntiAffinityRoutes:
+    """The group of a namespace, and the namespaces of a group.
+
+    A group goes in and out as bare text: what Pulsar's server and its Java client do with a text,
+    whatever its Content-Type says. A JSON string is taken too, which other clients send.
+    """
+
+    def __init__(self, groups: AntiAffinity, cluster_name: str) -> None:
+        self._groups = groups
+        self._cluster_name = cluster_name
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_GROUP, self.group),
+            web.post(_GROUP, self.set_group),
+            web.delete(_GROUP, self.clear),
+            web.get("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", self.members),
+            # Where Java's client asks before release 4.2.
+            web.get("/admin/namespaces/{cluster}/antiAffinity/{group}", self.members),
+        ]
+
+    async def group(self, request: web.Request) -> web.Response:
+        """The namespace's group; 204 where it is in none."""
+        group = await self._groups.group_of(namespace_in(request))
+        return responses.no_content() if group is None else web.Response(text=group)
+
+    @knows_dry_runs
+    async def set_group(self, request: web.Request) -> web.Response:
+        """204; 412 for a name that is none."""
+        return await self._set(request, await _group_in(request))
+
+    @knows_dry_runs
+    async def clear(self, request: web.Request) -> web.Response:
+        """204, also where it was in none."""
+        return await self._set(request, None)
+
+    async def _set(self, request: web.Request, group: str | None) -> web.Response:
+        namespace, is_dry = namespace_in(request), is_dry_run(request)
+        await self._groups.set(namespace, group, is_dry_run=is_dry)
+        if not is_dry:
+            return responses.no_content()
+        return judged(group=await self._groups.group_of(namespace))
+
+    async def members(self, request: web.Request) -> web.Response:
+        """Namespaces of the group in ``tenant``; 404 for another cluster."""
+        if request.match_info["cluster"] != self._cluster_name:
+            raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
+        tenant = request.query.get("tenant") or request.query.get("property")
+        if not tenant:
+            raise InvalidName("tenant: whose namespaces? ?tenant=NAME says so")
+        found = await self._groups.members(tenant, request.match_info["group"])
+        return responses.json([str(namespace) for namespace in found])
+
+
+async def _group_in(request: web.Request) -> str:
+    """The body, a JSON string or bare text.
+
+    Raises:
+        Refusal: 400, another Content-Type. InvalidName: bytes that are no text.
+    """
+    if request.content_type != _JSON:
+        raise Refusal(400, f"Content-Type must be {_JSON}")
+    try:
+        value = await json_in(request)
+    except Refusal as met:
+        if met.status != 400:
+            raise
+        value = None
+    if isinstance(value, str):
+        return value
+    try:
+        return (await request.read()).decode().strip()
+    except UnicodeDecodeError:
+        raise InvalidName("the body is no text") from None

@@ -1,0 +1,86 @@
+"""Unloading the bundles of a namespace at whoever owns them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker_ctl.api.http.dependencies import Owner, Parts
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.errors import BrokerCtlError, HttpError, NotOwner
+
+_UNLOADS_IN_FLIGHT: Final = 8
+
+
+class Unloads:
+    """What an operator, or a policy of an operator, takes away from brokers."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def own(self, bundle: Bundle) -> None:
+        """Give up a bundle of this broker."""
+        try:
+            await self._parts.ownership.unload(bundle)
+        except NotOwner:
+            # It was given up between the question and the act: that is what was wanted.
+            return
+
+    async def owners(self, namespace: Namespace) -> dict[str, int]:
+        """How many bundles of it each broker has.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+        """
+        counts: Counter[str] = Counter()
+        for bundle in (await self._parts.namespaces.ring(namespace)).bundles:
+            owner = await self._parts.ownership.owner_of(bundle)
+            if owner is not None:
+                counts[owner.urls.broker_id] += 1
+        return dict(counts)
+
+    async def namespace(
+        self, namespace: Namespace, is_wanted: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Unload what is owned by brokers whose id ``is_wanted``; all that can be is unloaded.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+            Refusal: 503, some bundles could not be unloaded.
+        """
+        waiting = iter((await self._parts.namespaces.ring(namespace)).bundles)
+        failures: list[str] = []
+        async with asyncio.TaskGroup() as group:
+            for number in range(_UNLOADS_IN_FLIGHT):
+                work = self._each(waiting, is_wanted, failures)
+                group.create_task(work, name=f"unload namespace {number}")
+        if failures:
+            reason = f"{len(failures)} bundles could not be unloaded, first {failures[0]}"
+            raise Refusal(503, reason, kind="UnloadFailed")
+
+    async def _each(
+        self, waiting: Iterator[Bundle], is_wanted: Callable[[str], bool], failures: list[str]
+    ) -> None:
+        for bundle in waiting:
+            try:
+                owner = await self._parts.ownership.owner_of(bundle)
+                if owner is None or not is_wanted(owner.urls.broker_id):
+                    continue
+                if owner.is_self:
+                    await self.own(bundle)
+                else:
+                    await self._at(owner, bundle)
+            except BrokerCtlError as met:
+                failures.append(f"{bundle.range}: {met}")
+
+    async def _at(self, owner: Owner, bundle: Bundle) -> None:
+        url = owner.urls.web_url or owner.urls.web_url_tls
+        if not url:
+            raise HttpError(f"{owner.urls.broker_id} has no web address")
+        path = f"/admin/v2/namespaces/{bundle.namespace}/{bundle.range}/unload"
+        reply = await self._parts.peers.request("PUT", url.rstrip("/") + path)
+        # Sent on (307): the owner that was asked has given it up meanwhile.
+        if reply.status not in {204, 307}:
+            raise HttpError(f"{owner.urls.broker_id} answered {reply.status}")

@@ -1,0 +1,250 @@
+"""``/admin/v2/namespaces/.../{bundle}``: unload, move, split and merge by hand.
+
+Docs: pulsar-admin-api. Unload and split belong to the bundle's owner: any other broker sends the
+request on to it. Whatever moves a bundle goes to the leader, which reserves the destination: in
+Pulsar that is a hint which the next lookup may miss, here it is part of the handover. So do the
+names that stand for a bundle of which only the leader can say which it is. A namespace of another
+cluster is changed there.
+"""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.api.admin.bulk_unload import Unloads
+from broker_ctl.api.admin.namespaces import NAMESPACE
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.authorization import who_in
+from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.redirects import redirect, redirect_to_leader
+from broker_ctl.api.http.request_params import bundle_in, flag, json_in, namespace_in
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.lookup.lookup import Redirect
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.hashing import RING_HIGH
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.strategies.splitting.catalog import SPLITTING
+from broker_ctl.core.strategies.splitting.special import SPECIAL_NAMES
+from broker_ctl.errors import BundleGone, ForeignNamespace, InvalidName, SettingsError
+
+_SPECIFIED: Final = "specified_positions_divide"
+
+
+class BundleRoutes:
+    """What an operator does to bundles.
+
+    Attributes:
+        split_algorithm: where a request names none; dynamic.
+        split_algorithms: which a request may name; dynamic.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        split_algorithm: str,
+        split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries),
+    ) -> None:
+        self._parts = parts
+        self._unloads = Unloads(parts)
+        self.split_algorithm = split_algorithm
+        self.split_algorithms = split_algorithms
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.put(f"{NAMESPACE}/unload", self.unload_all),
+            web.put(f"{NAMESPACE}/{{bundle}}/unload", self.unload),
+            web.put(f"{NAMESPACE}/{{bundle}}/split", self.split),
+            web.put(f"{NAMESPACE}/{{bundle}}/merge", self.merge),
+        ]
+
+    @knows_dry_runs
+    async def unload(self, request: web.Request) -> web.Response:
+        """204, also where nobody owns the bundle; 307 to the owner, or to the leader."""
+        bundle = await bundle_in(request, self._parts.namespaces)
+        owner = await self._parts.ownership.owner_of(bundle)
+        # What is still owned here is given up here, wherever its namespace lives by now.
+        if owner is None and (peer := await self._peer_of(request)) is not None:
+            return peer
+        destination = request.query.get("destinationBroker")
+        if destination:
+            return await self._move(request, bundle, destination)
+        if is_dry_run(request):
+            return judged(bundle=str(bundle), owner=owner and owner.urls.broker_id)
+        if owner is not None and not owner.is_self:
+            return redirect(request, owner.urls)
+        if owner is not None:
+            await self._unloads.own(bundle)
+        return responses.no_content()
+
+    async def _move(self, request: web.Request, bundle: Bundle, destination: str) -> web.Response:
+        cluster, desk = self._parts.cluster, self._parts.desk()
+        if desk is None:
+            return self._to_leader(request)
+        broker_id = destination.removeprefix("http://").removeprefix("https://").rstrip("/")
+        if cluster.urls_of(broker_id) is None:
+            raise Refusal(409, f"{broker_id!r} is no live broker", kind="NoBroker")
+        is_dry = is_dry_run(request)
+        reply = await desk.move(bundle, broker_id, who_in(request), is_dry_run=is_dry)
+        return judged(**reply) if is_dry else responses.no_content()
+
+    @knows_dry_runs
+    async def unload_all(self, request: web.Request) -> web.Response:
+        """204 when each owner gave its bundles of the namespace up; else 503 with what is left."""
+        namespace = namespace_in(request)
+        if not await self._lives_here(namespace) and not await self._unloads.owners(namespace):
+            peer = await self._peer_of(request)
+            return peer or responses.no_content()
+        if is_dry_run(request):
+            return judged(owners=await self._unloads.owners(namespace))
+        await self._unloads.namespace(namespace)
+        return responses.no_content()
+
+    @knows_dry_runs
+    async def split(self, request: web.Request) -> web.Response:
+        """204, also where there is nothing to split; an unowned bundle is assigned first."""
+        algorithm = self._algorithm_in(request)
+        is_unloading = flag(request, "unload")
+        authoritative = flag(request, "authoritative")
+        positions = _positions_in(await json_in(request))
+        if algorithm == _SPECIFIED and not positions:
+            raise InvalidName(f"{_SPECIFIED} needs a list of positions in the body")
+        if (peer := await self._peer_of(request)) is not None:
+            return peer
+        is_special = request.match_info["bundle"] in SPECIAL_NAMES
+        if not is_special:
+            bundle = await bundle_in(request, self._parts.namespaces)
+        # The ring is one of the namespace's policies.
+        await self._parts.policies.flag.require_writable()
+        if is_dry_run(request) and not is_special:
+            return await self._judged_split(request, bundle, algorithm, positions)
+        if is_special or is_unloading:
+            return await self._split_by_leader(
+                request, algorithm, positions, is_unloading=is_unloading
+            )
+        owner = await self._parts.lookup.find_bundle(bundle, authoritative=authoritative)
+        if isinstance(owner, Redirect):
+            return redirect(request, owner.urls, is_authoritative=owner.is_authoritative)
+        ownership = self._parts.ownership
+        if owner.urls.broker_id != ownership.urls.broker_id:
+            return redirect(request, owner.urls)
+        await ownership.split(bundle, algorithm, positions)
+        return responses.no_content()
+
+    async def _judged_split(
+        self, request: web.Request, bundle: Bundle, algorithm: str, positions: tuple[int, ...]
+    ) -> web.Response:
+        """Where its owner would cut it; of a bundle that nobody owns nobody can say.
+
+        Raises:
+            Refusal: 409, nowhere, and why.
+        """
+        owner = await self._parts.ownership.owner_of(bundle)
+        if owner is None:
+            return judged(bundle=str(bundle), owner=None, children=[])
+        if not owner.is_self:
+            return redirect(request, owner.urls)
+        points, why = await self._parts.boundaries.find(bundle, algorithm, positions)
+        if not points:
+            raise Refusal(409, f"{bundle}: nothing to split: {why}", kind="NothingToSplit")
+        children = [str(child) for child in bundle.cut(points)]
+        return judged(bundle=str(bundle), owner=owner.urls.broker_id, children=children)
+
+    def _algorithm_in(self, request: web.Request) -> str:
+        """The short name of the split algorithm that is asked for.
+
+        Raises:
+            SettingsError: there is none of that name, or it is not to be used in this cluster.
+        """
+        name = request.query.get("splitAlgorithmName") or self.split_algorithm
+        SPLITTING.find(name)
+        short_name = name.rpartition(".")[2]
+        if short_name not in self.split_algorithms:
+            supported = ", ".join(self.split_algorithms)
+            raise SettingsError(
+                f"{short_name} is not in supportedNamespaceBundleSplitAlgorithms: {supported}"
+            )
+        return short_name
+
+    async def _split_by_leader(
+        self,
+        request: web.Request,
+        algorithm: str,
+        positions: tuple[int, ...],
+        *,
+        is_unloading: bool,
+    ) -> web.Response:
+        desk, namespace = self._parts.desk(), namespace_in(request)
+        if desk is None:
+            return self._to_leader(request)
+        name = request.match_info["bundle"]
+        if name in SPECIAL_NAMES:
+            await self._parts.namespaces.ring(namespace)
+            bundle = await desk.special_bundle(namespace, name)
+            if is_dry_run(request):
+                # Its owner says more, to whoever asks for it by its range.
+                return judged(bundle=str(bundle))
+        else:
+            bundle = Bundle(namespace, BundleRange.parse(name))
+        await desk.split(bundle, algorithm, positions, who_in(request), is_unloading=is_unloading)
+        return responses.no_content()
+
+    @knows_dry_runs
+    async def merge(self, request: web.Request) -> web.Response:
+        """204; ``with`` is the range of the other one, else it is the one that follows."""
+        if (peer := await self._peer_of(request)) is not None:
+            return peer
+        bundle = await bundle_in(request, self._parts.namespaces)
+        ring = await self._parts.namespaces.ring(bundle.namespace)
+        wanted = request.query.get("with")
+        if wanted:
+            other = Bundle(bundle.namespace, BundleRange.parse(wanted))
+        elif bundle.range.high == RING_HIGH:
+            raise InvalidName(f"nothing follows {bundle}: name its neighbour in the parameter with")
+        else:
+            other = ring.find(bundle.range.high)
+        if other not in ring:
+            raise BundleGone(f"{other.range} is no bundle of {bundle.namespace}")
+        left, right = sorted((bundle, other))
+        left.joined(right)
+        # The ring is one of the namespace's policies.
+        await self._parts.policies.flag.require_writable()
+        desk = self._parts.desk()
+        if desk is None:
+            return self._to_leader(request)
+        is_dry = is_dry_run(request)
+        reply = await desk.merge(left, right, who_in(request), is_dry_run=is_dry)
+        return judged(**reply) if is_dry else responses.no_content()
+
+    async def _lives_here(self, namespace: Namespace) -> bool:
+        try:
+            return await self._parts.lookup.elsewhere(namespace) is None
+        except ForeignNamespace:
+            return False
+
+    async def _peer_of(self, request: web.Request) -> web.Response | None:
+        """The same request to the peer cluster that the namespace lives in; None: it lives here.
+
+        Raises:
+            ForeignNamespace: it lives elsewhere, and not with a peer.
+        """
+        urls = await self._parts.lookup.elsewhere(namespace_in(request))
+        return None if urls is None else redirect(request, urls)
+
+    def _to_leader(self, request: web.Request) -> web.Response:
+        own_id = self._parts.ownership.urls.broker_id
+        return redirect_to_leader(request, self._parts.cluster, own_id)
+
+
+def _positions_in(body: Any) -> tuple[int, ...]:
+    """The body of a split: hashes at which to cut."""
+    if body is None:
+        return ()
+    if not isinstance(body, list):
+        raise Refusal(400, "the body must be a list of positions")
+    for position in body:
+        is_number = isinstance(position, int) and not isinstance(position, bool)
+        if not is_number or not 0 <= position <= RING_HIGH:
+            raise InvalidName(f"a position is a whole number from 0 to {RING_HIGH}")
+    return tuple(body)

@@ -1,0 +1,106 @@
+"""``/admin/v2/clusters``: the clusters that are known here, and their peers.
+
+Docs: pulsar-admin-api. What is set for one cluster, its isolation policies and failure domains, is
+    in `admin_policies`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.request_params import fields_in, texts_in
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.policies.clusters import PEERS, Clusters
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.field_kinds import CLUSTER_DATA
+
+_CLUSTERS: Final = "/admin/v2/clusters"
+_CLUSTER: Final = f"{_CLUSTERS}/{{cluster}}"
+_PEERS: Final = f"{_CLUSTER}/peers"
+_ADDRESSES: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls")
+
+
+class ClusterRoutes:
+    """List, show, create, update, delete.
+
+    Args:
+        own_urls: the addresses of this broker: what is shown of its cluster while none are
+            written down. A client may begin at any daemon.
+    """
+
+    def __init__(
+        self, clusters: Clusters, own_name: str, own_urls: Callable[[], BrokerUrls]
+    ) -> None:
+        self._clusters = clusters
+        self._own_name = own_name
+        self._own_urls = own_urls
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_CLUSTERS, self.names),
+            web.get(_CLUSTER, self.show),
+            web.put(_CLUSTER, self.create),
+            web.post(_CLUSTER, self.update),
+            web.delete(_CLUSTER, self.delete),
+            web.get(_PEERS, self.peers),
+            web.post(_PEERS, self.set_peers),
+        ]
+
+    async def names(self, _: web.Request) -> web.Response:
+        """All, this one among them."""
+        return responses.json(await self._clusters.names())
+
+    async def show(self, request: web.Request) -> web.Response:
+        """One; 404 where there is none of this name."""
+        name = request.match_info["cluster"]
+        data = await self._clusters.find(name)
+        if name == self._own_name and data.keys().isdisjoint(_ADDRESSES):
+            data = {**_data(self._own_urls()), **data}
+        return responses.json(data)
+
+    @knows_dry_runs
+    async def create(self, request: web.Request) -> web.Response:
+        """200, which is Pulsar's; 409 where it exists, 412 for a bad name."""
+        name, data = request.match_info["cluster"], await fields_in(request, CLUSTER_DATA)
+        if not data:
+            raise Refusal(400, "cluster data is required: an object with serviceUrl and its like")
+        is_dry = is_dry_run(request)
+        await self._clusters.create(name, data, is_dry_run=is_dry)
+        return judged() if is_dry else responses.done()
+
+    @knows_dry_runs
+    async def update(self, request: web.Request) -> web.Response:
+        """200, which is Pulsar's; 404 where there is none of this name."""
+        name, data = request.match_info["cluster"], await fields_in(request, CLUSTER_DATA)
+        is_dry = is_dry_run(request)
+        await self._clusters.update(name, data, is_dry_run=is_dry)
+        return judged() if is_dry else responses.done()
+
+    @knows_dry_runs
+    async def delete(self, request: web.Request) -> web.Response:
+        """204; 412 while tenants or isolation policies name it."""
+        is_dry = is_dry_run(request)
+        await self._clusters.delete(request.match_info["cluster"], is_dry_run=is_dry)
+        return judged() if is_dry else responses.no_content()
+
+    async def peers(self, request: web.Request) -> web.Response:
+        """Clusters that clients may be sent to in its place; null where none were ever set."""
+        data = await self._clusters.find(request.match_info["cluster"])
+        return responses.json(data.get(PEERS))
+
+    @knows_dry_runs
+    async def set_peers(self, request: web.Request) -> web.Response:
+        """204; 412 for the cluster itself and for one that is not known."""
+        name, peers = request.match_info["cluster"], await texts_in(request, "cluster names")
+        is_dry = is_dry_run(request)
+        await self._clusters.set_peers(name, peers, is_dry_run=is_dry)
+        return judged() if is_dry else responses.no_content()
+
+
+def _data(urls: BrokerUrls) -> dict[str, Any]:
+    own = (urls.web_url, urls.web_url_tls, urls.native_url, urls.native_url_tls)
+    return {name: url for name, url in zip(_ADDRESSES, own, strict=True) if url}

@@ -1,0 +1,58 @@
+"""``/admin/v2/brokers/configuration``: settings that change at run time.
+
+Docs: pulsar-admin-api, pulsar-configuration.
+"""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.broker.policies.dynamic_config import DYNAMIC_KEYS, DynamicConfiguration
+
+_CONFIGURATION: Final = "/admin/v2/brokers/configuration"
+
+
+class ConfigurationRoutes:
+    """Names, overrides and effective values; an override holds for all brokers."""
+
+    def __init__(self, configuration: DynamicConfiguration) -> None:
+        self._configuration = configuration
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_CONFIGURATION, self.names),
+            web.get(f"{_CONFIGURATION}/values", self.overrides),
+            web.get(f"{_CONFIGURATION}/runtime", self.effective),
+            web.post(f"{_CONFIGURATION}/{{name}}/{{value}}", self.set),
+            web.delete(f"{_CONFIGURATION}/{{name}}", self.delete),
+        ]
+
+    async def names(self, _: web.Request) -> web.Response:
+        """The settings that may be overridden."""
+        return responses.json(sorted(DYNAMIC_KEYS))
+
+    async def overrides(self, _: web.Request) -> web.Response:
+        """What is overridden, usable or not."""
+        return responses.json(await self._configuration.overrides())
+
+    async def effective(self, _: web.Request) -> web.Response:
+        """What holds on this broker; anybody may ask, so nothing that leads to a secret."""
+        return responses.json(self._configuration.effective())
+
+    @knows_dry_runs
+    async def set(self, request: web.Request) -> web.Response:
+        """204; 412 for a setting that is unknown or not dynamic, and for what is no value of it."""
+        key, text = request.match_info["name"], request.match_info["value"]
+        is_dry = is_dry_run(request)
+        await self._configuration.set(key, text, is_dry_run=is_dry)
+        return judged(key=key, value=text) if is_dry else responses.no_content()
+
+    @knows_dry_runs
+    async def delete(self, request: web.Request) -> web.Response:
+        """204, also where nothing was overridden; 412 for what is no dynamic setting."""
+        key, is_dry = request.match_info["name"], is_dry_run(request)
+        was_overridden = await self._configuration.delete(key, is_dry_run=is_dry)
+        return judged(was_overridden=was_overridden) if is_dry else responses.no_content()

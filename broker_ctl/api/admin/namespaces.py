@@ -1,0 +1,139 @@
+"""``/admin/v2/namespaces``: namespaces and their rings (docs: pulsar-hash, pulsar-admin-api)."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.request_params import fields_in, flag, namespace_in, whole_number
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.core.model.field_kinds import NAMESPACE_POLICIES, REPLICATION_CLUSTERS
+from broker_ctl.core.model.hashing import RING_HIGH
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.errors import InvalidName, InvalidPolicy, TenantMissing
+
+_TENANT: Final = "/admin/v2/namespaces/{tenant}"
+NAMESPACE: Final = f"{_TENANT}/{{namespace}}"
+# Pulsar takes 2^32; a ring of that size fits into no znode.
+MAX_BUNDLES: Final = 65_536
+
+
+class NamespaceRoutes:
+    """Create, show, delete."""
+
+    def __init__(self, parts: Parts, cluster: str) -> None:
+        self._namespaces = parts.namespaces
+        self._policies = parts.policies
+        self._configuration = parts.configuration
+        self._cluster = cluster
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_TENANT, self.of_tenant),
+            web.put(NAMESPACE, self.create),
+            web.get(NAMESPACE, self.policies),
+            web.delete(NAMESPACE, self.delete),
+            web.get(f"{NAMESPACE}/bundles", self.bundles),
+        ]
+
+    async def of_tenant(self, request: web.Request) -> web.Response:
+        """Names of a tenant's namespaces; 404 where there is no such tenant."""
+        tenant = request.match_info["tenant"]
+        namespaces = await self._namespaces.of_tenant(tenant)
+        if not namespaces and tenant not in await self._policies.tenants.names():
+            raise TenantMissing(f"Tenant not found: {tenant}")
+        return responses.json(sorted(map(str, namespaces)))
+
+    @knows_dry_runs
+    async def create(self, request: web.Request) -> web.Response:
+        """204; the body has the policies, of which the ring and the clusters are looked at.
+
+        The others are kept for the broker processes that go by them. 404 without its tenant, 403
+        in a cluster that the tenant may not use, and while policies are read-only, as for all that
+        changes them.
+        """
+        namespace = namespace_in(request)
+        policies = await fields_in(request, NAMESPACE_POLICIES)
+        bundles, boundaries = _ring_in(policies.pop("bundles", None))
+        if not bundles and not boundaries:
+            bundles = self._configuration.current().splitting.default_bundles
+        if policies.get("deleted"):
+            raise InvalidPolicy("deleted: a namespace that is created is not being deleted")
+        await self._policies.flag.require_writable()
+        clusters = policies.get(REPLICATION_CLUSTERS) or [self._cluster]
+        await self._policies.tenants.require_allowed(namespace.tenant, clusters)
+        is_dry = is_dry_run(request)
+        ring = await self._namespaces.create(
+            namespace,
+            bundles=bundles,
+            boundaries=boundaries,
+            policies={**policies, REPLICATION_CLUSTERS: clusters},
+            is_dry_run=is_dry,
+        )
+        return judged(bundles=len(ring.bundles)) if is_dry else responses.no_content()
+
+    async def policies(self, request: web.Request) -> web.Response:
+        """As they are stored, with the ring as the brokers of this cluster know it."""
+        namespace = namespace_in(request)
+        ring = await self._namespaces.ring(namespace)
+        stored = await self._policies.namespaces.find(namespace)
+        return responses.json({"bundles": _bundles_data(ring), **stored.others})
+
+    @knows_dry_runs
+    async def delete(self, request: web.Request) -> web.Response:
+        """204; 409 while somebody owns a bundle of it. With all topics at once: 405."""
+        namespace = namespace_in(request)
+        if flag(request, "force"):
+            reason = "Broker doesn't allow forced deletion of namespaces: unload it first"
+            raise Refusal(405, reason, kind="NotAllowed")
+        await self._policies.flag.require_writable()
+        is_dry = is_dry_run(request)
+        await self._namespaces.delete(namespace, is_dry_run=is_dry)
+        return judged() if is_dry else responses.no_content()
+
+    async def bundles(self, request: web.Request) -> web.Response:
+        """The ring."""
+        return responses.json(_bundles_data(await self._namespaces.ring(namespace_in(request))))
+
+
+def _bundles_data(ring: Ring) -> dict[str, Any]:
+    boundaries = [f"0x{point:08x}" for point in ring.boundaries]
+    return {"boundaries": boundaries, "numBundles": len(ring.bundles)}
+
+
+def _ring_in(bundles: Any) -> tuple[int | None, tuple[int, ...]]:
+    """Number of bundles and boundaries, where the body says so; boundaries win.
+
+    A number of 0 says nothing, as in Pulsar.
+
+    Raises:
+        Refusal: 400, another shape.
+        InvalidName: too many, or no hash.
+    """
+    if bundles is None:
+        return None, ()
+    if not isinstance(bundles, dict):
+        raise Refusal(400, "bundles must be an object with numBundles or boundaries")
+    given, texts = bundles.get("numBundles"), bundles.get("boundaries")
+    number = whole_number(given)
+    if number is None and given is not None:
+        raise Refusal(400, "numBundles must be a whole number")
+    if texts is not None and not isinstance(texts, list):
+        raise Refusal(400, "boundaries must be a list")
+    count = len(texts) - 1 if texts else number or None
+    if count is not None and not 0 < count <= MAX_BUNDLES:
+        raise InvalidName(f"a namespace has 1 to {MAX_BUNDLES} bundles")
+    return number, tuple(map(_boundary, texts or ()))
+
+
+def _boundary(text: object) -> int:
+    try:
+        point = int(str(text), 16)
+    except ValueError:
+        point = -1
+    if not isinstance(text, str) or not 0 <= point <= RING_HIGH:
+        raise InvalidName("a boundary is a text from 0x00000000 to 0xffffffff")
+    return point

@@ -1,0 +1,132 @@
+"""``/admin/v2/{domain}/.../partitions``: partitioned topics, in Pulsar's shapes.
+
+Any broker answers for all: the numbers lie in the configuration store. The statuses are those of
+Pulsar, whose number of partitions is refused with 406 at first and with 422 later on.
+"""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.request_params import json_in, namespace_in, topic_in, whole_number
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
+from broker_ctl.core.model.names import DOMAINS
+from broker_ctl.errors import InvalidPolicy, TopicMissing
+
+_NAMESPACE: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}"
+_METADATA: Final = "application/vnd.partitioned-topic-metadata+json"
+_PARTITIONS: Final = f"{_NAMESPACE}/{{topic:[^/]+}}/partitions"
+
+
+class PartitionedTopicRoutes:
+    """Create, show, extend, delete, list."""
+
+    def __init__(self, topics: PartitionedTopics) -> None:
+        self._topics = topics
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.put(_PARTITIONS, self.create),
+            web.get(_PARTITIONS, self.show),
+            web.post(_PARTITIONS, self.update),
+            web.delete(_PARTITIONS, self.delete),
+            web.get(f"{_NAMESPACE}/partitioned", self.of_namespace),
+        ]
+
+    @knows_dry_runs
+    async def create(self, request: web.Request) -> web.Response:
+        """204; 406 for a number that is not allowed, 409 where it exists, 412 for a bad name.
+
+        Partitions are opened by the clients that come for them.
+        """
+        topic = topic_in(request)
+        partitions, properties = await _metadata_in(request)
+        is_dry = is_dry_run(request)
+        try:
+            await self._topics.create(topic, partitions, properties, is_dry_run=is_dry)
+        except InvalidPolicy as met:
+            raise _refusal(406, met) from met
+        return judged() if is_dry else responses.no_content()
+
+    async def show(self, request: web.Request) -> web.Response:
+        """200, with 0 partitions for any topic that is not partitioned.
+
+        Clients ask before they open a topic. Pulsar says 404 where no broker has a topic of this
+        name; which topics there are only broker processes know.
+        """
+        return responses.json(await self._topics.metadata(topic_in(request)))
+
+    @knows_dry_runs
+    async def update(self, request: web.Request) -> web.Response:
+        """204; 409 where it is not partitioned, 422 for fewer partitions or too many."""
+        topic, partitions = topic_in(request), await _number_in(request)
+        is_dry = is_dry_run(request)
+        try:
+            await self._topics.update(topic, partitions, is_dry_run=is_dry)
+        except TopicMissing as met:
+            raise _refusal(409, met) from met
+        except InvalidPolicy as met:
+            raise _refusal(422, met) from met
+        return judged() if is_dry else responses.no_content()
+
+    @knows_dry_runs
+    async def delete(self, request: web.Request) -> web.Response:
+        """204; 404 where it is not partitioned. Loaded partitions are left to their brokers."""
+        is_dry = is_dry_run(request)
+        await self._topics.delete(topic_in(request), is_dry_run=is_dry)
+        return judged() if is_dry else responses.no_content()
+
+    async def of_namespace(self, request: web.Request) -> web.Response:
+        """Complete names of a namespace's partitioned topics of one domain."""
+        domain = request.match_info["domain"]
+        topics = await self._topics.of_namespace(namespace_in(request), domain)
+        return responses.json([str(topic) for topic in topics])
+
+
+async def _metadata_in(request: web.Request) -> tuple[int, dict[str, str]]:
+    """Partitions, and properties that a client keeps with a topic.
+
+    Go's client sends both always, Java's and pulsar-admin where there are properties: with a type
+    of their own.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    body = await json_in(request, _METADATA)
+    if request.content_type != _METADATA:
+        return _number_of(body), {}
+    if not isinstance(body, dict):
+        raise Refusal(400, "the body must be an object with partitions and properties")
+    properties = body.get("properties") or {}
+    if not isinstance(properties, dict) or not all(
+        isinstance(value, str) for value in properties.values()
+    ):
+        raise Refusal(400, "properties must be an object of texts")
+    return _number_of(body.get("partitions")), properties
+
+
+async def _number_in(request: web.Request) -> int:
+    """The body, a number by itself.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    return _number_of(await json_in(request))
+
+
+def _number_of(value: Any) -> int:
+    """A number of partitions; 0 where there is none, as in Pulsar."""
+    if value is None:
+        return 0
+    number = whole_number(value)
+    if number is None:
+        raise Refusal(400, "the body must be the number of partitions")
+    return number
+
+
+def _refusal(status: int, met: InvalidPolicy | TopicMissing) -> Refusal:
+    return Refusal(status, str(met), kind=type(met).__name__)

@@ -1,0 +1,183 @@
+"""``/admin/v2/clusters/...``: isolation policies and failure domains.
+
+Docs: pulsar-isolation, pulsar-admin-api.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.api.admin.bulk_unload import Unloads
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.request_params import object_in
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.policies.isolation_policies import allows, parse_policy
+from broker_ctl.core.model.constraints import Constraints
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.errors import NamespaceMissing, PolicyMissing
+
+_CLUSTER: Final = "/admin/v2/clusters/{cluster}"
+_ISOLATION: Final = f"{_CLUSTER}/namespaceIsolationPolicies"
+_DOMAINS: Final = f"{_CLUSTER}/failureDomains"
+_MOST_SHOWN: Final = 5
+
+
+class PolicyRoutes:
+    """What is set for the cluster as a whole; 404 for another cluster."""
+
+    def __init__(self, parts: Parts, cluster_name: str) -> None:
+        self._parts = parts
+        self._isolation = parts.policies.isolation
+        self._domains = parts.policies.domains
+        self._unloads = Unloads(parts)
+        self._cluster_name = cluster_name
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here; a policy called brokers cannot be shown alone, as in Pulsar."""
+        return [
+            web.get(_ISOLATION, self.policies),
+            web.get(f"{_ISOLATION}/brokers", self.brokers),
+            web.get(f"{_ISOLATION}/brokers/{{broker}}", self.broker),
+            web.get(f"{_ISOLATION}/{{policy}}", self.policy),
+            web.post(f"{_ISOLATION}/{{policy}}", self.set_policy),
+            web.delete(f"{_ISOLATION}/{{policy}}", self.delete_policy),
+            web.get(_DOMAINS, self.domains),
+            web.get(f"{_DOMAINS}/{{domain}}", self.domain),
+            web.post(f"{_DOMAINS}/{{domain}}", self.set_domain),
+            web.delete(f"{_DOMAINS}/{{domain}}", self.delete_domain),
+        ]
+
+    # Isolation policies.
+
+    async def policies(self, request: web.Request) -> web.Response:
+        """All, by name."""
+        self._check_cluster(request)
+        return responses.json(await self._isolation.raw())
+
+    async def policy(self, request: web.Request) -> web.Response:
+        """One; 404 where there is none of this name."""
+        self._check_cluster(request)
+        name = request.match_info["policy"]
+        raw = (await self._isolation.raw()).get(name)
+        if raw is None:
+            raise PolicyMissing(f"isolation policy {name} does not exist")
+        return responses.json(raw)
+
+    @knows_dry_runs
+    async def set_policy(self, request: web.Request) -> web.Response:
+        """204, once it is written and its ``unload_scope`` is done; 400 for what makes no sense."""
+        self._check_cluster(request)
+        policy = parse_policy(request.match_info["policy"], await object_in(request))
+        is_dry, live = is_dry_run(request), self._parts.cluster.broker_ids()
+        namespaces = await self._isolation.set(policy, is_dry_run=is_dry)
+        if is_dry:
+            return judged(
+                primary=[each for each in live if policy.is_primary(each)],
+                secondary=[each for each in live if policy.is_secondary(each)],
+                unloads=[str(namespace) for namespace in namespaces],
+            )
+        if namespaces:
+            await self._unload_misplaced(namespaces)
+        return responses.no_content()
+
+    @knows_dry_runs
+    async def delete_policy(self, request: web.Request) -> web.Response:
+        """204; 404 where there is none of this name."""
+        self._check_cluster(request)
+        is_dry = is_dry_run(request)
+        await self._isolation.delete(request.match_info["policy"], is_dry_run=is_dry)
+        return judged() if is_dry else responses.no_content()
+
+    async def brokers(self, request: web.Request) -> web.Response:
+        """The live brokers, each with the policy that names it."""
+        self._check_cluster(request)
+        constraints = await self._constraints()
+        live = self._parts.cluster.broker_ids()
+        return responses.json([_broker_data(constraints, broker_id) for broker_id in live])
+
+    async def broker(self, request: web.Request) -> web.Response:
+        """The same for one broker, which need not be alive."""
+        self._check_cluster(request)
+        return responses.json(_broker_data(await self._constraints(), request.match_info["broker"]))
+
+    async def _constraints(self) -> Constraints:
+        return Constraints(isolation=await self._isolation.all())
+
+    async def _unload_misplaced(self, namespaces: Sequence[Namespace]) -> None:
+        """Unload what brokers hold that the policies do not allow it to.
+
+        Raises:
+            Refusal: 503, the policy is set, but some bundles stayed where they were.
+        """
+        constraints, live = await self._constraints(), self._parts.cluster.broker_ids()
+        stayed: list[str] = []
+        for namespace in namespaces:
+
+            def is_misplaced(broker_id: str, namespace: Namespace = namespace) -> bool:
+                return not allows(constraints, namespace, broker_id, live)
+
+            try:
+                await self._unloads.namespace(namespace, is_misplaced)
+            except Refusal as met:
+                stayed.append(f"{namespace}: {met}")
+            except NamespaceMissing:
+                # It was deleted meanwhile.
+                continue
+        if stayed:
+            shown = "; ".join(stayed[:_MOST_SHOWN])
+            reason = f"the policy is set, but not all was unloaded for it ({len(stayed)}): {shown}"
+            raise Refusal(503, reason, kind="UnloadFailed")
+
+    # Failure domains.
+
+    async def domains(self, request: web.Request) -> web.Response:
+        """All, by name."""
+        self._check_cluster(request)
+        domains = await self._domains.all()
+        return responses.json({name: {"brokers": brokers} for name, brokers in domains.items()})
+
+    async def domain(self, request: web.Request) -> web.Response:
+        """One; 404 where there is none of this name."""
+        self._check_cluster(request)
+        brokers = await self._domains.find(request.match_info["domain"])
+        return responses.json({"brokers": brokers})
+
+    @knows_dry_runs
+    async def set_domain(self, request: web.Request) -> web.Response:
+        """204; 409 while a broker of it is in another domain."""
+        self._check_cluster(request)
+        brokers = (await object_in(request)).get("brokers")
+        if not isinstance(brokers, list) or not all(isinstance(one, str) for one in brokers):
+            raise Refusal(400, "the body must be an object with brokers, a list of broker ids")
+        is_dry = is_dry_run(request)
+        await self._domains.set(request.match_info["domain"], brokers, is_dry_run=is_dry)
+        live = set(self._parts.cluster.broker_ids())
+        unknown = [each for each in brokers if each not in live]
+        return judged(not_alive=unknown) if is_dry else responses.no_content()
+
+    @knows_dry_runs
+    async def delete_domain(self, request: web.Request) -> web.Response:
+        """204; 404 where there is none of this name."""
+        self._check_cluster(request)
+        is_dry = is_dry_run(request)
+        await self._domains.delete(request.match_info["domain"], is_dry_run=is_dry)
+        return judged() if is_dry else responses.no_content()
+
+    def _check_cluster(self, request: web.Request) -> None:
+        if request.match_info["cluster"] != self._cluster_name:
+            raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
+
+
+def _broker_data(constraints: Constraints, broker_id: str) -> dict[str, Any]:
+    data: dict[str, Any] = {"brokerName": broker_id, "primary": False}
+    for policy in constraints.isolation:
+        if policy.is_primary(broker_id) or policy.is_secondary(broker_id):
+            return data | {
+                "policyName": policy.name,
+                "primary": policy.is_primary(broker_id),
+                "namespaceRegex": policy.namespaces,
+            }
+    return data

@@ -1,0 +1,63 @@
+"""``/admin/v2/resource-quotas``: what bundles are expected to need.
+
+Docs: pulsar-load-data, pulsar-admin-api.
+"""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import Namespaces
+from broker_ctl.api.http.request_params import bundle_in, object_in
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.policies.resource_quotas import ResourceQuotas, parse_quota
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.errors import BundleGone
+
+_DEFAULT: Final = "/admin/v2/resource-quotas"
+_OF_BUNDLE: Final = f"{_DEFAULT}/{{tenant}}/{{namespace}}/{{bundle}}"
+
+
+class QuotaRoutes:
+    """The default quota, and those of single bundles."""
+
+    def __init__(self, quotas: ResourceQuotas, namespaces: Namespaces) -> None:
+        self._quotas = quotas
+        self._namespaces = namespaces
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here; the default quota has the same verbs as the others."""
+        return [
+            route
+            for path in (_DEFAULT, _OF_BUNDLE)
+            for route in (
+                web.get(path, self.show),
+                web.post(path, self.set),
+                web.delete(path, self.delete),
+            )
+        ]
+
+    async def show(self, request: web.Request) -> web.Response:
+        """What holds, whether it is the bundle's own or not; 404 where there is no such bundle."""
+        quota = await self._quotas.payload(await self._bundle_in(request))
+        return web.Response(body=quota, content_type="application/json")
+
+    async def set(self, request: web.Request) -> web.Response:
+        """204; 400 for what is no quota, 404 where there is no such bundle."""
+        bundle = await self._bundle_in(request)
+        await self._quotas.set(parse_quota(await object_in(request)), bundle)
+        return responses.no_content()
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """204, also where there was none to take away; 404 where there is no such bundle."""
+        await self._quotas.delete(await self._bundle_in(request))
+        return responses.no_content()
+
+    async def _bundle_in(self, request: web.Request) -> Bundle | None:
+        if "bundle" not in request.match_info:
+            return None
+        try:
+            return await bundle_in(request, self._namespaces)
+        except BundleGone as met:
+            raise Refusal(404, str(met), kind="BundleGone") from met

@@ -1,0 +1,49 @@
+"""Which clusters a namespace lives in, and who may use it.
+
+Docs: pulsar-http-lookup, pulsar-admin-api.
+"""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.admin.namespaces import NAMESPACE
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.request_params import namespace_in, texts_in
+from broker_ctl.broker.policies.namespace_policies import NamespacePolicies
+
+_REPLICATION: Final = f"{NAMESPACE}/replication"
+
+
+class ReplicationRoutes:
+    """What of a namespace's policies is shown or set by itself."""
+
+    def __init__(self, policies: NamespacePolicies) -> None:
+        self._policies = policies
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_REPLICATION, self.clusters),
+            web.post(_REPLICATION, self.set_clusters),
+            web.get(f"{NAMESPACE}/permissions", self.permissions),
+        ]
+
+    async def clusters(self, request: web.Request) -> web.Response:
+        """As they are stored: none, where an earlier release made the namespace."""
+        found = await self._policies.find(namespace_in(request))
+        return responses.json(found.replication_clusters)
+
+    @knows_dry_runs
+    async def set_clusters(self, request: web.Request) -> web.Response:
+        """204; 403 for a cluster that is none, or not the tenant's; 409 for peers."""
+        namespace = namespace_in(request)
+        names = await texts_in(request, "cluster names")
+        is_dry = is_dry_run(request)
+        await self._policies.set_replication_clusters(namespace, names, is_dry_run=is_dry)
+        return judged() if is_dry else responses.no_content()
+
+    async def permissions(self, request: web.Request) -> web.Response:
+        """What roles may do, as it is stored; the broker process holds them to it."""
+        return responses.json(await self._policies.permissions(namespace_in(request)))

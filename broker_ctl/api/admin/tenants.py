@@ -1,0 +1,76 @@
+"""``/admin/v2/tenants``: who has namespaces, in Pulsar's shapes and statuses.
+
+Docs: pulsar-admin-api.
+"""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.request_params import fields_in, flag
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.policies.tenants import TenantInfo, Tenants
+from broker_ctl.core.model.field_kinds import TENANT_INFO
+
+_TENANTS: Final = "/admin/v2/tenants"
+_TENANT: Final = f"{_TENANTS}/{{tenant}}"
+
+
+class TenantRoutes:
+    """List, show, create, update, delete."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_TENANTS, self.names),
+            web.get(_TENANT, self.show),
+            web.put(_TENANT, self.create),
+            web.post(_TENANT, self.update),
+            web.delete(_TENANT, self.delete),
+        ]
+
+    async def names(self, _: web.Request) -> web.Response:
+        """All."""
+        return responses.json(await self._tenants.names())
+
+    async def show(self, request: web.Request) -> web.Response:
+        """One; 404 where there is none of this name."""
+        info = await self._tenants.find(request.match_info["tenant"])
+        return responses.json(info.to_json())
+
+    @knows_dry_runs
+    async def create(self, request: web.Request) -> web.Response:
+        """204; 409 where it exists, 412 for a bad name and for clusters that are none."""
+        is_dry = is_dry_run(request)
+        await self._tenants.create(
+            request.match_info["tenant"], await _info_in(request), is_dry_run=is_dry
+        )
+        return judged() if is_dry else responses.no_content()
+
+    @knows_dry_runs
+    async def update(self, request: web.Request) -> web.Response:
+        """204; 412 while a namespace lives in a cluster that is no longer allowed."""
+        is_dry = is_dry_run(request)
+        await self._tenants.update(
+            request.match_info["tenant"], await _info_in(request), is_dry_run=is_dry
+        )
+        return judged() if is_dry else responses.no_content()
+
+    @knows_dry_runs
+    async def delete(self, request: web.Request) -> web.Response:
+        """204; 409 while it has namespaces. All of them at once is not on offer: 405."""
+        if flag(request, "force"):
+            reason = "Broker doesn't allow forced deletion of tenants: delete its namespaces first"
+            raise Refusal(405, reason, kind="NotAllowed")
+        is_dry = is_dry_run(request)
+        await self._tenants.delete(request.match_info["tenant"], is_dry_run=is_dry)
+        return judged() if is_dry else responses.no_content()
+
+
+async def _info_in(request: web.Request) -> TenantInfo:
+    return TenantInfo.of(await fields_in(request, TENANT_INFO))

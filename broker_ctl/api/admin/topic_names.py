@@ -1,0 +1,134 @@
+"""The topics of a namespace, as far as anybody here knows them.
+
+Which topics are stored only broker processes know. Known here are the partitions of partitioned
+topics, by their number, and whatever is loaded, which the owner of its bundle tells.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from broker_ctl.api.http.dependencies import Owner, Parts
+from broker_ctl.api.http.limits import Bound
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.lookup.single_flight import Joined
+from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
+from broker_ctl.errors import CorruptRecord, HttpError, TopicMissing
+
+# All of them travel in one frame of 5 MiB to clients of the binary protocol.
+MOST_BYTES: Final = 4 * 1024 * 1024
+# Each asks all owners of its namespace; equal ones at the same time are one.
+_LISTS: Final = 16
+_OWNERS_AT_ONCE: Final = 16
+_ANSWER_S: Final = 10.0
+
+
+class TopicNames:
+    """Lists topics of a namespace by asking whoever owns its bundles."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._lists = Bound("lists of topics", _LISTS)
+        self._joined: Joined[Namespace, tuple[str, ...]] = Joined("lists of topics")
+
+    async def of_namespace(
+        self, namespace: Namespace, domains: Collection[str] = DOMAINS
+    ) -> list[str]:
+        """Complete names, in order; of a partitioned topic, each partition.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+            Refusal: 412, more names than fit into an answer; 503, an owner cannot be asked now.
+        """
+        with self._lists.held():
+            found = await self._joined.ask(
+                namespace, lambda: self._all(namespace), f"topics of {namespace}"
+            )
+        wanted = tuple(f"{domain}://" for domain in domains)
+        return [name for name in found if name.startswith(wanted)]
+
+    async def loaded_here(self, namespace: Namespace) -> list[str]:
+        """Those that this broker's data plane has loaded.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+            DataPlaneError: the broker process cannot tell.
+        """
+        await self._parts.namespaces.ring(namespace)
+        return _bounded(namespace, await self._parts.topics.names(namespace))
+
+    async def close(self) -> None:
+        """Cancel what is on its way."""
+        await self._joined.close()
+
+    async def _all(self, namespace: Namespace) -> tuple[str, ...]:
+        names: set[str] = set()
+        for owner in await self._owners(namespace):
+            if owner.is_self:
+                names.update(await self._parts.topics.names(namespace))
+        places = asyncio.Semaphore(_OWNERS_AT_ONCE)
+
+        async def ask(owner: Owner) -> None:
+            async with places:
+                names.update(await self._loaded_at(owner, namespace))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for owner in await self._owners(namespace):
+                    if not owner.is_self:
+                        group.create_task(ask(owner), name=f"topics at {owner.urls.broker_id}")
+        except* Refusal as refusals:
+            raise refusals.exceptions[0] from None
+        for domain in DOMAINS:
+            for topic in await self._parts.partitioned_topics.of_namespace(namespace, domain):
+                names.update(await self._partitions(topic))
+        return tuple(_bounded(namespace, names))
+
+    async def _owners(self, namespace: Namespace) -> Iterable[Owner]:
+        """Each of them once; where nobody owns a bundle, nothing of it is loaded."""
+        owners: dict[str, Owner] = {}
+        for bundle in (await self._parts.namespaces.ring(namespace)).bundles:
+            owner = await self._parts.ownership.owner_of(bundle)
+            if owner is not None:
+                owners.setdefault(owner.urls.broker_id, owner)
+        return owners.values()
+
+    async def _loaded_at(self, owner: Owner, namespace: Namespace) -> list[str]:
+        urls = owner.urls
+        url = f"{urls.web_url or urls.web_url_tls}/control/v1/topics/{namespace}"
+        try:
+            reply = await self._parts.peers.request("GET", url, timeout_s=_ANSWER_S)
+            if reply.status != 200:
+                raise HttpError(f"{url}: {reply.status}")
+            return _names_in(reply.json(), namespace)
+        except (HttpError, CorruptRecord) as met:
+            reason = f"{urls.broker_id} does not tell which topics of {namespace} it has: {met}"
+            raise Refusal(503, reason, kind="PeerUnreachable") from met
+
+    async def _partitions(self, topic: Topic) -> list[str]:
+        try:
+            count = await self._parts.partitioned_topics.partitions_of(topic)
+        except TopicMissing:
+            return []  # deleted meanwhile
+        return [f"{topic}-partition-{number}" for number in range(count)]
+
+
+def _bounded(namespace: Namespace, names: Collection[str]) -> list[str]:
+    if sum(map(len, names)) > MOST_BYTES:
+        raise Refusal(412, f"{namespace} has more topics than fit into {MOST_BYTES:,} bytes")
+    return sorted(names)
+
+
+def _names_in(row: Any, namespace: Namespace) -> list[str]:
+    """What another broker has answered; each name is checked.
+
+    Raises:
+        CorruptRecord: it is something else.
+    """
+    names = row.get("topics") if isinstance(row, Mapping) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise CorruptRecord("no list of topics")
+    roots = tuple(f"{domain}://{namespace}/" for domain in DOMAINS)
+    if not all(name.startswith(roots) for name in names):
+        raise CorruptRecord(f"topics of other namespaces than {namespace}")
+    return names

@@ -1,0 +1,54 @@
+"""``/admin/v2/{domain}/.../{topic}``: one topic, closed by hand (docs: pulsar-admin-api)."""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.admin.partition_unloads import PartitionUnloads
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.redirects import redirect
+from broker_ctl.api.http.request_params import topic_in
+from broker_ctl.core.model.names import DOMAINS
+from broker_ctl.errors import NotOwner, TopicMissing
+
+_TOPIC: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}/{{topic:[^/]+}}"
+
+
+class TopicRoutes:
+    """What an operator does to topics."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._partitions = PartitionUnloads(parts)
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [web.put(f"{_TOPIC}/unload", self.unload)]
+
+    @knows_dry_runs
+    async def unload(self, request: web.Request) -> web.Response:
+        """204 once it is closed; 307 to the owner of its bundle; 404 where it is not loaded.
+
+        Of a partitioned topic all partitions are closed, at whichever brokers they are served.
+
+        Nothing is assigned for it, unlike in Pulsar: of a bundle that nobody owns no topic is
+        loaded, and whose it is shall not change by this.
+        """
+        topic, is_dry = topic_in(request), is_dry_run(request)
+        if partitions := await self._parts.partitioned_topics.partitions_of(topic):
+            await self._partitions.run(topic, partitions, is_dry_run=is_dry)
+            return judged() if is_dry else responses.no_content()
+        bundle = await self._parts.lookup.bundle_of(topic)
+        owner = await self._parts.ownership.owner_of(bundle)
+        if owner is None:
+            raise TopicMissing(f"{topic} is not loaded: nobody owns {bundle}")
+        if not owner.is_self:
+            return redirect(request, owner.urls)
+        try:
+            await self._parts.topics.unload(bundle, topic, is_dry_run=is_dry)
+        except NotOwner as met:
+            # Given up between the question and the act, and all of its topics with it.
+            raise TopicMissing(f"{topic} is not loaded: {met}") from met
+        return judged() if is_dry else responses.no_content()

@@ -1,0 +1,221 @@
+"""One client: bytes in, bytes out, and how long they take.
+
+    state      what it says                        what is done               then
+    new        CONNECT, welcome                    CONNECTED                  connected
+    new        CONNECT, refused                    ERROR, left                closed
+    connected  PING                                PONG                       connected
+    connected  PONG                                nothing                    connected
+    connected  LOOKUP, PARTITIONED_METADATA        given to the workers       connected
+    connected  GET_TOPICS_OF_NAMESPACE             given to the workers       connected
+    connected  any other request, a newer one too  ERROR for that request     connected
+    both       anything else, or no command        ERROR, left                closed
+    new        nothing for `connect_limit_s`       ERROR, left                closed
+    connected  nothing for `keep_alive_s`          PING; the next time, ended closed
+    closed     anything                            not read                   closed
+
+`conversation` knows what to say; here it is said. A client that is left hears why: its last frame
+is followed by the end of the stream, and for `linger_s` what it still sends is thrown away. (To
+close with bytes unread would reset the connection, and the client might never see that frame.)
+
+Answers of one turn of the loop leave in one write. While a client takes no answers, has as many
+requests in progress as it may, or has had its share of this turn, nothing is read of what it sends.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, cast
+
+from broker_ctl.api.binary import replies
+from broker_ctl.api.binary.clients import Clients
+from broker_ctl.api.binary.conversation import Ask, Conversation, Leave
+from broker_ctl.api.binary.frames import Frames, MalformedFrame
+from broker_ctl.api.binary.states import State
+from broker_ctl.api.binary.workers import Request
+
+COMMANDS_A_TURN: Final = 64
+
+
+class Connection(asyncio.Protocol):
+    """A client's socket."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._rules = clients.rules
+        self._talk = Conversation(clients.rules, clients.instruments.commands)
+        self._loop = asyncio.get_running_loop()
+        self._frames = Frames()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_tls = False
+        self._out: list[bytes] = []
+        self._in_flight = 0
+        self._is_choked = False  # the transport holds as much as it may
+        self._is_waiting = False  # for its turn
+        self._is_paused = False  # nothing is read
+        self._is_pinged = False  # and nothing was heard since
+        self._heard_s = self._loop.time()
+
+    # What the server asks of it.
+
+    def leave(self, parting: bytes = b"") -> None:
+        """End the connection; what was answered, and ``parting``, still reach the client."""
+        transport = self._transport
+        if self._talk.state is State.CLOSED or transport is None:
+            return
+        self._talk.state = State.CLOSED
+        self._out.append(parting)
+        self._flush()
+        self._watch(self._rules.linger_s, self.abort)
+        self._hold_or_read()
+        if not transport.is_closing() and transport.can_write_eof():
+            transport.write_eof()
+
+    def abort(self) -> None:
+        """End the connection now."""
+        self._talk.state = State.CLOSED
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the transport tells it.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask whether there is room for one more."""
+        # uvloop's transports are no subclass of asyncio's: what they are cannot be asked.
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(self._rules.max_unsent_bytes)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
+        self._watch(self._rules.connect_limit_s, self._check_handshake)
+        self._clients.admit(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take the commands that are complete."""
+        if self._talk.state is State.CLOSED:
+            return
+        self._heard_s = self._loop.time()
+        self._is_pinged = False
+        self._frames.feed(data)
+        self._take_all()
+
+    def pause_writing(self) -> None:
+        """The client does not take its answers."""
+        self._is_choked = True
+        if self._talk.state is not State.CLOSED:
+            self._hold_or_read()
+            self._watch(self._rules.keep_alive_s, self.abort)
+
+    def resume_writing(self) -> None:
+        """It takes them again."""
+        self._is_choked = False
+        if self._talk.state is not State.CLOSED:
+            self._watch(self._rules.keep_alive_s, self._check_silence)
+            self._take_all()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The socket is gone; answers to what is in progress go nowhere."""
+        self._talk.state = State.CLOSED
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._clients.forget(self)
+
+    # Reading.
+
+    @property
+    def _has_room(self) -> bool:
+        is_held_up = self._is_choked or self._is_waiting
+        return not is_held_up and self._in_flight < self._rules.max_in_flight
+
+    def _take_all(self) -> None:
+        """Commands, as long as there is room for their answers, and until its turn is over."""
+        workers = self._clients.workers
+        try:
+            for _ in range(COMMANDS_A_TURN):
+                if not self._has_room or not workers.has_room:
+                    break
+                command = self._frames.next()
+                if command is None:
+                    self._hold_or_read()
+                    return
+                self._take(command)
+                if self._talk.state is State.CLOSED:
+                    return
+        except MalformedFrame as error:
+            self.leave(self._talk.malformed(error).frame)
+            return
+        if self._has_room:
+            self._is_waiting = True
+            workers.wait_turn(self._go_on)
+        self._hold_or_read()
+
+    def _go_on(self) -> None:
+        self._is_waiting = False
+        if self._talk.state is not State.CLOSED:
+            self._take_all()
+
+    def _take(self, command: bytes) -> None:
+        is_new = self._talk.state is State.NEW
+        match self._talk.hear(command):
+            case Ask(kind, asked):
+                self._in_flight += 1
+                self._clients.workers.put(Request(kind, asked, self._is_tls, self._reply))
+            case Leave(parting):
+                self.leave(parting)
+            case bytes(frame):
+                self._send(frame)
+                if is_new:
+                    self._watch(self._rules.keep_alive_s, self._check_silence)
+
+    def _hold_or_read(self) -> None:
+        is_paused = self._talk.state is not State.CLOSED and not self._has_room
+        transport = self._transport
+        if is_paused is self._is_paused or transport is None or transport.is_closing():
+            return
+        self._is_paused = is_paused
+        if is_paused:
+            transport.pause_reading()
+        else:
+            self._heard_s = self._loop.time()
+            transport.resume_reading()
+
+    # Writing.
+
+    def _reply(self, frame: bytes) -> None:
+        self._in_flight -= 1
+        if self._talk.state is not State.CLOSED:
+            self._send(frame)
+            if self._is_paused:
+                self._take_all()
+
+    def _send(self, frame: bytes) -> None:
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(frame)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if out and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(out))
+
+    # Time.
+
+    def _watch(self, after_s: float, check: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(after_s, check)
+
+    def _check_handshake(self) -> None:
+        self.leave(self._talk.leave("no CONNECT came in time").frame)
+
+    def _check_silence(self) -> None:
+        due_s = self._heard_s + self._rules.keep_alive_s - self._loop.time()
+        if self._is_paused:
+            # What it may have said was not read.
+            due_s = self._rules.keep_alive_s
+        elif due_s <= 0:
+            if self._is_pinged:
+                self.abort()
+                return
+            self._is_pinged = True
+            self._send(replies.PING)
+            due_s = self._rules.keep_alive_s
+        self._watch(due_s, self._check_silence)

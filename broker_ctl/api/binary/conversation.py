@@ -1,0 +1,122 @@
+"""What a client says and what it hears at once: commands in, frames out, nothing else."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+
+from broker_ctl.api.binary import replies
+from broker_ctl.api.binary.enums import CommandType, ServerError
+from broker_ctl.api.binary.frames import MalformedFrame
+from broker_ctl.api.binary.handshake import why_refused
+from broker_ctl.api.binary.parts import BinaryRules
+from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand, CommandConnect
+from broker_ctl.api.binary.states import Act, State, act_on
+from broker_ctl.instruments.kinds import Counter
+
+# A command's own message is the field with the number of its type.
+FIELDS: Final = {
+    field.number: field.name for field in BaseCommand.DESCRIPTOR.fields if field.message_type
+}
+_KINDS: Final = {kind.value: kind for kind in CommandType}
+_OK: Final = "ok"
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Somebody must find the answer."""
+
+    kind: CommandType
+    asked: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The last frame to this client."""
+
+    frame: bytes
+
+
+class Conversation:
+    """One client's state; see `connection` for the table. Whatever is settled here is counted."""
+
+    def __init__(self, rules: BinaryRules, commands: Counter) -> None:
+        self._rules = rules
+        self._commands = commands
+        self.state = State.NEW
+
+    def hear(self, data: bytes) -> bytes | Ask | Leave | None:
+        """What to do about a command; bytes are a frame to send.
+
+        Raises:
+            MalformedFrame: it is no command.
+        """
+        command = _read(data)
+        act = act_on(self.state, command.type)
+        if act is Act.ASK:
+            return Ask(_KINDS[command.type], _own_part(command))
+        name = _name_of(command)
+        match act:
+            case Act.SHAKE_HANDS:
+                return self._shake_hands(_own_part(command))
+            case Act.ANSWER_PING | Act.NOTHING:
+                self._commands.add(name, _OK)
+                return replies.PONG if act is Act.ANSWER_PING else None
+            case Act.REFUSE:
+                self._commands.add(name, ServerError.NotAllowedError.name)
+                return _refusal(command, name)
+            case _:
+                self._commands.add(name, "out of order")
+                return self.leave(f"{name} is not what a client says when it is {self.state}")
+
+    def malformed(self, error: MalformedFrame) -> Leave:
+        """Nothing that follows can be read."""
+        self._commands.add(_UNKNOWN, "malformed")
+        return self.leave(f"no command of Pulsar's protocol: {error}")
+
+    def leave(self, reason: str, why: ServerError = ServerError.NotAllowedError) -> Leave:
+        """Why the client is left; whoever says it ends the connection."""
+        return Leave(replies.error(replies.NO_REQUEST, why, reason))
+
+    def _shake_hands(self, connect: CommandConnect) -> bytes | Leave:
+        reason = why_refused(connect, self._rules.credentials)
+        if reason is not None:
+            why = ServerError.AuthenticationError
+            self._commands.add(CommandType.CONNECT.name, why.name)
+            return self.leave(reason, why)
+        self._commands.add(CommandType.CONNECT.name, _OK)
+        self.state = State.CONNECTED
+        rules = self._rules
+        return replies.connected(rules.version, connect.protocol_version, rules.max_message_bytes)
+
+
+def _read(data: bytes) -> BaseCommand:
+    try:
+        command = BaseCommand.FromString(data)
+    except DecodeError as error:
+        raise MalformedFrame("its bytes are no message") from error
+    if not command.IsInitialized():
+        raise MalformedFrame("a field is missing that must be there")
+    return command
+
+
+def _own_part(command: BaseCommand) -> Any:
+    field = FIELDS[command.type]
+    if not command.HasField(field):
+        raise MalformedFrame(f"{_name_of(command)} without its message")
+    return getattr(command, field)
+
+
+def _refusal(command: BaseCommand, name: str) -> bytes:
+    reason = f"{name} is not served here: lookups are, and they tell which broker to connect to"
+    if command.type in FIELDS:
+        own = getattr(command, FIELDS[command.type])
+        if own.HasField("request_id"):
+            return replies.refusal(_KINDS[command.type], own.request_id, reason)
+    return replies.error(replies.NO_REQUEST, ServerError.NotAllowedError, reason)
+
+
+def _name_of(command: BaseCommand) -> str:
+    kind = _KINDS.get(command.type)
+    return _UNKNOWN if kind is None else kind.name

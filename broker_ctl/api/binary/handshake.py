@@ -1,0 +1,35 @@
+"""Who may connect."""
+
+from typing import Final
+
+from broker_ctl.api.binary.enums import AuthMethod
+from broker_ctl.api.binary.pulsar_commands_pb2 import CommandConnect
+from broker_ctl.api.http.credentials import Credentials
+
+_METHOD: Final = "token"
+_NONE: Final = "none"
+
+
+def why_refused(connect: CommandConnect, credentials: Credentials | None) -> str | None:
+    """Why a CommandConnect is refused; None: it is welcome.
+
+    Where credentials are configured a client shows one of their tokens, whatever its role: it
+    only looks up. Where none are, nothing that it shows is looked at.
+    """
+    if credentials is None:
+        return None
+    method = _method_of(connect)
+    if method != _METHOD:
+        return f"authentication by {_METHOD!r} is wanted, not by {method!r:.40}"
+    if credentials.role_of(connect.auth_data) is None:
+        return "a known token is wanted"
+    return None
+
+
+def _method_of(connect: CommandConnect) -> str:
+    # A name that is not UTF-8 is shown as bytes, and is none that is known.
+    if connect.auth_method_name:
+        return connect.auth_method_name
+    # Old clients name it by a number.
+    is_old = connect.auth_method in {AuthMethod.YCA_V1, AuthMethod.ATHENS}
+    return AuthMethod(connect.auth_method).name.lower() if is_old else _NONE

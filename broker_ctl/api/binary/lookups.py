@@ -1,0 +1,126 @@
+"""The requests that are served: where a topic is, its partitions, and a namespace's topics."""
+
+import itertools
+import logging
+from typing import Final
+
+from broker_ctl.api.binary import replies
+from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError, TopicMode
+from broker_ctl.api.binary.parts import BinaryParts
+from broker_ctl.api.binary.pulsar_commands_pb2 import (
+    CommandGetTopicsOfNamespace,
+    CommandLookupTopic,
+    CommandPartitionedTopicMetadata,
+)
+from broker_ctl.api.binary.refusals import server_error_of
+from broker_ctl.api.binary.workers import Request
+from broker_ctl.api.http.listeners import listener_of
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Redirect
+from broker_ctl.core.model.broker import LookupUrls
+from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
+from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
+
+log = logging.getLogger(__name__)
+
+_OK: Final = "ok"
+_DOMAINS: Final = {
+    TopicMode.PERSISTENT: DOMAINS[:1],
+    TopicMode.NON_PERSISTENT: DOMAINS[1:],
+    TopicMode.ALL: DOMAINS,
+}
+
+
+class Lookups:
+    """Answers requests; whatever they meet becomes an answer too, and all are counted."""
+
+    def __init__(self, parts: BinaryParts) -> None:
+        self._parts = parts
+        self._commands = parts.instruments.commands
+        self._numbers = itertools.count(1)
+        self._is_draining = False
+
+    def drain(self) -> None:
+        """Send whoever asks from now on elsewhere."""
+        self._is_draining = True
+
+    async def answer(self, request: Request) -> bytes:
+        """The frame that answers it."""
+        if self._is_draining:
+            return self._failure(
+                request, ServerError.ServiceNotReady, "this broker is shutting down"
+            )
+        try:
+            with self._parts.bound.held():
+                match request.kind:
+                    case CommandType.LOOKUP:
+                        frame = await self._find(request)
+                    case CommandType.GET_TOPICS_OF_NAMESPACE:
+                        frame = await self._list(request.asked)
+                    case _:
+                        frame = await self._count(request.asked)
+        except BrokerCtlError as met:
+            return self._failure(request, server_error_of(met), str(met))
+        except Exception:
+            number = next(self._numbers)
+            log.exception("binary request %d failed: %s", number, request.kind.name)
+            reason = f"internal error; the log of this broker has it as binary request {number}"
+            return self._failure(request, ServerError.UnknownError, reason)
+        self._commands.add(request.kind.name, _OK)
+        return frame
+
+    def overdue(self, request: Request) -> bytes:
+        """The frame for a request whose time is up."""
+        return self._failure(request, ServerError.MetadataError, "not answered in time")
+
+    async def _find(self, request: Request) -> bytes:
+        asked: CommandLookupTopic = request.asked
+        topic = _topic_in(asked)
+        # This protocol's clients come for messages: where it is, the whole bundle is loaded.
+        answer = await self._parts.lookup.find(
+            topic, authoritative=asked.authoritative, is_preloading=True
+        )
+        broker_id = answer.urls.broker_id
+        match answer:
+            case Connect(urls):
+                listener = listener_of(urls, asked.advertised_listener_name)
+                there: LookupUrls | None = LookupUrls(listener.native_url, listener.native_url_tls)
+                how, is_authoritative = LookupType.CONNECT, True
+            case Redirect(_, is_authoritative):
+                # To the daemon of that broker: its broker process does not know of our lookups.
+                there, how = self._parts.lookup_urls_of(broker_id), LookupType.REDIRECT
+            case Elsewhere(urls):
+                # Another cluster, whose brokers serve lookups themselves and have a leader.
+                there = LookupUrls(urls.native_url, urls.native_url_tls)
+                how, is_authoritative = LookupType.REDIRECT, False
+        if there is None:
+            raise NoBroker(f"no address for binary lookups is known of {broker_id}")
+        if not (there.url_tls if request.is_tls else there.url):
+            # A client goes on by the scheme that it came with.
+            scheme = "pulsar+ssl" if request.is_tls else "pulsar"
+            raise Refusal(412, f"{broker_id} has no {scheme} address")
+        return replies.located(asked.request_id, how, there, is_authoritative=is_authoritative)
+
+    async def _count(self, asked: CommandPartitionedTopicMetadata) -> bytes:
+        # Whether it may be created is not asked: the broker process decides, when it is opened.
+        count = await self._parts.partitions_of(_topic_in(asked))
+        return replies.partitions(asked.request_id, count)
+
+    async def _list(self, asked: CommandGetTopicsOfNamespace) -> bytes:
+        try:
+            domains = _DOMAINS[TopicMode(asked.mode)]
+        except ValueError:
+            raise Refusal(412, f"mode {asked.mode} is not known here") from None
+        namespace = Namespace.parse(str(asked.namespace))
+        return replies.topics(asked.request_id, await self._parts.topics_of(namespace, domains))
+
+    def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:
+        self._commands.add(request.kind.name, why.name)
+        return replies.failure(request.kind, request.asked.request_id, why, reason)
+
+
+def _topic_in(asked: CommandLookupTopic | CommandPartitionedTopicMetadata) -> Topic:
+    if not isinstance(asked.topic, str):
+        # So protobuf shows bytes that do not decode.
+        raise InvalidName("a topic's name is UTF-8")
+    return Topic.parse(asked.topic)

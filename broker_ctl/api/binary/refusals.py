@@ -1,0 +1,50 @@
+"""Which ServerError says what (docs: pulsar-binary-lookup).
+
+The choice decides what a client does next. ServiceNotReady makes the Java client leave the
+connection and look for another broker: right where this one can be of no help for now.
+MetadataError makes a client ask again here, soon. TopicNotFound, InvalidTopicName and
+NotAllowedError make it give up, and tell why.
+"""
+
+from typing import Final
+
+from broker_ctl.api.binary.enums import ServerError
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.errors import (
+    BrokerCtlError,
+    Draining,
+    ForeignNamespace,
+    InvalidName,
+    NamespaceMissing,
+    NoBroker,
+    NoLeader,
+    TopicMissing,
+)
+
+_ERRORS: Final[tuple[tuple[type[BrokerCtlError], ServerError], ...]] = (
+    (InvalidName, ServerError.InvalidTopicName),
+    # Pulsar answers MetadataError to a LOOKUP in a namespace that does not exist, and its
+    # clients repeat it until they time out. Asked for partitions it says what is said here.
+    (NamespaceMissing, ServerError.TopicNotFound),
+    (TopicMissing, ServerError.TopicNotFound),
+    (ForeignNamespace, ServerError.NotAllowedError),
+    (NoLeader, ServerError.ServiceNotReady),
+    (NoBroker, ServerError.ServiceNotReady),
+    (Draining, ServerError.ServiceNotReady),
+)
+_BUSY: Final = 503
+
+
+def server_error_of(met: BrokerCtlError) -> ServerError:
+    """What a request is answered that met this error.
+
+    What is not listed is a matter of metadata: a bundle on its way, a lease that ran out, a store
+    that does not answer. All of it may be over when the client asks again.
+    """
+    if isinstance(met, Refusal):
+        is_busy = met.status == _BUSY
+        return ServerError.TooManyRequests if is_busy else ServerError.NotAllowedError
+    for kind, error in _ERRORS:
+        if isinstance(met, kind):
+            return error
+    return ServerError.MetadataError

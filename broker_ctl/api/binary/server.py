@@ -1,0 +1,90 @@
+"""The binary server of a broker: lookups for Pulsar's clients, outside every session."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from broker_ctl.api.binary.clients import Clients
+from broker_ctl.api.binary.connection import Connection
+from broker_ctl.api.binary.lookups import Lookups
+from broker_ctl.api.binary.parts import BinaryParts, BinaryRules, Listener
+from broker_ctl.api.binary.workers import Workers
+from broker_ctl.errors import StartError
+from broker_ctl.tasks import wait_until
+
+log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.02
+# A broker's death brings the clients of all its topics at once. Whoever finds this queue full
+# hears nothing, and tries again after a second. The kernel takes as many as it allows.
+_BACKLOG: Final = 4096
+
+
+class BinaryServer:
+    """Pulsar's binary protocol on one port, or on two, one of them with TLS."""
+
+    def __init__(
+        self, parts: BinaryParts, rules: BinaryRules, listeners: Sequence[Listener]
+    ) -> None:
+        self._rules = rules
+        self._listeners = tuple(listeners)
+        self._lookups = Lookups(parts)
+        self._workers = Workers(self._lookups.answer, self._lookups.overdue, rules.request_limit_s)
+        self._clients = Clients(rules, self._workers, parts.instruments)
+        self._servers: list[asyncio.Server] = []
+        parts.instruments.connections.follow(lambda: len(self._clients))
+        parts.instruments.in_flight.follow(lambda: self._workers.in_flight)
+
+    async def start(self) -> None:
+        """Listen and serve.
+
+        Raises:
+            StartError: an address is taken, or not this machine's.
+        """
+        for listener in self._listeners:
+            try:
+                self._servers.append(await self._listen(listener))
+            except OSError as error:
+                self._close_listeners()
+                reason = error.strerror or str(error)
+                raise StartError(
+                    f"cannot listen on {listener.address} port {listener.port}: {reason}; "
+                    f"see bindAddress and {listener.setting}"
+                ) from error
+        for listener, port in zip(self._listeners, self.ports, strict=True):
+            tls = "with TLS " if listener.tls else ""
+            log.info("serving binary lookups %son %s port %d", tls, listener.address, port)
+
+    async def stop(self, deadline_s: float) -> None:
+        """Refuse what comes, wait so long for what is in progress, end all connections."""
+        self._close_listeners()
+        self._lookups.drain()
+
+        async def is_idle() -> bool:
+            return self._workers.in_flight == 0
+
+        if not await wait_until(is_idle, deadline_s, _POLL_S):
+            log.warning("%d binary requests are cut off", self._workers.in_flight)
+        await self._clients.part()
+        await self._workers.close()
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports that are listened on, in the order of the listeners."""
+        return tuple(server.sockets[0].getsockname()[1] for server in self._servers)
+
+    async def _listen(self, listener: Listener) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(
+            lambda: Connection(self._clients),
+            listener.address,
+            listener.port,
+            backlog=_BACKLOG,
+            ssl=listener.tls,
+            ssl_handshake_timeout=self._rules.connect_limit_s if listener.tls else None,
+        )
+
+    def _close_listeners(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()

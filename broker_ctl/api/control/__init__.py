@@ -1,0 +1,1 @@
+"""``/control/v1``: what brokers and operators ask of each other's daemons."""

@@ -1,0 +1,217 @@
+"""``/control/v1``: pause, drains, plans and history, for operators.
+
+A pause is written by whichever broker is asked, so that it can be had while nobody leads. All else
+is the leader's: any other broker sends the request on to it.
+"""
+
+import math
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.authorization import note_said, who_in
+from broker_ctl.api.http.dependencies import SteeringParts
+from broker_ctl.api.http.dry_runs import is_dry_run, knows_dry_runs
+from broker_ctl.api.http.redirects import redirect_to_leader
+from broker_ctl.api.http.request_params import flag, object_in, positive_in, whole_number_in
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, Order, Pause
+from broker_ctl.core.cluster.plan_file import PlanFile
+from broker_ctl.ports import HistoryFilter, Operations
+
+_PAUSE: Final = "/control/v1/pause"
+_DRAINS: Final = "/control/v1/drains"
+_PLAN: Final = "/control/v1/plan"
+_PLANS: Final = "/control/v1/plans"
+_HISTORY: Final = "/control/v1/history"
+_KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
+_RESULTS: Final = ("done", "failed", "dry_run", "paused", "held_back", "skipped")
+_MOST_ENTRIES: Final = 1000
+_ENTRIES: Final = 100
+
+
+class BalancingRoutes:
+    """What operators order for the cluster as a whole."""
+
+    def __init__(self, parts: SteeringParts, cluster: str) -> None:
+        self._parts = parts
+        self._cluster = cluster
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(_PAUSE, self.paused),
+            web.put(_PAUSE, self.pause),
+            web.delete(_PAUSE, self.resume),
+            web.get(_DRAINS, self.drains),
+            web.put(f"{_DRAINS}/{{broker}}", self.drain),
+            web.delete(f"{_DRAINS}/{{broker}}", self.undrain),
+            web.get(_PLAN, self.plan),
+            web.get(_PLANS, self.plans),
+            web.post(_PLANS, self.plan_of_file),
+            web.put(f"{_PLANS}/{{plan}}", self.approve),
+            web.delete(f"{_PLANS}/{{plan}}", self.stop_plan),
+            web.get(_HISTORY, self.history),
+        ]
+
+    # Pause.
+
+    async def paused(self, _: web.Request) -> web.Response:
+        """Whether the leader is paused; since when, by whom and why."""
+        pause = self._parts.directives.pause
+        return responses.json({"paused": False} if pause is None else pause.to_row())
+
+    @knows_dry_runs
+    async def pause(self, request: web.Request) -> web.Response:
+        """The pause that stands then: an earlier one stays as it is."""
+        who, why = await _said(request)
+        order = Order.of(self._parts.clock.wall_ms(), who, why)
+        if is_dry_run(request):
+            return responses.json((self._parts.directives.pause or Pause(order)).to_row())
+        return responses.json((await self._parts.directives.begin_pause(order)).to_row())
+
+    @knows_dry_runs
+    async def resume(self, request: web.Request) -> web.Response:
+        """What was taken back; also where there was no pause."""
+        directives = self._parts.directives
+        ended = directives.pause if is_dry_run(request) else await directives.end_pause()
+        row = {} if ended is None else ended.to_row()
+        return responses.json({**row, "paused": False, "was_paused": ended is not None})
+
+    # Drains.
+
+    async def drains(self, request: web.Request) -> web.Response:
+        """How far each has come; 307 to the leader."""
+        operations = self._operations()
+        return (
+            self._to_leader(request) if operations is None else responses.json(operations.drains())
+        )
+
+    @knows_dry_runs
+    async def drain(self, request: web.Request) -> web.Response:
+        """Its progress; 404: no live broker; 409: the others have no room, unless forced."""
+        operations, broker_id = self._operations(), request.match_info["broker"]
+        if operations is None:
+            return self._to_leader(request)
+        is_known = any(row["broker"] == broker_id for row in operations.drains())
+        if not is_known and self._parts.cluster.urls_of(broker_id) is None:
+            raise Refusal(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
+        is_forced = flag(request, "force")
+        who, why = await _said(request)
+        reply = await operations.drain(
+            broker_id, who, why, is_forced=is_forced, is_dry_run=is_dry_run(request)
+        )
+        return responses.json(dict(reply))
+
+    @knows_dry_runs
+    async def undrain(self, request: web.Request) -> web.Response:
+        """Says whether it was drained; 404: it was not, and there is no such broker."""
+        operations, broker_id = self._operations(), request.match_info["broker"]
+        if operations is None:
+            return self._to_leader(request)
+        if is_dry_run(request):
+            was_drained = any(row["broker"] == broker_id for row in operations.drains())
+        else:
+            was_drained = await operations.undrain(broker_id)
+        if not was_drained and self._parts.cluster.urls_of(broker_id) is None:
+            raise Refusal(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
+        return responses.json({"broker": broker_id, "was_drained": was_drained})
+
+    # Plans.
+
+    async def plan(self, request: web.Request) -> web.Response:
+        """What the next cycle would do; ``verbose`` adds each bundle that it leaves, and why."""
+        operations, is_verbose = self._operations(), flag(request, "verbose")
+        if operations is None:
+            return self._to_leader(request)
+        return responses.json(dict(await operations.plan(is_verbose=is_verbose)))
+
+    @knows_dry_runs
+    async def plan_of_file(self, request: web.Request) -> web.Response:
+        """What of a placement plan can be done; 409: it is changed, too old, or for others."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        file = PlanFile.of_row(await object_in(request))
+        file.check(self._cluster, self._parts.clock.wall_ms())
+        return responses.json(dict(await operations.plan_of_file(file)))
+
+    async def plans(self, request: web.Request) -> web.Response:
+        """The plan that is carried out, or the last one that was."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        return responses.json(await operations.plans())
+
+    @knows_dry_runs
+    async def approve(self, request: web.Request) -> web.Response:
+        """Its progress; 404: it was not shown lately; 409: another one is carried out, or empty."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        who, why = await _said(request)
+        plan_id = request.match_info["plan"]
+        return responses.json(
+            dict(await operations.approve(plan_id, who, why, is_dry_run=is_dry_run(request)))
+        )
+
+    @knows_dry_runs
+    async def stop_plan(self, request: web.Request) -> web.Response:
+        """Its progress; 404: no such plan was approved; 409: it is over."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        who, why = await _said(request)
+        plan_id = request.match_info["plan"]
+        return responses.json(
+            dict(await operations.stop_plan(plan_id, who, why, is_dry_run=is_dry_run(request)))
+        )
+
+    # History.
+
+    async def history(self, request: web.Request) -> web.Response:
+        """The newest decisions with what came of them, newest first."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        return responses.json(operations.history(_filter_in(request)))
+
+    def _operations(self) -> Operations | None:
+        desk = self._parts.desk()
+        return None if desk is None else desk.operations
+
+    def _to_leader(self, request: web.Request) -> web.Response:
+        return redirect_to_leader(request, self._parts.cluster, self._parts.own_id)
+
+
+async def _said(request: web.Request) -> tuple[str, str]:
+    """Who orders it, and why. Where authentication is on, a token says who."""
+    body = await object_in(request)
+    note_said(request, _text(body, "by", MOST_WHO))
+    return who_in(request), _text(body, "reason", MOST_REASON)
+
+
+def _text(body: dict[str, Any], name: str, most: int) -> str:
+    text = body.get(name, "")
+    if not isinstance(text, str) or len(text) > most or not (text.isprintable() or not text):
+        raise Refusal(400, f"{name} is a text of at most {most} printable characters")
+    return text
+
+
+def _filter_in(request: web.Request) -> HistoryFilter:
+    kind = request.query.get("kind") or None
+    if kind is not None and kind not in _KINDS:
+        raise Refusal(400, f"kind is one of {', '.join(_KINDS)}")
+    result = request.query.get("result") or None
+    if result is not None and result not in _RESULTS:
+        raise Refusal(400, f"result is one of {', '.join(_RESULTS)}")
+    within_s = positive_in(request, "within_s", math.inf)
+    return HistoryFilter(
+        kind=kind,
+        result=result,
+        broker=request.query.get("broker") or None,
+        bundle=request.query.get("bundle") or None,
+        within_s=None if math.isinf(within_s) else within_s,
+        limit=whole_number_in(request, "limit", _ENTRIES, _MOST_ENTRIES),
+    )

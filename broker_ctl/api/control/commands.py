@@ -1,0 +1,94 @@
+"""``/control/v1``: the leader's orders, and what brokers say of themselves to people."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.request_params import object_in
+from broker_ctl.broker.history.decision_log import entry_row
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import parse_order
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.errors import BrokerCtlError, Fenced, InvalidName, OwnershipError
+
+_CONTROL: Final = "/control/v1"
+_ENTRIES: Final = 20
+
+
+class ControlRoutes:
+    """Orders in, states out."""
+
+    def __init__(self, parts: Parts, cluster_name: str) -> None:
+        self._parts = parts
+        self._cluster_name = cluster_name
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get(f"{_CONTROL}/status", self.status),
+            web.get(f"{_CONTROL}/owners", self.owners),
+            web.post(f"{_CONTROL}/{{verb}}", self.obey),
+        ]
+
+    async def obey(self, request: web.Request) -> web.Response:
+        """An order: 200 when it was carried out; 400, 409 and 503 say by name why it was not."""
+        try:
+            order = parse_order(request.match_info["verb"], await object_in(request))
+        except InvalidName as met:
+            return responses.error(400, "InvalidName", str(met))
+        orders = self._parts.instruments.surface.orders
+        try:
+            reply = await self._parts.orders.obey(order)
+        except BrokerCtlError as met:
+            kind = type(met).__name__
+            orders.add(order.verb, kind)
+            if isinstance(met, OwnershipError | Fenced) and not met.can_retry:
+                return responses.error(409, kind, str(met))
+            raise
+        orders.add(order.verb, "done")
+        return responses.json(dict(reply))
+
+    async def status(self, _: web.Request) -> web.Response:
+        """This broker."""
+        parts = self._parts
+        session_epoch, remaining_ms = parts.authority()
+        readiness, leader = parts.readiness(), parts.cluster.leader()
+        return responses.json(
+            {
+                "broker": parts.own_id,
+                "cluster": self._cluster_name,
+                "session": {
+                    "state": parts.session_state(),
+                    "epoch": session_epoch,
+                    "lease_remaining_s": remaining_ms / 1000,
+                },
+                "is_leader": parts.desk() is not None,
+                "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},
+                "is_stopping": parts.ownership.is_draining,
+                "is_drained": parts.own_id in parts.directives.drains,
+                "is_ready": readiness.is_ready,
+                "reason": readiness.reason,
+                "bundles": [
+                    {"bundle": str(bundle), "state": held.state, "token": held.token}
+                    for bundle, held in sorted(parts.ownership.owned().items())
+                ],
+                "journal": [entry_row(entry) for entry in parts.journal.recent(_ENTRIES)],
+            }
+        )
+
+    async def owners(self, request: web.Request) -> web.Response:
+        """Who owns each bundle of a namespace; 503 at once without authority."""
+        namespace = Namespace.parse(request.query.get("namespace", ""))
+        with self._parts.authorised.held():
+            ring = await self._parts.namespaces.ring(namespace)
+            return responses.json([await self._owner_row(bundle) for bundle in ring.bundles])
+
+    async def _owner_row(self, bundle: Bundle) -> dict[str, Any]:
+        row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}
+        try:
+            owner = await self._parts.ownership.owner_of(bundle)
+        except BrokerCtlError as met:
+            return row | {"note": f"{type(met).__name__}: {met}"}
+        return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}

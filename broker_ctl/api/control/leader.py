@@ -1,0 +1,41 @@
+"""``/control/v1/cluster`` and ``/control/v1/explain``: what only the leader can tell."""
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import SteeringParts
+from broker_ctl.api.http.redirects import redirect_to_leader
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.errors import InvalidName
+
+
+class LeaderRoutes:
+    """Any other process sends the request on to it: 307."""
+
+    def __init__(self, parts: SteeringParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get("/control/v1/cluster", self.cluster),
+            web.get("/control/v1/explain", self.explain),
+        ]
+
+    async def cluster(self, request: web.Request) -> web.Response:
+        """The leader's view of everybody."""
+        desk = self._parts.desk()
+        return self._to_leader(request) if desk is None else responses.json(dict(desk.overview()))
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """What the leader knows of a broker or a bundle; 404: neither."""
+        desk, subject = self._parts.desk(), request.query.get("subject", "")
+        if desk is None:
+            return self._to_leader(request)
+        try:
+            return responses.json(dict(desk.explain(subject)))
+        except InvalidName as met:
+            raise Refusal(404, str(met), kind="InvalidName") from met
+
+    def _to_leader(self, request: web.Request) -> web.Response:
+        return redirect_to_leader(request, self._parts.cluster, self._parts.own_id)

@@ -1,0 +1,233 @@
+"""``/control/v1/partitions``: replicated topics, their moves and elections, for operators.
+
+All of it is the controller's: any other broker sends the request on to it. What changes something
+takes ``dry_run=true``: it is judged and told as it would be done, and nothing is written.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import PartitionParts, Parts
+from broker_ctl.api.http.dry_runs import is_dry_run, knows_dry_runs
+from broker_ctl.api.http.partition_params import (
+    MOST_PARTITIONS,
+    brokers_in,
+    changes_in,
+    election_in,
+    flag_in,
+    names_in,
+    number_in,
+    partition_in_query,
+    partitions_in,
+    replicas_in,
+    rules_in,
+    targets_in,
+    topic_id_in,
+    topic_in_path,
+)
+from broker_ctl.api.http.redirects import redirect_to_controller
+from broker_ctl.api.http.request_params import object_in, whole_number_in
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.errors import InvalidReplicas
+from broker_ctl.ports import PartitionDesk
+
+_ROOT: Final = "/control/v1/partitions"
+_TOPICS: Final = f"{_ROOT}/topics"
+_TOPIC: Final = f"{_TOPICS}/{{topic}}"
+_REASSIGNMENTS: Final = f"{_ROOT}/reassignments"
+_SHUTDOWN: Final = "/control/v1/controlled-shutdown"
+_MOST_REPLICAS: Final = 100
+_LISTED: Final = 50
+_MOST_LISTED: Final = 1000
+_MOST_ZXID: Final = 2**63 - 1
+_MOST_ID: Final = 2**31 - 1
+
+_Handler = Callable[[web.Request], Awaitable[web.Response]]
+_Act = Callable[[PartitionDesk, web.Request], Awaitable[web.Response]]
+
+
+def taking_part(parts: Parts) -> PartitionParts:
+    """What there is of replicated partitions.
+
+    Raises:
+        Refusal: 404, this broker takes no part in replication.
+    """
+    if parts.partitions is None:
+        raise Refusal(
+            404,
+            "no replicated partitions here: brokerId is not set at this broker",
+            kind="NotReplicated",
+        )
+    return parts.partitions
+
+
+class PartitionRoutes:
+    """Topics, reassignments, elections, the controller, and brokers that are about to stop."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        at = self._at_desk
+        return [
+            web.get(f"{_ROOT}/controller", at(self.controller)),
+            web.get(f"{_ROOT}/transitions", at(self.transitions)),
+            web.get(_TOPICS, at(self.topics)),
+            web.get(_TOPIC, at(self.describe)),
+            web.put(_TOPIC, at(self.create)),
+            web.post(_TOPIC, at(self.grow)),
+            web.delete(_TOPIC, at(self.delete)),
+            web.post(f"{_TOPIC}/rules", at(self.alter)),
+            web.put(f"{_TOPIC}/topic-id", at(self.adopt)),
+            web.post(f"{_ROOT}/plan", at(self.plan)),
+            web.get(_REASSIGNMENTS, at(self.reassignments)),
+            web.put(_REASSIGNMENTS, at(self.reassign)),
+            web.delete(_REASSIGNMENTS, at(self.cancel)),
+            web.post(f"{_ROOT}/elections", at(self.elect)),
+            web.post(_SHUTDOWN, at(self.shut_down)),
+        ]
+
+    def _at_desk(self, act: _Act) -> _Handler:
+        """Done here where this broker controls; 307 to the controller, 503 while there is none."""
+
+        @functools.wraps(act)
+        async def answered(request: web.Request) -> web.Response:
+            parts = taking_part(self._parts)
+            desk = parts.desk()
+            if desk is not None:
+                return await act(desk, request)
+            own_id = self._parts.ownership.urls.broker_id
+            return redirect_to_controller(request, self._parts.cluster, own_id, parts.controller())
+
+        return answered
+
+    async def controller(self, desk: PartitionDesk, _: web.Request) -> web.Response:
+        """Who controls, at which epoch, and what it has to do."""
+        return responses.json(dict(desk.overview()))
+
+    async def transitions(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """The newest changes of leaders and ISRs; of ``topic``, and of its ``partition``."""
+        topic, partition = partition_in_query(request)
+        limit = whole_number_in(request, "limit", _LISTED, _MOST_LISTED)
+        return responses.json(desk.transitions(topic, partition, limit))
+
+    # Topics.
+
+    async def topics(self, desk: PartitionDesk, _: web.Request) -> web.Response:
+        """All replicated topics, with counts of what is not well."""
+        return responses.json(desk.topics())
+
+    async def describe(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """A topic, partition by partition; 404: there is none."""
+        return responses.json(dict(desk.describe(topic_in_path(request))))
+
+    @knows_dry_runs
+    async def create(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """``replicas``, or ``partitions`` and ``replication_factor``; 409: it exists already."""
+        topic, body = topic_in_path(request), await object_in(request)
+        replicas, rules = replicas_in(body), rules_in(body)
+        if bool(replicas) == ("partitions" in body):
+            raise Refusal(400, "a new topic is given replicas, or a number of partitions")
+        if not replicas:
+            partitions = number_in(body, "partitions", 1, MOST_PARTITIONS)
+            factor = number_in(body, "replication_factor", 1, _MOST_REPLICAS)
+            replicas = dict(desk.spread(partitions, factor))
+        reply = await desk.create_topic(topic, replicas, rules, is_dry_run=is_dry_run(request))
+        return responses.json(dict(reply))
+
+    @knows_dry_runs
+    async def grow(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """``partitions`` in all, with ``replicas`` of new ones; the others are spread."""
+        topic, body = topic_in_path(request), await object_in(request)
+        # The topic may have more than one request can make: the desk knows how many are new.
+        partitions = number_in(body, "partitions", 1, _MOST_ID)
+        known = len(desk.describe(topic)["partitions"])
+        if partitions - known > MOST_PARTITIONS:
+            raise InvalidReplicas(
+                f"{topic} has {known} partitions: a request makes at most {MOST_PARTITIONS} more"
+            )
+        reply = await desk.grow_topic(
+            topic, partitions, replicas_in(body), is_dry_run=is_dry_run(request)
+        )
+        return responses.json(dict(reply))
+
+    @knows_dry_runs
+    async def delete(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """Its end is asked for; 404: there is none."""
+        topic = topic_in_path(request)
+        return responses.json(dict(await desk.delete_topic(topic, is_dry_run=is_dry_run(request))))
+
+    @knows_dry_runs
+    async def alter(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """``min_isr`` and ``unclean``: null gives one back to the settings, absent it stays."""
+        topic, changes = topic_in_path(request), changes_in(await object_in(request))
+        reply = await desk.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
+        return responses.json(dict(reply))
+
+    @knows_dry_runs
+    async def adopt(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """``topic_id`` for a topic that has none, absent a new one; 409: it has one, or another."""
+        topic, topic_id = topic_in_path(request), topic_id_in(await object_in(request))
+        reply = await desk.adopt_topic(topic, topic_id, is_dry_run=is_dry_run(request))
+        return responses.json(dict(reply))
+
+    # Reassignments.
+
+    async def plan(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """Replicas for all partitions of ``topics``, evenly over ``brokers``; nothing is done."""
+        body = await object_in(request)
+        topics, brokers = names_in(body), brokers_in(body)
+        # It is made in one go, beside everything else that this broker does.
+        sizes = {row["topic"]: row["partitions"] for row in desk.topics()}
+        count = sum(sizes.get(topic, 0) for topic in set(topics))
+        if count > MOST_PARTITIONS:
+            raise InvalidReplicas(
+                f"{count} partitions: a plan has at most {MOST_PARTITIONS}; name fewer topics"
+            )
+        return responses.json(dict(desk.plan_reassignment(topics, brokers)))
+
+    async def reassignments(self, desk: PartitionDesk, _: web.Request) -> web.Response:
+        """What is under way, and what it waits for."""
+        return responses.json(desk.reassignments())
+
+    @knows_dry_runs
+    async def reassign(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """Begin to move ``partitions``, all or none; one under way is overridden."""
+        targets = targets_in(await object_in(request))
+        return responses.json(dict(await desk.reassign(targets, is_dry_run=is_dry_run(request))))
+
+    @knows_dry_runs
+    async def cancel(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """Move ``partitions`` back, without them all; 404: one of them is not under way."""
+        partitions = partitions_in(await object_in(request))
+        return responses.json(
+            dict(await desk.cancel_reassignment(partitions, is_dry_run=is_dry_run(request)))
+        )
+
+    # Leaders.
+
+    @knows_dry_runs
+    async def elect(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """``kind`` is preferred or unclean; unclean elections need ``partitions``."""
+        body = await object_in(request)
+        kind, partitions = election_in(body), partitions_in(body)
+        return responses.json(
+            dict(await desk.elect(kind, partitions, is_dry_run=is_dry_run(request)))
+        )
+
+    async def shut_down(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+        """A broker is about to stop: what it still leads; 409: the epoch is of an earlier life."""
+        body = await object_in(request)
+        if "broker" not in body or "broker_epoch" not in body:
+            raise Refusal(400, "broker and broker_epoch say who stops, in which life")
+        broker_id = number_in(body, "broker", 0, _MOST_ID)
+        broker_epoch = number_in(body, "broker_epoch", 0, _MOST_ZXID)
+        is_forced = flag_in(body, "force")
+        return responses.json(
+            dict(await desk.shut_down(broker_id, broker_epoch, is_forced=is_forced))
+        )

@@ -1,0 +1,1 @@
+"""What every request passes: the server, limits, authorization, parameters, responses."""

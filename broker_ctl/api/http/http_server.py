@@ -1,0 +1,123 @@
+"""The HTTP server of a surface: its routes behind the gate, in the clear and over TLS."""
+
+import logging
+from collections.abc import Iterable
+from ssl import SSLContext
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.http.authorization import Doorkeeper
+from broker_ctl.api.http.connections import BoundedServer, within_descriptors
+from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dispatcher import Gate
+from broker_ctl.api.http.limits import Lanes
+from broker_ctl.api.http.loop_lag import measure_lag
+from broker_ctl.clock import Clock
+from broker_ctl.errors import StartError
+from broker_ctl.instruments.declared import SurfaceInstruments
+from broker_ctl.tasks import TaskScope, wait_until
+
+log = logging.getLogger(__name__)
+
+# How long what is left is given to end after it was cancelled.
+_CANCEL_S: Final = 0.5
+_POLL_S: Final = 0.02
+# How long the rest of a refused body is read, so that the sender gets to read the refusal.
+_LINGER_S: Final = 1.0
+
+
+class HttpServer:
+    """One port, or two: in the clear and over TLS the same is served."""
+
+    def __init__(
+        self,
+        routes: Iterable[web.AbstractRouteDef],
+        lanes: Lanes,
+        rules: SurfaceRules,
+        instruments: SurfaceInstruments,
+        clock: Clock,
+    ) -> None:
+        self._gate = Gate(
+            routes,
+            lanes,
+            Doorkeeper(rules.credentials, rules.dataplane_secret, clock),
+            instruments.requests,
+            rules.max_body_bytes,
+        )
+        self._lanes = lanes
+        self._rules = rules
+        self._instruments = instruments
+        self._clock = clock
+        self._tasks = TaskScope("HTTP server")
+        self._runner: web.ServerRunner | None = None
+        self._server: BoundedServer | None = None
+        instruments.connections.follow(lambda: 0 if self._server is None else len(self._server))
+        self._ports: dict[str, int] = {}
+
+    async def start(self) -> None:
+        """Listen and serve.
+
+        Raises:
+            StartError: an address is taken, or not this machine's.
+        """
+        # Nothing of a request is logged: a path may name a tenant's topic.
+        rules = self._rules
+        server = self._gate.server(
+            access_log=None,
+            lingering_time=_LINGER_S,
+            keepalive_timeout=rules.idle_timeout_s,
+            most=within_descriptors(rules.max_connections),
+            refused=self._instruments.refused_connections,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)
+        await runner.setup()
+        try:
+            await self._listen(runner, rules.port, "webServicePort")
+            await self._listen(runner, rules.port_tls, "webServicePortTls", rules.tls)
+        except StartError:
+            await runner.cleanup()
+            raise
+        self._runner, self._server = runner, server
+        self._tasks.keep(measure_lag(self._clock, self._instruments.loop_lag_ms), "loop lag")
+        for scheme, port in self._ports.items():
+            log.info("serving %s on %s port %d", scheme, rules.address, port)
+
+    async def stop(self, deadline_s: float) -> None:
+        """Wait so long for what is in progress, cancel the rest; the lanes are closed already."""
+
+        async def is_idle() -> bool:
+            return self._lanes.in_flight == 0
+
+        if not await wait_until(is_idle, deadline_s, _POLL_S):
+            log.warning("%d requests are cut off", self._lanes.in_flight)
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        await self._tasks.close()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on in the clear."""
+        return self._ports["HTTP"]
+
+    @property
+    def port_tls(self) -> int:
+        """The port that is listened on for TLS."""
+        return self._ports["HTTPS"]
+
+    async def _listen(
+        self, runner: web.ServerRunner, port: int | None, key: str, tls: SSLContext | None = None
+    ) -> None:
+        if port is None:
+            return
+        address, known = self._rules.address, len(runner.addresses)
+        try:
+            await web.TCPSite(runner, address, port, ssl_context=tls).start()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StartError(
+                f"cannot listen on {address} port {port}: {reason}; see bindAddress and {key}"
+            ) from error
+        # Addresses stand in the order in which they were listened on.
+        self._ports["HTTP" if tls is None else "HTTPS"] = runner.addresses[known][1]

@@ -1,0 +1,186 @@
+"""Reading requests: names in the path, flags in the query, JSON in the body."""
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote_plus
+
+from aiohttp import hdrs, web
+
+from broker_ctl import codec
+from broker_ctl.api.http.dependencies import Namespaces
+from broker_ctl.api.http.error_responses import route_of
+from broker_ctl.api.http.responses import Refusal
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.field_kinds import misfit
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.errors import BundleGone, CorruptRecord
+
+_BODY_LIMIT_S: Final = 10.0
+_MOST_DIGITS: Final = 32
+_JSON: Final = "application/json"
+_NOT_PACKED: Final = "identity"
+_FLAGS: Final = {"true": True, "false": False, "": False}
+
+
+def namespace_in(request: web.Request) -> Namespace:
+    """The namespace in the path.
+
+    Raises:
+        InvalidName: it is none.
+    """
+    return Namespace.parse(f"{request.match_info['tenant']}/{request.match_info['namespace']}")
+
+
+def topic_in(request: web.Request) -> Topic:
+    """The topic in the path; its route has the parts of a topic's name, the domain first.
+
+    Java's clients write a blank as ``+``, and a plus as ``%2B``: they are told apart before the
+    path is decoded.
+
+    Raises:
+        InvalidName: it is none.
+    """
+    # The route says which part it is: any other may be spelled in another way than it is matched.
+    place = route_of(request).split("/").index("{topic}")
+    encoded = request.rel_url.raw_path.split("/")[place]
+    local = unquote_plus(encoded, errors="surrogateescape")
+    return Topic.of(request.match_info["domain"], namespace_in(request), local)
+
+
+async def bundle_in(request: web.Request, namespaces: Namespaces) -> Bundle:
+    """The bundle in the path, which is one of its namespace's ring at the moment.
+
+    Raises:
+        InvalidName, NamespaceMissing, BundleGone: it is none.
+    """
+    namespace = namespace_in(request)
+    bundle = Bundle(namespace, BundleRange.parse(request.match_info["bundle"]))
+    if bundle not in await namespaces.ring(namespace):
+        raise BundleGone(f"{bundle.range} is no bundle of {namespace}")
+    return bundle
+
+
+def flag(request: web.Request, name: str) -> bool:
+    """A query parameter that is true or false; false where it is absent.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    try:
+        return _FLAGS[request.query.get(name, "").lower()]
+    except KeyError:
+        raise Refusal(400, f"{name} is true or false") from None
+
+
+def whole_number_in(request: web.Request, name: str, default: int, most: int) -> int:
+    """A query parameter from 1 to ``most``.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    text = request.query.get(name) or str(default)
+    # Not more digits than the bound has: int() of a long text takes its time.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    if not is_number or not 1 <= int(text) <= most:
+        raise Refusal(400, f"{name} is a number from 1 to {most}")
+    return int(text)
+
+
+def positive_in(request: web.Request, name: str, default: float) -> float:
+    """A query parameter above 0.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    text = request.query.get(name)
+    if not text:
+        return default
+    try:
+        number = float(text[:_MOST_DIGITS])
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise Refusal(400, f"{name} is a number above 0")
+    return number
+
+
+async def json_in(request: web.Request, *more_types: str) -> Any:
+    """The body; None where there is none. Pulsar has types of its own for some: ``more_types``.
+
+    A body must say that it is JSON: a web page that a person visits cannot send such a request to
+    a server on that person's machine without asking this server first.
+
+    Raises:
+        Refusal: 400, no JSON, or cut off; 408, not sent in time; 415, packed.
+    """
+    coding = request.headers.get(hdrs.CONTENT_ENCODING, _NOT_PACKED)
+    if coding.lower() != _NOT_PACKED:
+        raise Refusal(415, "a body is taken as it is: Content-Encoding must be identity or absent")
+    try:
+        async with asyncio.timeout(_BODY_LIMIT_S):
+            body = await request.read()
+    except TimeoutError:
+        raise Refusal(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
+    except (ConnectionError, web.RequestPayloadError):
+        raise Refusal(400, "the connection was closed before the body was sent") from None
+    if not body:
+        return None
+    types = (_JSON, *more_types)
+    if request.content_type not in types:
+        raise Refusal(400, f"Content-Type must be {' or '.join(types)}")
+    try:
+        return codec.decode(body)
+    except CorruptRecord as met:
+        raise Refusal(400, f"the body is {met}") from met
+
+
+async def object_in(request: web.Request) -> dict[str, Any]:
+    """The body, a JSON object; empty where there is none.
+
+    Raises:
+        Refusal: 400, it is no object.
+    """
+    body = await json_in(request)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise Refusal(400, "the body must be a JSON object")
+    return body
+
+
+async def fields_in(request: web.Request, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """The body, a JSON object whose fields are of the kinds that Pulsar reads; nulls are left out.
+
+    Raises:
+        Refusal: 400, it is not.
+    """
+    body = await object_in(request)
+    wrong = misfit(body, kinds)
+    if wrong is not None:
+        raise Refusal(400, wrong)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+async def texts_in(request: web.Request, what: str) -> list[str]:
+    """The body, a JSON list of texts; empty where there is none.
+
+    Raises:
+        Refusal: 400, something else.
+    """
+    body = await json_in(request)
+    if body is None:
+        return []
+    if not isinstance(body, list) or not all(isinstance(item, str) for item in body):
+        raise Refusal(400, f"the body must be a list of {what}")
+    return body
+
+
+def whole_number(value: Any) -> int | None:
+    """A whole number of a body, also as a text or as 3.0, which Java takes; None: it is none."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value) if len(value) <= _MOST_DIGITS else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

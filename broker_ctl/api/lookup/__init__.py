@@ -1,0 +1,1 @@
+"""Lookups over HTTP: who serves a topic, and who leads a partition."""

@@ -1,0 +1,84 @@
+"""``GET /lookup/v2/topic/...``: Pulsar's lookup over HTTP (docs: pulsar-http-lookup)."""
+
+from functools import lru_cache
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import Lookup
+from broker_ctl.api.http.limits import Bound
+from broker_ctl.api.http.listeners import listener_of
+from broker_ctl.api.http.redirects import redirect
+from broker_ctl.api.http.request_params import flag, topic_in
+from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Redirect
+from broker_ctl.codec import encode
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.errors import InvalidName
+
+_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic:[^/]+}"
+_V1_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{cluster}/{namespace}/{topic:.+}"
+# Where Pulsar's clients ask for a V1 name.
+_V1_DESTINATION: Final = "/lookup/v2/destination/{name:.+}"
+_LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
+
+
+class LookupRoutes:
+    """Where the clients of a topic go."""
+
+    def __init__(self, lookup: Lookup, bound: Bound) -> None:
+        self._lookup = lookup
+        self._bound = bound
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here; the order decides between the last two."""
+        return [
+            web.get(_TOPIC, self.find),
+            web.get(f"{_TOPIC}/bundle", self.bundle),
+            web.get(_V1_TOPIC, self.refuse_v1),
+            web.get(_V1_DESTINATION, self.refuse_v1),
+        ]
+
+    async def find(self, request: web.Request) -> web.Response:
+        """200 with the owner's addresses, or 307 to who knows more."""
+        topic, authoritative = topic_in(request), flag(request, "authoritative")
+        listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
+        with self._bound.held():
+            answer = await self._lookup.find(topic, authoritative=authoritative)
+        match answer:
+            case Connect(urls):
+                return responses.encoded(_lookup_data(urls, listener))
+            case Redirect(urls, is_authoritative):
+                return redirect(request, urls, is_authoritative=is_authoritative)
+            case Elsewhere(urls):
+                return redirect(request, urls)
+
+    async def bundle(self, request: web.Request) -> web.Response:
+        """The text of the range that holds the topic."""
+        topic = topic_in(request)
+        with self._bound.held():
+            bundle = await self._lookup.bundle_of(topic)
+        return web.Response(text=str(bundle.range))
+
+    async def refuse_v1(self, _: web.Request) -> web.Response:
+        """412: there are no V1 topics here."""
+        raise InvalidName(
+            "V1 topics (tenant/cluster/namespace/topic) are not supported; "
+            "a topic's local name must be URL-encoded"
+        )
+
+
+# There are as many as brokers and listeners, and each is the answer to thousands of lookups.
+@lru_cache(maxsize=1024)
+def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> bytes:
+    """Pulsar's LookupData; what is missing is left out, the last two are for old clients."""
+    listener = listener_of(urls, listener_name)
+    addresses = {
+        "brokerId": urls.broker_id,
+        "brokerUrl": listener.native_url,
+        "brokerUrlTls": listener.native_url_tls,
+        "httpUrl": listener.web_url or urls.web_url,
+        "httpUrlTls": listener.web_url_tls or urls.web_url_tls,
+        "nativeUrl": listener.native_url,
+    }
+    return encode({key: url for key, url in addresses.items() if url} | {"brokerUrlSsl": ""})

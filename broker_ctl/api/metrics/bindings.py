@@ -1,0 +1,157 @@
+"""Instruments that are read off the surface's own parts."""
+
+from collections import Counter as Counting
+from collections.abc import Callable, Mapping
+
+from broker_ctl.api.http.dependencies import (
+    DecisionJournal,
+    LoadReporter,
+    Ownership,
+    Parts,
+    ShownParts,
+)
+from broker_ctl.api.http.limits import Bound, Lanes
+from broker_ctl.api.metrics import breakdowns
+from broker_ctl.broker.lookup.lookup import LookupStatistics
+from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.core.cluster.decisions import Split, Transfer
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.model.load import BundleStats, SystemUsage, max_usage
+from broker_ctl.instruments.balancing import BundleInstruments, TrafficInstruments
+from broker_ctl.instruments.declared import Instruments, SurfaceInstruments
+from broker_ctl.instruments.kinds import Gauge, Labels
+
+# States in which a broker has a bundle, or is about to.
+_HELD = tuple(
+    state for state in BundleState if state not in {BundleState.FREE, BundleState.DELETED}
+)
+
+
+def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
+    """Show each part through its instrument."""
+    instruments = parts.instruments
+    _follow_lookups(instruments.surface, parts.lookup.statistics)
+    _follow_bundles(instruments.bundles, parts.ownership)
+    _follow_usage(instruments.bundles, parts.reporter, parts.configuration)
+    _follow_traffic(instruments.traffic, parts.reporter, parts.configuration)
+    instruments.session.is_leader.follow(lambda: _seats(parts))
+    in_flight = follow_shown(parts, lanes)
+    instruments.surface.in_flight.follow(lambda: {**in_flight(), ("lookups",): lookups.in_flight})
+
+
+def follow_shown(parts: ShownParts, lanes: Lanes) -> Callable[[], Mapping[Labels, float]]:
+    """Show what is there in every process that may lead; answers with what is in progress."""
+    instruments = parts.instruments
+    _follow_decisions(instruments, parts.journal)
+    session, surface = instruments.session, instruments.surface
+    session.state.follow(
+        lambda: {(state,): float(state == parts.session_state()) for state in SessionState}
+    )
+    session.epoch.follow(lambda: parts.authority()[0])
+    session.lease_remaining_ms.follow(lambda: parts.authority()[1])
+    session.brokers.follow(lambda: len(parts.cluster.broker_ids()))
+    surface.is_ready.follow(lambda: float(parts.readiness().is_ready))
+    return lambda: {
+        ("clients",): lanes.clients.in_flight,
+        ("brokers",): lanes.brokers.in_flight,
+    }
+
+
+def _seats(parts: Parts) -> Mapping[Labels, float]:
+    """Which of the seats this broker holds; that of the controller only where it may."""
+    seats: dict[Labels, float] = {("loadbalance",): float(parts.desk() is not None)}
+    if parts.partitions is not None:
+        seats["controller",] = float(parts.partitions.desk() is not None)
+    return seats
+
+
+def _follow_lookups(
+    surface: SurfaceInstruments, statistics: Callable[[], LookupStatistics]
+) -> None:
+    surface.lookup_answers.follow(lambda: statistics().answers)
+    surface.lookup_redirects.follow(lambda: statistics().redirects)
+    surface.lookup_failures.follow(lambda: statistics().failures)
+    surface.lookups_pending.follow(lambda: statistics().pending)
+
+    def latencies() -> tuple[int, list[float]]:
+        counts = statistics()
+        ended = counts.answers + counts.redirects + counts.failures
+        return ended, [latency_s * 1000 for latency_s in counts.recent_s]
+
+    surface.lookup_ms.follow(latencies)
+
+
+def _follow_bundles(bundles: BundleInstruments, ownership: Ownership) -> None:
+    def states() -> Counting[str]:
+        return Counting(held.state for held in ownership.owned().values())
+
+    def owned() -> Mapping[Labels, float]:
+        counts = states()
+        return {(state,): counts[state] for state in _HELD}
+
+    bundles.owned.follow(owned)
+    bundles.loads_pending.follow(lambda: states()[BundleState.ASSIGNING])
+    bundles.is_draining.follow(lambda: float(ownership.is_draining))
+
+
+def _follow_usage(
+    bundles: BundleInstruments, reporter: LoadReporter, configuration: DynamicConfiguration
+) -> None:
+    def usage(percent: Callable[[SystemUsage], float]) -> Callable[[], Mapping[Labels, float]]:
+        def of_self() -> Mapping[Labels, float]:
+            load = reporter.current().load
+            return {(load.broker_id,): percent(load.usage)}
+
+        return of_self
+
+    def balanced() -> Mapping[Labels, float]:
+        load, weights = reporter.current().load, configuration.current().load_report.weights
+        return {(load.broker_id, "max"): max_usage(load.usage, weights)}
+
+    bundles.cpu_usage.follow(usage(lambda one: one.cpu.percent))
+    bundles.memory_usage.follow(usage(lambda one: one.memory.percent))
+    bundles.direct_memory_usage.follow(usage(lambda one: one.direct_memory.percent))
+    bundles.bandwidth_in_usage.follow(usage(lambda one: one.bandwidth_in.percent))
+    bundles.bandwidth_out_usage.follow(usage(lambda one: one.bandwidth_out.percent))
+    bundles.resource_usage.follow(balanced)
+
+
+def _follow_traffic(
+    traffic: TrafficInstruments, reporter: LoadReporter, configuration: DynamicConfiguration
+) -> None:
+    """As many bundles as a load report has room for, and only where that is asked for."""
+
+    def show(gauge: Gauge, number: Callable[[BundleStats], float]) -> None:
+        def of_each() -> Mapping[Labels, float]:
+            if not configuration.current().load_report.is_exposing_bundles:
+                return {}
+            load = reporter.current().load
+            return {(load.broker_id, name): number(line) for name, line in load.bundles.items()}
+
+        gauge.follow(of_each)
+
+    show(traffic.msg_rate_in, lambda line: line.msg_rate_in)
+    show(traffic.msg_rate_out, lambda line: line.msg_rate_out)
+    show(traffic.topics, lambda line: line.topics)
+    show(traffic.consumers, lambda line: line.consumers)
+    show(traffic.producers, lambda line: line.producers)
+    show(traffic.msg_throughput_in, lambda line: line.msg_throughput_in)
+    show(traffic.msg_throughput_out, lambda line: line.msg_throughput_out)
+
+
+def _follow_decisions(instruments: Instruments, journal: DecisionJournal) -> None:
+    def done(decided: str) -> float:
+        counts = journal.counts()
+        return sum(
+            count
+            for (kind, _, result), count in counts.items()
+            if kind == decided and result == "done"
+        )
+
+    totals = instruments.totals
+    instruments.leader.decisions.follow(lambda: dict(journal.counts().items()))
+    totals.unload_bundles.follow(lambda: done(Transfer.kind))
+    totals.unloads.follow(lambda: breakdowns.unloads(journal.counts()))
+    totals.bundle_splits.follow(lambda: done(Split.kind))
+    totals.splits.follow(lambda: breakdowns.splits(journal.counts()))

@@ -1,0 +1,55 @@
+"""``/livez`` and ``/readyz``, and Pulsar's two health checks."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from broker_ctl.api.http import responses
+from broker_ctl.api.http.dependencies import Readiness
+from broker_ctl.api.http.responses import Refusal
+
+
+class HealthRoutes:
+    """Alive is who answers at all; ready says why not.
+
+    Args:
+        status_file: ``statusFilePath``; empty: none.
+    """
+
+    def __init__(self, readiness: Callable[[], Readiness], status_file: str = "") -> None:
+        self._readiness = readiness
+        self._status_file = status_file
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served here."""
+        return [
+            web.get("/livez", self.live),
+            web.get("/readyz", self.ready),
+            web.get("/admin/v2/brokers/health", self.ready),
+            web.get("/admin/v2/brokers/ready", self.ready),
+            web.get("/status.html", self.status),
+        ]
+
+    async def live(self, _: web.Request) -> web.Response:
+        """The event loop runs."""
+        return web.Response(text="ok")
+
+    async def ready(self, _: web.Request) -> web.Response:
+        """200, or 503 with the reason."""
+        readiness = self._readiness()
+        if readiness.is_ready:
+            return web.Response(text="ok")
+        return responses.json({"ready": False, "reason": readiness.reason}, 503)
+
+    async def status(self, _: web.Request) -> web.Response:
+        """200 while the broker is ready and the operator's file is there, else 404."""
+        file, readiness = self._status_file, self._readiness()
+        if not file:
+            raise Refusal(404, "statusFilePath is not set")
+        if not readiness.is_ready:
+            raise Refusal(404, f"not ready: {readiness.reason}")
+        if not await asyncio.to_thread(Path(file).exists):
+            raise Refusal(404, "the file of statusFilePath was taken away")
+        return web.Response(text="OK")

@@ -1,0 +1,1 @@
+"""What only the elected leader runs: it sheds, places and splits bundles."""

@@ -1,0 +1,183 @@
+"""Moves, splits and merges by order of an operator.
+
+A pause does not bind them, and budgets only bind what moves to a better place after a split.
+"""
+
+from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
+from broker_ctl.balancer.execution.transfer import newest_owner
+from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load_vector import NO_FOOTPRINT, Footprint
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.strategies.splitting.special import special_bundle
+from broker_ctl.errors import BundleGone, NoBroker, OrderConflict, PeerRefused
+from broker_ctl.ports import Reply
+
+
+def _why(who: str) -> str:
+    return f"by order of {who}" if who else "by order of an operator"
+
+
+async def move_by_order(
+    leading: Leading, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
+) -> Reply:
+    """Transfer a bundle; one that nobody owns is taken by the destination.
+
+    The answer names who serves it in the end: another one, where the destination died on the way.
+
+    Raises:
+        NoBroker: the destination is not alive, or on its way down. OrderConflict: it is drained.
+        OwnershipError, PeerError, StoreError: why it was not moved.
+        Fenced, AuthorityLost: this broker does not lead any more.
+    """
+    parts = leading.parts
+    await _check_in_ring(leading, bundle)
+    owner = await newest_owner(parts.store, bundle)
+    source = None if owner is None else owner.broker_id
+    if source == destination:
+        return {"bundle": str(bundle), "from": source, "to": source}
+    _check_receiver(parts, destination)
+    if is_dry_run:
+        return {"bundle": str(bundle), "from": source, "to": destination}
+    await leading.hands.carry_out(_decision(leading, bundle, source, destination, _why(who)))
+    owner = await newest_owner(parts.store, bundle)
+    receiver = None if owner is None else owner.broker_id
+    return {"bundle": str(bundle), "from": source, "to": receiver}
+
+
+def _check_receiver(parts: LeaderParts, broker_id: str) -> None:
+    """Say which of the reasons it is: what helps differs.
+
+    Raises:
+        OrderConflict: it is drained.
+        NoBroker: it is not alive, or on its way down.
+    """
+    if parts.registry.peer(broker_id) is None:
+        raise NoBroker(f"{broker_id} is not alive")
+    if broker_id in parts.directives.drains:
+        raise OrderConflict(f"{broker_id} is drained: undrain it before it can receive anything")
+    if not parts.can_receive(broker_id):
+        raise NoBroker(f"{broker_id} is shutting down")
+
+
+def _decision(
+    leading: Leading, bundle: Bundle, source: str | None, destination: str, why: str
+) -> Action:
+    if source is None:
+        return Assign(bundle, destination, Reason.ADMIN, why)
+    view = leading.survey.latest
+    seen = view.bundles.get(bundle) if view is not None else None
+
+    def expected(broker_id: str) -> Footprint:
+        broker = view.brokers.get(broker_id) if view is not None else None
+        return NO_FOOTPRINT if broker is None else broker.expected
+
+    return Transfer(
+        bundle=bundle,
+        source=source,
+        destination=destination,
+        reason=Reason.ADMIN,
+        detail=why,
+        footprint=NO_FOOTPRINT if seen is None else seen.footprint,
+        source_before=expected(source),
+        destination_before=expected(destination),
+    )
+
+
+async def special_by_order(leading: Leading, namespace: Namespace, name: str) -> Bundle:
+    """The bundle that an operator names by what it is, as of now.
+
+    Raises:
+        BundleGone: nothing was reported of any bundle of the namespace.
+        StoreError: the view could not be taken.
+    """
+    return special_bundle(await leading.survey.take(), namespace, name)
+
+
+async def split_by_order(
+    leading: Leading,
+    bundle: Bundle,
+    algorithm: str,
+    positions: tuple[int, ...],
+    who: str = "",
+    *,
+    is_unloading: bool,
+) -> Reply:
+    """Split a bundle, which is placed first where nobody owns it; no children: nothing to split.
+
+    Raises:
+        NoBroker, OwnershipError, PeerError, StoreError: why it was not split.
+        Fenced, AuthorityLost: this broker does not lead any more.
+    """
+    await _check_in_ring(leading, bundle)
+    owner = await _owner_or_assigned(leading, bundle, _why(who))
+    split = Split(bundle, owner, algorithm, positions, Reason.ADMIN, _why(who))
+    try:
+        reply = await leading.hands.carry_out(split)
+    except PeerRefused as error:
+        if error.kind != NOTHING_TO_SPLIT:
+            raise
+        return {"bundle": str(bundle), "children": []}
+    if is_unloading:
+        try:
+            await spread_parts(leading, parts_of({split: reply}))
+        except ExceptionGroup as group:
+            # All of them say that another one leads, who takes over what was begun.
+            raise group.exceptions[0] from None
+    return {"bundle": str(bundle), "children": reply["children"]}
+
+
+async def merge_by_order(
+    leading: Leading, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
+) -> Reply:
+    """Merge two neighbours at the owner of one of them; the other one is moved there first.
+
+    Raises:
+        InvalidName: ``right`` does not begin where ``left`` ends.
+        NoBroker, OwnershipError, PeerError, StoreError: why they were not merged.
+        Fenced, AuthorityLost: this broker does not lead any more.
+    """
+    left.joined(right)
+    for bundle in (left, right):
+        await _check_in_ring(leading, bundle)
+    if is_dry_run:
+        able, owners = await _owners(leading, left, right)
+        # Of two that nobody owns, the leader would give one to somebody first.
+        return {"bundle": str(left.joined(right)), "owner": next(iter((*able, *owners)), None)}
+    home = await _common_home(leading, left, right, _why(who))
+    for bundle in (left, right):
+        await move_by_order(leading, bundle, home, who)
+    merge = Merge(left, right, home, Reason.ADMIN, _why(who))
+    reply = await leading.hands.carry_out(merge)
+    return {"bundle": reply["bundle"], "owner": home}
+
+
+async def _common_home(leading: Leading, left: Bundle, right: Bundle, why: str) -> str:
+    """Where the lower one is, unless only the broker of the upper one can receive."""
+    able, _ = await _owners(leading, left, right)
+    return able[0] if able else await _owner_or_assigned(leading, left, why)
+
+
+async def _owners(leading: Leading, *bundles: Bundle) -> tuple[list[str], list[str]]:
+    """Those that can receive, and all of them."""
+    nodes = [await newest_owner(leading.parts.store, bundle) for bundle in bundles]
+    owners = [node.broker_id for node in nodes if node is not None]
+    return [each for each in owners if leading.parts.can_receive(each)], owners
+
+
+async def _owner_or_assigned(leading: Leading, bundle: Bundle, why: str) -> str:
+    owner = await newest_owner(leading.parts.store, bundle)
+    if owner is not None:
+        return owner.broker_id
+    choice = await leading.placements.place(bundle)
+    assert choice.broker_id is not None
+    await leading.hands.carry_out(Assign(bundle, choice.broker_id, Reason.ADMIN, why))
+    return choice.broker_id
+
+
+async def _check_in_ring(leading: Leading, bundle: Bundle) -> None:
+    if bundle not in await leading.parts.ring_of(bundle.namespace):
+        raise BundleGone(f"{bundle} is no bundle of its namespace")

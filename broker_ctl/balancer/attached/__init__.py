@@ -1,0 +1,1 @@
+"""Balancing beside brokers that run their own ownership: a Pulsar cluster."""

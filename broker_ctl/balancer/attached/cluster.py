@@ -1,0 +1,105 @@
+"""What is read of a cluster that somebody else runs; nothing of it is ever written.
+
+`managers.namespaces` makes the local policies of a namespace where there are none, as a broker
+does. Who only looks on must not: here such a namespace has the ring that a broker would make.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.errors import NamespaceMissing
+from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.caches.watched import WatchedCache
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.records.policies import LocalPolicies, Policies
+
+# No data version: nobody has written the node.
+_UNWRITTEN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An owner node; see `leader.parts.OwnerNode`."""
+
+    urls: BrokerUrls
+    token: int
+
+
+def _decode_owner(node: Versioned) -> Owner:
+    return Owner(NamespaceEphemeralData.decode(node.path, node.data).urls, node.stat.czxid)
+
+
+def decode_ring(node: Versioned) -> Ring:
+    """The ring in a local-policies node.
+
+    Raises:
+        CorruptRecord: it does not decode.
+    """
+    namespace = paths.local_policies_namespace(node.path)
+    assert namespace is not None
+    policies = LocalPolicies.decode(node.path, node.data)
+    return policies.ring(namespace, node.stat.version)
+
+
+class ClusterNodes:
+    """Rings and owner nodes, remembered until they change."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        configuration_store: MetadataStore,
+        clock: Clock,
+        cache_rules: CacheRules,
+    ) -> None:
+        self._configuration_store = configuration_store
+        self.rings = ValueCache(store, (paths.LOCAL_POLICIES,), decode_ring, clock, cache_rules)
+        self.owners = ValueCache(store, (paths.OWNERSHIP,), _decode_owner, clock, cache_rules)
+
+    @property
+    def caches(self) -> Mapping[str, WatchedCache[Any]]:
+        """By the names under which they are measured."""
+        return {"owners": self.owners, "local-policies": self.rings}
+
+    async def start(self) -> None:
+        """Begin to follow the nodes."""
+        await self.rings.start()
+        await self.owners.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self.rings.close()
+        await self.owners.close()
+
+    async def ring_of(self, namespace: Namespace) -> Ring:
+        """A namespace's ring.
+
+        Raises:
+            NamespaceMissing: neither local policies nor policies exist.
+            CorruptRecord: it does not decode.
+        """
+        ring = await self.rings.get(paths.local_policies(namespace))
+        if ring is not None:
+            return ring
+        node = await self._configuration_store.get(paths.policies(namespace))
+        if node is None:
+            raise NamespaceMissing(f"namespace {namespace} does not exist")
+        boundaries = Policies.decode(node.path, node.data).boundaries
+        local = LocalPolicies() if boundaries is None else LocalPolicies(boundaries)
+        return local.ring(namespace, _UNWRITTEN)
+
+    async def owner_of(self, bundle: Bundle) -> Owner | None:
+        """A bundle's owner node.
+
+        Raises:
+            CorruptRecord: somebody's node that nobody can read.
+        """
+        return await self.owners.get(paths.ownership(bundle))

@@ -1,0 +1,85 @@
+"""Whether we may act beside what the cluster does by itself.
+
+Pulsar's leader sheds and splits on its own; two who decide on one cluster undo each other's work
+(docs: cruise-control). So nothing is done while that is on, unless an operator
+wants it all the same.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from broker_ctl.balancer.attached.interfaces import AdminApi, Finding
+from broker_ctl.clock import Clock
+from broker_ctl.errors import PeerError
+
+# A cycle asks several times; brokers are configured by people.
+_FRESH_S: Final = 5.0
+
+
+class OwnBalancing:
+    """What the cluster does by itself, asked again every few seconds at most.
+
+    Attributes:
+        acts: whether this process may change anything in the cluster (pulsarAct).
+
+    Args:
+        is_beside: it may although the cluster balances itself (pulsarActBesideOwnBalancing).
+        obstacle: why these brokers cannot be asked at all; empty: they can.
+    """
+
+    def __init__(
+        self,
+        admin: AdminApi,
+        clock: Clock,
+        *,
+        acts: bool,
+        is_beside: bool,
+        obstacle: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._admin = admin
+        self._clock = clock
+        self.acts = acts
+        self._is_beside = is_beside
+        self._obstacle = obstacle
+        self._known: tuple[Finding, ...] = ()
+        self._asked_s: float | None = None
+
+    async def findings(self) -> tuple[Finding, ...]:
+        """All that is on.
+
+        Raises:
+            PeerRefused, PeerUnreachable: the cluster does not tell.
+        """
+        now_s = self._clock.now_s()
+        if self._asked_s is None or now_s - self._asked_s >= _FRESH_S:
+            self._known = await self._admin.own_balancing()
+            self._asked_s = now_s
+        return self._known
+
+    async def held_back(self) -> str:
+        """See `leader.parts.Hands.held_back`."""
+        if not self.acts:
+            return "nothing is carried out, only told and recorded: see pulsarAct and dryRun"
+        if why := self._obstacle():
+            return why
+        try:
+            found = await self.findings()
+        except PeerError as error:
+            if self._is_beside:
+                return ""
+            return f"whether the cluster balances itself is not known: {error}"
+        return told(one for one in found if not (self._is_beside and one.is_rival))
+
+
+def told(findings: Iterable[Finding]) -> str:
+    """In the way, why, and what to do; empty where nothing is."""
+    found = tuple(findings)
+    if not found:
+        return ""
+    told = " / ".join(f"{one.key}={one.value}: {one.why}; {one.command}" for one in found)
+    if not all(one.is_rival for one in found):
+        return f"what is asked of the cluster would not be heeded: {told}"
+    return (
+        f"the cluster balances itself, and each would undo what the other does: {told} / or set "
+        "pulsarActBesideOwnBalancing=true"
+    )

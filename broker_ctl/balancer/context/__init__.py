@@ -1,0 +1,1 @@
+"""What the rooms of the balancer share: rules, reports, recorders of decisions and history."""

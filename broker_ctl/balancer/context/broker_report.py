@@ -1,0 +1,20 @@
+"""A load report as the leader has it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.store.records.simple import BrokerReport
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A broker's report, and when it came in.
+
+    Its age is counted from then, on our own clock: the broker's clock may be off by any amount.
+    """
+
+    data: BrokerReport
+    received_s: float
+    lines: Mapping[Bundle, BundleStats]

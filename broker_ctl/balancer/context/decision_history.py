@@ -1,0 +1,209 @@
+"""What was carried out and why, kept in the store, so that it outlives the leader.
+
+A leader's memory ends with its process. So the leader appends its decisions to nodes under
+``/broker-ctl/decisions``, some hundred to a node; the oldest node goes as a new one comes. A later
+leader reads them when its term begins.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from heapq import merge
+from typing import Any, Final
+
+from broker_ctl.balancer.context.decision_rows import decision_row
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.errors import (
+    Ambiguous,
+    CorruptRecord,
+    Fenced,
+    MultiFailed,
+    NewerVersion,
+    NodeExists,
+    StoreError,
+)
+from broker_ctl.ports import JournalEntry
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
+from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions
+
+log = logging.getLogger(__name__)
+
+# A node stays small enough to be written again with each batch.
+MOST_ROWS: Final = 128
+MOST_NODES: Final = 32
+# What could not be written for so long is no longer news.
+_MOST_WAITING: Final = 1_000
+_RETRY_S: Final = 5.0
+_FIRST: Final = 1
+# Others say how the cluster is: the next leader says it again.
+_CARRIED_OUT: Final = frozenset({"done", "failed"})
+
+Row = Mapping[str, Any]
+
+
+class KeptDecisions:
+    """The history of one leadership, and of those before it.
+
+    Args:
+        retry_s: pause after the store could not be reached.
+    """
+
+    def __init__(
+        self, store: MetadataStore, leadership: Leadership, retry_s: float = _RETRY_S
+    ) -> None:
+        self._store = store
+        self._leadership = leadership
+        self._retry_s = retry_s
+        self._rows: deque[Row] = deque(maxlen=MOST_NODES * MOST_ROWS)
+        self._waiting: deque[Row] = deque(maxlen=_MOST_WAITING)
+        self._has_news = asyncio.Event()
+        self._is_read = False
+        # The node that is written: its number, its version (None: it is not there), its rows.
+        self._number = _FIRST
+        self._version: int | None = None
+        self._batch: list[Row] = []
+        self._numbers: deque[int] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """Decisions that are not in the store yet."""
+        return len(self._waiting)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what earlier leaders kept is known."""
+        return self._is_read
+
+    def record(self, entry: JournalEntry) -> None:
+        """Keep a decision that was carried out, or failed; never waits."""
+        if entry.outcome.result in _CARRIED_OUT:
+            self._waiting.append(decision_row(entry))
+            self._has_news.set()
+
+    def rows(self, remembered: Iterable[JournalEntry]) -> Iterator[Row]:
+        """The newest first: what is kept, and what this process remembers besides.
+
+        Args:
+            remembered: the newest first.
+        """
+        kept = [*reversed(self._waiting), *reversed(self._rows)]
+        known = {_identity(row) for row in kept}
+        own = (row for entry in remembered if _identity(row := decision_row(entry)) not in known)
+        return merge(kept, own, key=lambda row: -int(row["at_ms"]))
+
+    async def run(self) -> None:
+        """Read what earlier leaders kept, then keep what is decided, until cancelled.
+
+        Raises:
+            Fenced: another leader was elected.
+            AuthorityLost: this leadership has ended.
+        """
+        await self._insist(self._read)
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            while self._waiting:
+                await self._insist(self._write)
+
+    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._leadership.wait_deciding()
+            try:
+                await work()
+            except Fenced:
+                raise
+            except StoreError as error:
+                log.info("the history of decisions waits: %s", error)
+                await asyncio.sleep(self._retry_s)
+            else:
+                return
+
+    async def _read(self) -> None:
+        # An earlier leader may have written until just now.
+        await self._store.sync(paths.DECISIONS)
+        numbers = sorted(filter(None, map(_number, await self._store.children(paths.DECISIONS))))
+        nodes = await self._store.get_many([paths.decisions(each) for each in numbers])
+        self._rows.clear()
+        for node in nodes:
+            if node is None:
+                continue
+            try:
+                self._rows.extend(decode_kept_decisions(node.path, node.data))
+            except (CorruptRecord, NewerVersion) as error:
+                log.warning("left out of the history of decisions: %s", error)
+        self._numbers = deque(numbers)
+        self._number = numbers[-1] + 1 if numbers else _FIRST
+        self._is_read = True
+
+    async def _write(self) -> None:
+        """One batch, as a whole or not at all; whether an unanswered one arrived is read."""
+        room = MOST_ROWS - len(self._batch)
+        fresh = [row for row, _ in zip(self._waiting, range(room), strict=False)]
+        data = encode_kept_decisions([*self._batch, *fresh])
+        try:
+            version = await self._send(data)
+        except Ambiguous:
+            node = await self._store.get(paths.decisions(self._number))
+            if node is None or node.data != data:
+                # Not there: what there is, is as it was before.
+                return
+            version = node.stat.version
+        if self._version is None:
+            self._numbers.append(self._number)
+            while len(self._numbers) > MOST_NODES:
+                self._numbers.popleft()
+        self._version = version
+        for row in fresh:
+            self._waiting.popleft()
+            self._batch.append(row)
+            self._rows.append(row)
+        if len(self._batch) >= MOST_ROWS:
+            self._number, self._version, self._batch = self._number + 1, None, []
+
+    async def _send(self, data: bytes) -> int:
+        """The new version of the node.
+
+        Raises:
+            Fenced: another leader was elected.
+            StoreError: it was not written.
+        """
+        path = paths.decisions(self._number)
+        operations: list[Operation] = [self._leadership.guard]
+        if self._version is None:
+            operations.append(Create(path, data))
+            over = len(self._numbers) + 1 - MOST_NODES
+            oldest = [number for number, _ in zip(self._numbers, range(over), strict=False)]
+            operations.extend(Delete(paths.decisions(number)) for number in oldest)
+            await self._make_parent()
+        else:
+            operations.append(SetData(path, data, self._version))
+        try:
+            await self._store.multi(operations)
+        except MultiFailed as error:
+            if error.index == 0:
+                raise Fenced(f"decisions of epoch {self._leadership.epoch}: {error}") from error
+            # Somebody has tidied up here by hand: begin on what there is now.
+            await self._begin_again()
+            raise error.cause from error
+        return 0 if self._version is None else self._version + 1
+
+    async def _begin_again(self) -> None:
+        await self._read()
+        self._version, self._batch = None, []
+
+    async def _make_parent(self) -> None:
+        if await self._store.exists(paths.DECISIONS) is None:
+            try:
+                await self._store.create(paths.DECISIONS, make_parents=True)
+            except NodeExists:
+                log.debug("%s: another leader was quicker", paths.DECISIONS)
+
+
+def _number(name: str) -> int | None:
+    return int(name) if name.isdecimal() and name.isascii() else None
+
+
+def _identity(row: Row) -> tuple[object, ...]:
+    return row["epoch"], row["at_ms"], row["sentence"]

@@ -1,0 +1,53 @@
+"""Decisions of one leading, written down with what came of them."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.cluster.decisions import Decision, Transfer
+from broker_ctl.ports import Journal, JournalEntry, Outcome
+
+
+class Outcomes:
+    """The leader's pen.
+
+    Args:
+        keep: is told each decision, to let it outlive this process.
+
+    Attributes:
+        cycle: number of the newest cycle; what is decided outside of one counts to it.
+        done: what was carried out, by kind.
+        relieved_brokers: brokers that bundles were moved away from, each once a cycle.
+    """
+
+    def __init__(
+        self, journal: Journal, clock: Clock, epoch: int, keep: Callable[[JournalEntry], None]
+    ) -> None:
+        self._journal = journal
+        self._keep = keep
+        self._clock = clock
+        self._epoch = epoch
+        self.cycle = 0
+        self.done: Counter[str] = Counter()
+        self.relieved_brokers = 0
+        self._relieved: tuple[int, set[str]] = (0, set())
+
+    def record(self, decision: Decision, outcome: Outcome) -> None:
+        """Write one down."""
+        if outcome.result == "done":
+            self.done[decision.kind] += 1
+            if isinstance(decision, Transfer):
+                self._relieve(decision.source)
+        at_ms = self._clock.wall_ms()
+        entry = JournalEntry(at_ms, self._epoch, self.cycle, decision, outcome)
+        self._journal.record(entry)
+        self._keep(entry)
+
+    def _relieve(self, broker_id: str) -> None:
+        cycle, brokers = self._relieved
+        if cycle != self.cycle:
+            brokers = set()
+            self._relieved = (self.cycle, brokers)
+        if broker_id not in brokers:
+            brokers.add(broker_id)
+            self.relieved_brokers += 1

@@ -1,0 +1,63 @@
+"""What the leader sees and remembers in each cycle goes into the history."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker_ctl.codec import encode
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.history.catalog import POLICY_MEMORY, POLICY_VERSIONS
+from broker_ctl.core.history.journal import RowJournal
+from broker_ctl.core.history.leadings import PolicyMemoryRow, PolicyVersionRow
+from broker_ctl.core.history.seen import NOTHING_TOLD, memory_in_bounds, rows_of_view
+from broker_ctl.core.strategies.shedding.policy import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderHistory:
+    """Where the leader's rows go, and what it decides by.
+
+    Attributes:
+        policy: asked in each cycle.
+    """
+
+    rows: RowJournal
+    policy: Callable[[], PolicyVersionRow]
+
+
+class Capture:
+    """Of one leading; what holds until it changes is written anew in each."""
+
+    def __init__(self, history: LeaderHistory, epoch: int) -> None:
+        self._history = history
+        self._epoch = epoch
+        self._told = NOTHING_TOLD
+        self._policy: PolicyVersionRow | None = None
+
+    async def see(self, view: ClusterView, cycle: int) -> None:
+        """Write a cycle's view down, with a turn for the event loop every few hundred bundles.
+
+        The view stays as it is meanwhile; what else is written stands between its rows.
+        """
+        rows, at_ms = self._history.rows, view.taken_at_ms
+        policy = self._history.policy()
+        if policy != self._policy:
+            self._policy = policy
+            rows.record_rows(POLICY_VERSIONS, [policy], epoch=self._epoch, cycle=cycle, at_ms=at_ms)
+        seen = rows_of_view(self._told, view)
+        while True:
+            try:
+                batch = next(seen)
+            except StopIteration as stop:
+                self._told = stop.value
+                return
+            rows.record_rows(batch.kind, batch.rows, epoch=self._epoch, cycle=cycle, at_ms=at_ms)
+            await asyncio.sleep(0)
+
+    def remember(self, memory: Memory, view: ClusterView, cycle: int) -> None:
+        """Write down what the shedding strategy knows after a cycle."""
+        kept, is_whole = memory_in_bounds(memory, len(view.bundles))
+        row = PolicyMemoryRow(encode(kept).decode(), is_whole)
+        self._history.rows.record_rows(
+            POLICY_MEMORY, [row], epoch=self._epoch, cycle=cycle, at_ms=view.taken_at_ms
+        )

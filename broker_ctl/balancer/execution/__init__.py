@@ -1,0 +1,1 @@
+"""Decisions carried out: transfers, unloads, splits, and their outcomes."""

@@ -1,0 +1,37 @@
+"""Orders of one leading on their way to brokers."""
+
+import asyncio
+
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.membership.peers import Peers
+from broker_ctl.core.model.commands import Order
+from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
+from broker_ctl.ports import Reply
+
+
+class Dispatch:
+    """Sends orders while this broker leads; none while its leading is suspended."""
+
+    def __init__(self, peers: Peers, leadership: Leadership) -> None:
+        self._peers = peers
+        self._leadership = leadership
+
+    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+        """Give one order; this broker's own answers in the same words as any other.
+
+        Raises:
+            AuthorityLost: this broker does not lead any more; nothing was sent.
+            PeerUnreachable: no answer in time; whether it was carried out is unknown.
+            PeerRefused: the broker said no.
+        """
+        await self._leadership.wait_deciding()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._peers.send(broker_id, order, timeout_s)
+        except TimeoutError as error:
+            text = f"{broker_id}: no answer to {order.verb} within {timeout_s:.1f} s"
+            raise PeerUnreachable(text) from error
+        except PeerError:
+            raise
+        except BrokerCtlError as error:
+            raise PeerRefused(type(error).__name__, f"{broker_id}: {error}") from error

@@ -1,0 +1,253 @@
+"""Averages on paper: what one leader leaves to the next (docs: pulsar-load-data).
+
+Nodes and fields are Pulsar's. Only what changed is written, in batches under the leader's guard. A
+bundle that was never written goes at the next turn, so that a new leader knows which bundles have
+traffic even if this one ends soon.
+
+Bundles of which nobody left averages may have a resource quota: those are read here, and written
+where the Simple manager's rules are in use.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.monitoring.load_monitor import LoadBoard
+from broker_ctl.balancer.monitoring.resource_quotas import read_default_quota, read_quotas
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BundleLoad, ResourceQuota
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.steps import batched
+from broker_ctl.errors import (
+    CorruptRecord,
+    Fenced,
+    InvalidName,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    StoreError,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
+from broker_ctl.store.path_rules import parent_of
+from broker_ctl.store.records.load import BundleData, TimeAverageBrokerData
+from broker_ctl.store.records.simple import encode_quota
+
+log = logging.getLogger(__name__)
+
+_TURN_S: Final = 10.0
+_BATCH: Final = 64
+_AT_ONCE: Final = 1000
+_NAMESPACES: Final = 4
+
+
+async def read_bundle_data(store: MetadataStore) -> Mapping[Bundle, BundleLoad]:
+    """What an earlier leader left; a node that does not decode is left out."""
+    bundles: list[Bundle] = []
+    for tenant in await store.children(paths.BUNDLE_DATA):
+        for name in await store.children(f"{paths.BUNDLE_DATA}/{tenant}"):
+            for part in await store.children(f"{paths.BUNDLE_DATA}/{tenant}/{name}"):
+                try:
+                    bundles.append(Bundle.parse(f"{tenant}/{name}/{part}"))
+                except InvalidName as error:
+                    log.warning("skipped averages: %s", error)
+    nodes = await store.get_many([paths.bundle_data(bundle) for bundle in bundles])
+    loads: dict[Bundle, BundleLoad] = {}
+    for bundle, node in zip(bundles, nodes, strict=True):
+        if node is None:
+            continue
+        try:
+            loads[bundle] = BundleData.decode(node.path, node.data).load
+        except CorruptRecord as error:
+            log.warning("skipped averages: %s", error)
+    return loads
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A node as it should be; without data it should not be."""
+
+    path: str
+    data: bytes | None
+
+
+class Quotas:
+    """The writer of one leading.
+
+    Args:
+        found: what is written already.
+    """
+
+    def __init__(
+        self,
+        parts: LeaderParts,
+        leadership: Leadership,
+        board: LoadBoard,
+        found: Mapping[Bundle, BundleLoad],
+    ) -> None:
+        self._parts = parts
+        self._leadership = leadership
+        self._board = board
+        self._written = dict(found)
+        self._existing = {paths.bundle_data(bundle) for bundle in found}
+        self._written_quotas: Mapping[str, bytes] = {}
+        self._has_default = False
+        self._full_s = parts.clock.now_s()
+
+    async def run(self) -> None:
+        """Write new bundles at each turn, and everything that changed at the interval.
+
+        Raises:
+            Fenced: another leader was elected.
+        """
+        while True:
+            await self.look_for_quotas()
+            interval_s = self._parts.rules().quota_interval_s
+            await asyncio.sleep(min(_TURN_S, interval_s))
+            now_s = self._parts.clock.now_s()
+            is_full = now_s - self._full_s >= interval_s
+            try:
+                await self.write(is_full=is_full)
+            except StoreError as error:
+                # What was written is known; the rest is still wished for at the next turn.
+                log.info("averages were not written: %s", error)
+                continue
+            if is_full:
+                self._full_s = now_s
+
+    async def look_for_quotas(self) -> None:
+        """What bundles begin with of which there are no averages."""
+        guessed, store = tuple(self._board.guessed), self._parts.store
+        quotas: dict[Bundle, ResourceQuota] = {}
+        try:
+            # A new leader has to look for all bundles of the cluster.
+            for some in batched((await _by_namespace(guessed)).values(), _NAMESPACES):
+                quotas |= await read_quotas(store, chain.from_iterable(some))
+            if self._board.simple is not None and not self._has_default:
+                self._board.simple.begin_with({}, await read_default_quota(store))
+                self._has_default = True
+        except StoreError as error:
+            log.info("resource quotas were not read: %s", error)
+            return
+        self._board.begin_with(guessed, quotas)
+
+    async def write(self, *, is_full: bool) -> None:
+        """Bundles that are new or no more; where ``is_full``, all that changed, and the brokers."""
+        loads = dict(self._board.loads)
+        changed: dict[Bundle, BundleLoad] = {}
+        for some in batched(loads.items(), _AT_ONCE):
+            changed |= {
+                bundle: load
+                for bundle, load in some
+                if load.short.samples
+                and (bundle not in self._written or (is_full and self._written[bundle] != load))
+            }
+            await asyncio.sleep(0)
+        for batch in _batches(list(changed)):
+            await self._commit(
+                [_Wish(paths.bundle_data(b), BundleData(changed[b]).encode()) for b in batch]
+            )
+            self._written.update((bundle, changed[bundle]) for bundle in batch)
+        gone: list[Bundle] = []
+        for known in batched(list(self._written), _AT_ONCE):
+            gone += [bundle for bundle in known if bundle not in loads]
+            await asyncio.sleep(0)
+        for batch in _batches(gone):
+            await self._commit([_Wish(paths.bundle_data(bundle), None) for bundle in batch])
+            for bundle in batch:
+                del self._written[bundle]
+        if is_full:
+            await self._write_brokers()
+            await self._write_quotas()
+
+    async def _write_brokers(self) -> None:
+        """One node a broker; those of brokers that left go."""
+        known = set(await self._parts.store.children(paths.BROKER_TIME_AVERAGES))
+        self._existing |= {paths.broker_time_average(name) for name in known}
+        reports = dict(self._board.reports)
+        wishes: list[_Wish] = []
+        for broker_id, report in reports.items():
+            sums = TimeAverageBrokerData.of(map(self._board.load_of, report.lines))
+            wishes.append(_Wish(paths.broker_time_average(broker_id), sums.encode()))
+            await asyncio.sleep(0)
+        gone = sorted(known - reports.keys())
+        wishes += [_Wish(paths.broker_time_average(name), None) for name in gone]
+        for start in range(0, len(wishes), _BATCH):
+            await self._commit(wishes[start : start + _BATCH])
+
+    async def _write_quotas(self) -> None:
+        """As the Simple manager's leader does; they outlive their bundles, as they do there."""
+        if self._board.simple is None:
+            return
+        nodes = {
+            paths.resource_quota(bundle): encode_quota(quota)
+            for bundle, quota in self._board.simple.quotas.items()
+        }
+        nodes[paths.DEFAULT_RESOURCE_QUOTA] = encode_quota(self._board.simple.default)
+        wishes = [
+            _Wish(path, data)
+            for path, data in nodes.items()
+            if self._written_quotas.get(path) != data
+        ]
+        for start in range(0, len(wishes), _BATCH):
+            await self._commit(wishes[start : start + _BATCH])
+        self._written_quotas = nodes
+
+    async def _commit(self, wishes: list[_Wish]) -> None:
+        """All or none; what is in the way is found out one by one."""
+        for _ in range(2 * len(wishes) + 1):
+            operations = [operation for wish in wishes if (operation := self._operation(wish))]
+            await self._leadership.wait_deciding()
+            try:
+                await self._parts.store.multi([self._leadership.guard, *operations])
+            except MultiFailed as error:
+                if error.index == 0:
+                    raise Fenced(f"another leader was elected: {error}") from error
+                await self._learn(error)
+                continue
+            for wish in wishes:
+                if wish.data is None:
+                    self._existing.discard(wish.path)
+                else:
+                    self._existing.add(wish.path)
+            return
+        raise StoreError(f"{len(wishes)} averages change while they are written")
+
+    def _operation(self, wish: _Wish) -> Operation | None:
+        is_there = wish.path in self._existing
+        if wish.data is None:
+            return Delete(wish.path) if is_there else None
+        return SetData(wish.path, wish.data) if is_there else Create(wish.path, wish.data)
+
+    async def _learn(self, error: MultiFailed) -> None:
+        """Why a transaction failed: a node was there, or was not, or had no parent."""
+        if isinstance(error.cause, NodeExists):
+            self._existing.add(error.path)
+        elif not isinstance(error.cause, NoNode):
+            raise error
+        elif error.path in self._existing:
+            self._existing.discard(error.path)
+        else:
+            try:
+                await self._parts.store.create(parent_of(error.path), make_parents=True)
+            except NodeExists:
+                log.debug("%s is there by now", parent_of(error.path))
+
+
+async def _by_namespace(bundles: Iterable[Bundle]) -> Mapping[Namespace, list[Bundle]]:
+    found: dict[Namespace, list[Bundle]] = defaultdict(list)
+    for some in batched(bundles, _AT_ONCE):
+        for bundle in some:
+            found[bundle.namespace].append(bundle)
+        await asyncio.sleep(0)
+    return found
+
+
+def _batches(bundles: list[Bundle]) -> list[list[Bundle]]:
+    return [bundles[start : start + _BATCH] for start in range(0, len(bundles), _BATCH)]

@@ -1,0 +1,291 @@
+"""What the leader knows of the load: the newest report of each broker, averages of each bundle.
+
+A report is folded into the averages once. Pulsar's leader folds all reports again whenever any of
+them changes, so that its short average is over seconds in a large cluster and over hours in a
+quiet one (docs: pulsar-report-rules). How much a report counts is said by
+`core.load.sample_weight`.
+
+A report may have thousands of lines: it is read and folded a few at a time.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Final
+
+from broker_ctl.balancer.context.broker_report import Report
+from broker_ctl.balancer.monitoring.simple_manager import SimpleManager
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.load import (
+    BundleLoad,
+    BundleStats,
+    ResourceQuota,
+    sample_weight,
+)
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.steps import Steps, batched
+from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.simple import BrokerReport, decode_report
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 100
+
+
+def _undecoded(node: Versioned) -> tuple[str, bytes]:
+    return node.path, node.data
+
+
+class LoadBoard:
+    """Lives as long as one leading.
+
+    Attributes:
+        guessed: bundles that began with Pulsar's defaults, and whose quota nobody has looked for.
+
+    Args:
+        sample_s: what a report counts by: 0: each is one sample, as in Pulsar; else each is as many
+            samples as ``sample_s`` fits into the time since the one before.
+        simple: learns from each report, where the Simple manager's rules are in use.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        clock: Clock,
+        *,
+        sample_s: Callable[[], float] = lambda: 0.0,
+        simple: SimpleManager | None = None,
+    ) -> None:
+        self._clock = clock
+        self._sample_s = sample_s
+        self.simple = simple
+        self._tree = WatchedTree(store, paths.LOAD_REPORTS, _undecoded)
+        self._tasks = TaskScope("load board")
+        self._changed = asyncio.Event()
+        self._read: dict[str, tuple[str, bytes]] = {}
+        self._corrupt = 0
+        self._reports: dict[str, Report] = {}
+        # What stands in a report stands in the next one: its names are read once.
+        self._names: dict[str, dict[str, Bundle]] = {}
+        self._loads: dict[Bundle, BundleLoad] = {}
+        self._heard_s: dict[Bundle, float] = {}
+        self._folded_s: dict[Bundle, float] = {}
+        self.guessed: dict[Bundle, None] = {}
+        self._reporters: dict[Bundle, str] = {}
+
+    async def start(self) -> None:
+        """Begin to follow the reports, and take in those that are there."""
+        if self.simple is not None:
+            await self.simple.start()
+        self._tree.listen(self._changed.set)
+        await self._tree.start()
+        await self._tree.wait_synced()
+        await in_turns(self._fold())
+        self._tasks.keep(self._keep_up(), "fold")
+
+    async def close(self) -> None:
+        """Stop following; all of it, also where a second cancellation comes in the middle."""
+        async with AsyncExitStack() as ends:
+            if self.simple is not None:
+                ends.push_async_callback(self.simple.close)
+            ends.push_async_callback(self._tasks.close)
+            ends.push_async_callback(self._tree.close)
+
+    # What is known.
+
+    @property
+    def corrupt(self) -> int:
+        """Reports that did not decode."""
+        return self._tree.corrupt + self._corrupt
+
+    @property
+    def reports(self) -> Mapping[str, Report]:
+        """The newest report of each broker that has one."""
+        return self._reports
+
+    @property
+    def loads(self) -> Mapping[Bundle, BundleLoad]:
+        """Averages of each bundle that was heard of."""
+        return self._loads
+
+    def load_of(self, bundle: Bundle) -> BundleLoad:
+        """A bundle's averages; Pulsar's defaults for one that nobody has measured."""
+        return self._loads.get(bundle) or BundleLoad.unseen()
+
+    def last_reporter(self, bundle: Bundle) -> str | None:
+        """Who reported it last, alive or not; None: nobody in this leading."""
+        return self._reporters.get(bundle)
+
+    def reporters(self) -> Mapping[Bundle, list[str]]:
+        """By bundle, who reports it: more than one while it changes hands."""
+        found: dict[Bundle, list[str]] = defaultdict(list)
+        for broker_id, report in self._reports.items():
+            for bundle in report.lines:
+                found[bundle].append(broker_id)
+        return found
+
+    # What is heard.
+
+    def seed(self, loads: Mapping[Bundle, BundleLoad]) -> None:
+        """Averages that an earlier leader kept.
+
+        What has been reported meanwhile goes on from there (docs: pulsar-load-data), whichever came
+        first.
+        """
+        now_s = self._clock.now_s()
+        for bundle, load in loads.items():
+            if bundle in self.guessed:
+                self._begin_anew(bundle, load)
+            elif self._loads.setdefault(bundle, load) is load:
+                self._heard_s[bundle] = now_s
+        for bundle in loads:
+            self.guessed.pop(bundle, None)
+
+    def begin_with(
+        self, looked_for: Iterable[Bundle], quotas: Mapping[Bundle, ResourceQuota]
+    ) -> None:
+        """Quotas that were found of bundles without averages; they come before the defaults."""
+        for bundle, quota in quotas.items():
+            if bundle in self.guessed:
+                self._begin_anew(bundle, BundleLoad.of_quota(quota))
+        if self.simple is not None:
+            self.simple.begin_with(quotas)
+        for bundle in looked_for:
+            self.guessed.pop(bundle, None)
+
+    def _begin_anew(self, bundle: Bundle, load: BundleLoad) -> None:
+        report = self._reports.get(self._reporters[bundle])
+        line = None if report is None else report.lines.get(bundle)
+        self._loads[bundle] = load if line is None else load.fold(line)
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await in_turns(self._fold())
+
+    def _fold(self) -> Steps[None]:
+        """Take in every report that was not taken in yet."""
+        present = dict(self._tree.values)
+        for gone in self._reports.keys() - present.keys():
+            del self._reports[gone]
+            self._names.pop(gone, None)
+        self._read = {name: read for name, read in self._read.items() if name in present}
+        for broker_id, node in present.items():
+            if self._read.get(broker_id) == node:
+                continue
+            self._read[broker_id] = node
+            try:
+                data = yield from decode_report(*node)
+            except (CorruptRecord, NewerVersion) as error:
+                self._corrupt += 1
+                self._reports.pop(broker_id, None)
+                log.warning("skipped a load report: %s", error)
+                continue
+            known = self._reports.get(broker_id)
+            if known is None or known.data.load.updated_ms != data.load.updated_ms:
+                yield from self._take_in(broker_id, data)
+
+    def _take_in(self, broker_id: str, data: BrokerReport) -> Steps[None]:
+        now_s = self._clock.now_s()
+        lines: dict[Bundle, BundleStats] = {}
+        names: dict[str, Bundle] = {}
+        known, sample_s = self._names.get(broker_id, {}), self._sample_s()
+        for some in batched(data.load.bundles.items(), _AT_ONCE):
+            for text, stats in some:
+                try:
+                    bundle = known.get(text) or Bundle.parse(text)
+                except InvalidName as error:
+                    log.warning("skipped a line of the report of %s: %s", broker_id, error)
+                    continue
+                names[text] = bundle
+                lines[bundle] = stats
+                self._reporters[bundle] = broker_id
+                self._fold_line(bundle, stats, now_s, sample_s)
+            yield
+        self._names[broker_id] = names
+        report = self._reports[broker_id] = Report(data, now_s, lines)
+        if self.simple is not None:
+            yield from self.simple.take_in(report)
+
+    def _fold_line(self, bundle: Bundle, stats: BundleStats, now_s: float, sample_s: float) -> None:
+        folded_s = self._folded_s.get(bundle)
+        elapsed_s = None if folded_s is None else now_s - folded_s
+        load = self._loads.get(bundle)
+        if load is None:
+            self.guessed[bundle] = None
+            load = BundleLoad.unseen()
+        self._loads[bundle] = load.fold(stats, sample_weight(elapsed_s, sample_s))
+        self._heard_s[bundle] = self._folded_s[bundle] = now_s
+
+    def note_owned(self, bundle: Bundle) -> None:
+        """Somebody owns it, whoever reports it."""
+        self._heard_s[bundle] = self._clock.now_s()
+
+    # What is no more.
+
+    def reconcile(
+        self, rings: Mapping[Namespace, Ring | None]
+    ) -> Mapping[Bundle, tuple[Bundle, ...]]:
+        """Forget what is in no ring; answers with the children of what was split.
+
+        Whoever split a bundle, its children inherit its averages until they are reported. A ring
+        is None where the namespace is gone; what is in a namespace that was not looked at stays.
+        """
+        splits: dict[Bundle, tuple[Bundle, ...]] = {}
+        for bundle in list(self._loads):
+            if bundle.namespace not in rings:
+                continue
+            ring = rings[bundle.namespace]
+            if ring is not None and bundle in ring:
+                continue
+            children = () if ring is None else _within(bundle.range, ring)
+            for child in children:
+                if child not in self._loads:
+                    ratio = _ratio(child.range, bundle.range)
+                    self._loads[child] = self._loads[bundle].part(ratio)
+                    self.note_owned(child)
+            self._forget(bundle)
+            if children:
+                splits[bundle] = children
+        return splits
+
+    def forget_silent(self, limit_s: float) -> None:
+        """Forget what nobody owned or reported for ``limit_s``."""
+        if self.simple is not None:
+            self.simple.keep_only(self._reports, self._loads)
+        oldest_s = self._clock.now_s() - limit_s
+        silent = [bundle for bundle, heard_s in self._heard_s.items() if heard_s < oldest_s]
+        reported = self.reporters() if silent else {}
+        for bundle in silent:
+            if bundle not in reported:
+                self._forget(bundle)
+
+    def _forget(self, bundle: Bundle) -> None:
+        self._loads.pop(bundle, None)
+        self._heard_s.pop(bundle, None)
+        self._folded_s.pop(bundle, None)
+        self._reporters.pop(bundle, None)
+        self.guessed.pop(bundle, None)
+
+
+def _within(whole: BundleRange, ring: Ring) -> tuple[Bundle, ...]:
+    """The bundles of a ring that lie inside a range."""
+    return tuple(
+        bundle
+        for bundle in ring.bundles
+        if whole.low <= bundle.range.low and bundle.range.high <= whole.high
+    )
+
+
+def _ratio(part: BundleRange, whole: BundleRange) -> float:
+    return (part.high - part.low) / (whole.high - whole.low)

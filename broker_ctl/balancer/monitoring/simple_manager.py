@@ -1,0 +1,169 @@
+"""What the Simple manager's rules need besides the view: quotas, and an operator's overrides.
+
+Docs: pulsar-simple-manager. With another load manager none of it is kept or read.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from broker_ctl.balancer.context.broker_report import Report
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import DEFAULT_QUOTA, BrokerLoad, BundleStats, ResourceQuota
+from broker_ctl.core.model.steps import Steps, batched
+from broker_ctl.core.rules.simple import SimpleRules
+from broker_ctl.core.strategies.simple.placement import SimplePlacement
+from broker_ctl.core.strategies.simple.quota import (
+    Factors,
+    QuotaBook,
+    default_after,
+    quota_sum,
+    smoothed,
+)
+from broker_ctl.core.strategies.simple.shedding import SimpleShedder
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.simple import decode_dynamic_setting
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 100
+
+
+class SimpleManager:
+    """Lives and learns with the load board of one leading."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._settings = _DynamicSettings(store)
+        self._quotas: dict[Bundle, ResourceQuota] = {}
+        self._allocated: dict[str, ResourceQuota] = {}
+        self._loads: dict[str, BrokerLoad] = {}
+        self._received_s: dict[str, float] = {}
+        self._default = DEFAULT_QUOTA
+        self._factors = Factors()
+
+    async def start(self) -> None:
+        """Begin to follow what operators override."""
+        await self._settings.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self._settings.close()
+
+    @property
+    def book(self) -> QuotaBook:
+        """As ranks need it."""
+        return QuotaBook(self._allocated, self._default, self._factors)
+
+    @property
+    def quotas(self) -> Mapping[Bundle, ResourceQuota]:
+        """By bundle."""
+        return self._quotas
+
+    @property
+    def default(self) -> ResourceQuota:
+        """Of a bundle without one."""
+        return self._default
+
+    def begin_with(
+        self, quotas: Mapping[Bundle, ResourceQuota], default: ResourceQuota | None = None
+    ) -> None:
+        """What was written before this leading; reports go on from there."""
+        self._quotas.update(quotas)
+        self._default = default or self._default
+
+    def take_in(self, report: Report) -> Steps[None]:
+        """Learn from a report, a few bundles at a time."""
+        load, broker_id = report.data.load, report.data.load.broker_id
+        elapsed_s = report.received_s - self._received_s.get(broker_id, report.received_s)
+        self._received_s[broker_id], self._loads[broker_id] = report.received_s, load
+        self._learn(elapsed_s)
+        sums: list[ResourceQuota] = []
+        for some in batched(report.lines.items(), _AT_ONCE):
+            for bundle, stats in some:
+                self._quotas[bundle] = smoothed(
+                    self._quotas.get(bundle, self._default), stats, self._factors, elapsed_s
+                )
+            sums.append(quota_sum(self._quotas[bundle] for bundle, _ in some))
+            yield
+        self._allocated[broker_id] = quota_sum(sums)
+
+    def _learn(self, elapsed_s: float) -> None:
+        """The factors and the default; each report brings its part of the time that passed."""
+        part_s = elapsed_s / len(self._loads)
+        totals = [load.total for load in self._loads.values()]
+        total = BundleStats.total_of(totals)
+        count = sum(load.bundle_count for load in self._loads.values())
+        usages = [load.usage for load in self._loads.values()]
+        self._factors = self._factors.learnt(total, usages, part_s)
+        self._default = default_after(self._default, total, count, self._factors, part_s)
+
+    def keep_only(self, brokers: Mapping[str, object], bundles: Mapping[Bundle, object]) -> None:
+        """Forget all other brokers and bundles."""
+        for kept in (self._allocated, self._loads, self._received_s):
+            for gone in kept.keys() - brokers.keys():
+                del kept[gone]
+        for bundle in self._quotas.keys() - bundles.keys():
+            del self._quotas[bundle]
+
+    def steered(self, rules: LeaderRules) -> LeaderRules:
+        """The rules with what was learnt, and under an operator's overrides."""
+        placement, shedding, splitting = rules.placement, rules.shedding, rules.splitting
+        if isinstance(placement, SimplePlacement):
+            simple = self._settings.over(placement.rules)
+            placement = SimplePlacement(simple, _with_factors(self.book, simple))
+            if simple.is_splitting is False:
+                splitting = None
+        if isinstance(shedding, SimpleShedder):
+            shedding = SimpleShedder(self._settings.over(shedding.rules))
+        return replace(rules, placement=placement, shedding=shedding, splitting=splitting)
+
+
+class _DynamicSettings:
+    """The nodes below /loadbalance/settings, followed while leading."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._tree = WatchedTree(store, paths.SIMPLE_SETTINGS, _texts)
+        self._told: tuple[str, ...] = ()
+
+    async def start(self) -> None:
+        """Begin to follow them."""
+        await self._tree.start()
+        await self._tree.wait_synced()
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self._tree.close()
+
+    def over(self, rules: SimpleRules) -> SimpleRules:
+        """``rules`` as an operator wants them; what makes no sense is told once and left out."""
+        texts = {key: text for node in self._tree.values.values() for key, text in node.items()}
+        overridden, complaints = rules.under(texts)
+        if complaints != self._told:
+            self._told = complaints
+            for complaint in complaints:
+                log.warning("%s: %s", paths.SIMPLE_SETTINGS, complaint)
+        return overridden
+
+
+def _texts(node: Versioned) -> Mapping[str, str]:
+    return decode_dynamic_setting(node.path, node.data)
+
+
+def is_simple(rules: LeaderRules) -> bool:
+    """Whether any of the Simple manager's rules is in use."""
+    return isinstance(rules.shedding, SimpleShedder) or isinstance(rules.placement, SimplePlacement)
+
+
+def _with_factors(book: QuotaBook, rules: SimpleRules) -> QuotaBook:
+    learnt = book.factors
+    factors = Factors(
+        learnt.cpu_per_msg if rules.cpu_per_msg is None else rules.cpu_per_msg,
+        learnt.memory_per_group_mib
+        if rules.memory_per_group_mib is None
+        else rules.memory_per_group_mib,
+    )
+    return replace(book, factors=factors)

@@ -1,0 +1,274 @@
+"""Taking the `ClusterView`: one moment of the cluster out of reports, rings, moves and owner nodes.
+
+Reports say who owns what. Where they cannot (two brokers report a bundle, or none does, or we just
+gave it to somebody) the owner node is asked.
+
+A view of a large cluster takes its time, so the event loop gets a turn every few hundred bundles.
+Meanwhile reports come in and moves begin and end; each place that gives a turn says what may have
+changed under it.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, TypeVar
+
+from broker_ctl.balancer.context.bundle_history import BundleMemory
+from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.monitoring.load_monitor import LoadBoard
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.core.cluster.snapshot import snapshot_steps
+from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import max_usage, size_ratios
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.errors import CorruptRecord, NamespaceMissing, StoreError
+
+log = logging.getLogger(__name__)
+
+_READS_AT_ONCE: Final = 256
+_ITEMS_A_TURN: Final = 256
+
+_Item = TypeVar("_Item")
+
+
+class Survey:
+    """Takes views for one leading.
+
+    Attributes:
+        latest: the newest view.
+        latest_ms: when it was taken, for people.
+    """
+
+    def __init__(
+        self, parts: LeaderParts, epoch: int, board: LoadBoard, memory: BundleMemory
+    ) -> None:
+        self._parts = parts
+        self._epoch = epoch
+        self._board = board
+        self._memory = memory
+        self.latest: ClusterView | None = None
+        self.latest_ms = 0
+
+    async def take(self, draw_seed: int = 0) -> ClusterView:
+        """A new view.
+
+        Raises:
+            StoreError: a ring or an owner node could not be read.
+        """
+        rules = self._parts.rules()
+        self._board.forget_silent(rules.forget_s)
+        rings = await self._rings()
+        # What ends while the view is taken counts as going on: who owns it may be told too early.
+        moves, splitting = self._moves(), set(self._memory.splitting)
+        owners = await self._owners(rings)
+        seen = await self._bundles(owners)
+        now_s = self._parts.clock.now_s()
+        self._memory.keep_only(self._board.loads)
+        steps = snapshot_steps(
+            epoch=self._epoch,
+            taken_at_s=now_s,
+            draw_seed=draw_seed,
+            brokers=self._brokers(now_s),
+            bundles=_taken_out_of(seen),
+            rings=rings.values(),
+            moves=(moves | self._moves()).values(),
+            splitting=self._memory.splitting | splitting,
+            settled=self._memory.settled(),
+            constraints=self._parts.constraints(),
+            taken_at_ms=self._parts.clock.wall_ms(),
+        )
+        former, view = self.latest, await in_turns(steps)
+        self.latest, self.latest_ms = view, self._parts.clock.wall_ms()
+        if former is not None:
+            remains = remains_of(former)
+            del former
+            await let_go(remains)
+        return view
+
+    def _brokers(self, now_s: float) -> list[BrokerView]:
+        """Live brokers that have reported. Others can be given no orders, or judged."""
+        rules, reports = self._parts.rules(), self._board.reports
+        # In one order: the sum of their capacities must not change from one run to the next.
+        present = sorted(self._parts.registry.peers.keys() & reports.keys())
+        sizes = size_ratios({b: reports[b].data.load.usage for b in present}, rules.weights)
+        return [
+            BrokerView(
+                broker_id,
+                report.data.load,
+                max_usage(report.data.load.usage, rules.weights),
+                is_draining=not self._parts.can_receive(broker_id),
+                age_s=now_s - report.received_s,
+                takes_persistent=report.data.persistent_topics,
+                takes_non_persistent=report.data.non_persistent_topics,
+                session_id=peer.session_id,
+                size_ratio=sizes[broker_id],
+            )
+            for broker_id, peer in self._parts.registry.peers.items()
+            if (report := reports.get(broker_id)) is not None
+        ]
+
+    def _moves(self) -> dict[Bundle, InFlight]:
+        return {
+            record.move.bundle: InFlight(
+                record.move.bundle, record.move.from_broker, record.move.to_broker
+            )
+            for record in self._parts.moves.all
+        }
+
+    async def _bundles(self, owners: Mapping[Bundle, str | None]) -> list[BundleView]:
+        """With their averages; a report that comes in meanwhile makes those of some newer."""
+        # Not by items: a hundred thousand pairs at once keep the garbage collector busy for 0.1 s.
+        return [self._bundle(bundle, owners[bundle]) async for bundle in _in_turns(list(owners))]
+
+    def _bundle(self, bundle: Bundle, owner: str | None) -> BundleView:
+        remembered = self._memory.of(bundle)
+        return BundleView(
+            bundle,
+            owner,
+            self._board.load_of(bundle),
+            last_unloaded_s=remembered.unloaded_s,
+            last_split_s=remembered.split_s,
+        )
+
+    async def _rings(self) -> Mapping[Namespace, Ring]:
+        """Of every namespace that was heard of; the board forgets what is in no ring.
+
+        While they are read, reports may come in: what is in a namespace that was not looked at
+        waits for the next view.
+        """
+        looked_at = await self._looked_at()
+        astray: dict[Namespace, Ring | None] = {}
+        async for bundle in _in_turns(list(self._board.loads)):
+            if bundle.namespace in looked_at:
+                ring = looked_at[bundle.namespace]
+                if ring is None or bundle not in ring:
+                    astray[bundle.namespace] = ring
+        if astray:
+            for parent, children in self._board.reconcile(astray).items():
+                self._memory.split(parent, children)
+        return {name: ring for name, ring in looked_at.items() if ring is not None}
+
+    async def _looked_at(self) -> Mapping[Namespace, Ring | None]:
+        """The ring of every namespace that was heard of; None where it is gone."""
+        rings: dict[Namespace, Ring | None] = {}
+        names = {bundle.namespace async for bundle in _in_turns(list(self._board.loads))}
+        in_order = sorted(names, key=lambda name: (name.tenant, name.name))
+        async for namespace in _in_turns(in_order):
+            try:
+                rings[namespace] = await self._parts.ring_of(namespace)
+            except NamespaceMissing:
+                rings[namespace] = None
+            except CorruptRecord as error:
+                log.warning("left %s out: %s", namespace, error)
+        return rings
+
+    async def _owners(self, rings: Mapping[Namespace, Ring]) -> Mapping[Bundle, str | None]:
+        """Whose each known bundle is.
+
+        Reports may be replaced meanwhile, brokers may go, bundles may be given away: who is said to
+        have a bundle is held against the report of that moment, so that what was gathered cannot
+        undo what is newer.
+        """
+        reporters = await self._reporters()
+        owners: dict[Bundle, str | None] = {}
+        doubtful: list[Bundle] = []
+        async for bundle in _in_turns(list(self._board.loads)):
+            ring = rings.get(bundle.namespace)
+            if ring is None or bundle not in ring:
+                continue
+            said = reporters.get(bundle)
+            if (
+                said is not None
+                and self._is_reported(bundle, said)
+                and self._memory.of(bundle).given_to in {None, said}
+            ):
+                owners[bundle] = said
+                self._memory.reported(bundle, said)
+            else:
+                doubtful.append(bundle)
+        owners.update(await self._read_owners(doubtful))
+        return owners
+
+    async def _reporters(self) -> Mapping[Bundle, str | None]:
+        """By bundle, the live broker that reports it; None where there are several."""
+        live = [
+            (broker_id, report)
+            for broker_id, report in self._board.reports.items()
+            if self._parts.registry.peer(broker_id) is not None
+        ]
+        reporters: dict[Bundle, str | None] = {}
+        for broker_id, report in live:
+            async for bundle in _in_turns(list(report.lines)):
+                reporters[bundle] = None if bundle in reporters else broker_id
+        return reporters
+
+    def _is_reported(self, bundle: Bundle, broker_id: str) -> bool:
+        report = self._board.reports.get(broker_id)
+        is_live = self._parts.registry.peer(broker_id) is not None
+        return is_live and report is not None and bundle in report.lines
+
+    async def _read_owners(self, bundles: Sequence[Bundle]) -> Mapping[Bundle, str | None]:
+        """By owner nodes; a bundle whose node does not decode is left out."""
+        owners: dict[Bundle, str | None] = {}
+        failures: list[StoreError] = []
+        waiting = iter(bundles)
+
+        async def work() -> None:
+            for number, bundle in enumerate(waiting, 1):
+                if number % _ITEMS_A_TURN == 0:
+                    # What the cache has is there at once: reading may wait for nothing.
+                    await asyncio.sleep(0)
+                try:
+                    node = await self._parts.owner_of(bundle)
+                except CorruptRecord as error:
+                    log.warning("left %s out: %s", bundle, error)
+                    continue
+                except StoreError as error:
+                    failures.append(error)
+                    return
+                owners[bundle] = None if node is None else node.urls.broker_id
+                self._note(bundle, owners[bundle])
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(min(_READS_AT_ONCE, len(bundles))):
+                group.create_task(work(), name=f"read owners {number}")
+        if failures:
+            raise failures[0]
+        return owners
+
+    def _note(self, bundle: Bundle, broker_id: str | None) -> None:
+        if broker_id is None:
+            self._memory.free(bundle, self._board.last_reporter(bundle))
+        else:
+            self._memory.owned(bundle, broker_id)
+            self._board.note_owned(bundle)
+
+
+def remains_of(view: ClusterView) -> list[object]:
+    """All of a view that there is much of."""
+    lines = (broker.load.bundles.values() for broker in view.brokers.values())
+    return [*view.bundles.values(), *chain.from_iterable(lines)]
+
+
+async def let_go(remains: list[object]) -> None:
+    """Free what was left of a view, unless others have it: all at once takes long."""
+    while remains:
+        del remains[-_ITEMS_A_TURN:]
+        await asyncio.sleep(0)
+
+
+def _taken_out_of(seen: list[BundleView]) -> Iterator[BundleView]:
+    """The last first; none is kept here."""
+    while seen:
+        yield seen.pop()
+
+
+async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[_Item]:
+    """One after another, with a turn for the event loop now and then."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _ITEMS_A_TURN == 0:
+            await asyncio.sleep(0)

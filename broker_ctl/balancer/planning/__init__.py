@@ -1,0 +1,1 @@
+"""From a snapshot to decisions: cycles, drains, approvals, proposed plans."""

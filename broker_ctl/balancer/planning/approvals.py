@@ -1,0 +1,257 @@
+"""Plans that an operator has approved, carried out by whoever leads.
+
+The plan lies in a node, and what became of each decision in a small one beside it, so that another
+leader goes on where this one stopped. Neither a pause nor a dry run binds what was approved. Each
+batch goes through the plan of a fresh view: what makes no sense any more is left, what exceeds the
+moves in flight waits.
+"""
+
+import asyncio
+import logging
+import math
+from dataclasses import replace
+from typing import Any, Final
+
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
+from broker_ctl.balancer.planning.plan_store import Approved, PlanNodes
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.core.cluster.decisions import Action
+from broker_ctl.core.cluster.directives import Order
+from broker_ctl.core.planning.approval import (
+    Event,
+    Fate,
+    Fates,
+    State,
+    carried_out,
+    looked_at,
+    refused,
+    step,
+)
+from broker_ctl.core.planning.cycle import planned_in_steps
+from broker_ctl.errors import NoNode, OrderConflict, PlanMissing
+from broker_ctl.ports import Outcome
+from broker_ctl.store.records.directives import PlanProgress, PlanRecord
+
+log = logging.getLogger(__name__)
+
+# How long nothing of a plan may be possible before it is given up.
+_PATIENCE_S: Final = 600.0
+_PACE_S: Final = 1.0
+
+
+class Approvals:
+    """The approved plans of one leading: one is carried out at a time."""
+
+    def __init__(self, leading: Leading) -> None:
+        self._leading = leading
+        self._clock = leading.parts.clock
+        self._nodes = PlanNodes(leading.parts.store, leading.leadership)
+        self._plans: dict[str, Approved] | None = None
+        # Reading them all, and each writing, one after another.
+        self._turn = asyncio.Lock()
+        self._due_s = -math.inf
+        self._moved_s = -math.inf
+
+    @property
+    def due_s(self) -> float:
+        """When the next batch is due; infinity: nothing is left of any plan."""
+        return self._due_s if self._plans is None or self._open() is not None else math.inf
+
+    def steered(self, rules: LeaderRules) -> LeaderRules:
+        """The rules of this moment: other ones while a plan from the daily profile is in force."""
+        now_ms = self._clock.wall_ms()
+        plans = (self._plans or {}).values()
+        return rules.under_plan if any(each.is_in_force(now_ms) for each in plans) else rules
+
+    async def recall(self) -> None:
+        """Read what earlier leaders have approved: the first cycle must know what is in force.
+
+        Raises:
+            StoreError: the nodes could not be read.
+        """
+        async with self._turn:
+            await self._loaded()
+
+    # What operators do.
+
+    async def approve(
+        self,
+        plan_id: str,
+        decisions: tuple[Action, ...],
+        order: Order,
+        *,
+        in_force_until_ms: int = 0,
+        is_dry_run: bool = False,
+    ) -> Approved:
+        """Write a plan down, to be carried out at once; a second time changes nothing.
+
+        It takes the place of the one before, also of one that was in force. A dry run only looks.
+
+        Raises:
+            OrderConflict: another plan is being carried out, or this one is too large, or empty.
+            Fenced: another broker leads.
+            StoreError: it was not written.
+        """
+        async with self._turn:
+            plans = await self._loaded()
+            current = self._open()
+            if current is not None and current.record.plan_id == plan_id:
+                return current
+            if current is not None:
+                raise OrderConflict(
+                    f"plan {current.record.plan_id} is being carried out: wait for it, or stop it"
+                )
+            if not decisions:
+                raise OrderConflict(f"plan {plan_id} has nothing to be done")
+            state = step(State.PROPOSED, Event.APPROVE)
+            progress = PlanProgress(state, (Fate.WAITING,) * len(decisions), order.at_ms)
+            epoch = self._leading.leadership.epoch
+            record = PlanRecord(plan_id, epoch, order, decisions, in_force_until_ms)
+            approved = Approved(record, progress)
+            if is_dry_run:
+                return approved
+            for over in [*plans]:
+                await self._nodes.forget(over)
+                del plans[over]
+            await self._nodes.create(approved)
+            plans[plan_id] = approved
+        self._due_s, self._moved_s = -math.inf, self._clock.now_s()
+        return approved
+
+    async def find(self, plan_id: str) -> Approved | None:
+        """A plan that was approved.
+
+        Raises:
+            StoreError: the nodes could not be read.
+        """
+        async with self._turn:
+            return (await self._loaded()).get(plan_id)
+
+    async def stop(self, plan_id: str, note: str, *, is_dry_run: bool = False) -> Approved:
+        """Begin nothing more of a plan; what is under way ends. Or only look.
+
+        Raises:
+            PlanMissing: no such plan was approved.
+            OrderConflict: it is over.
+            Fenced: another broker leads.
+            StoreError: it was not written.
+        """
+        async with self._turn:
+            approved = (await self._loaded()).get(plan_id)
+            if approved is None:
+                raise PlanMissing(f"no plan {plan_id} was approved")
+            if not approved.is_open:
+                raise OrderConflict(f"plan {plan_id} is {approved.progress.state.value} already")
+            if is_dry_run:
+                return approved
+            return await self._write(approved, Event.STOP, approved.progress.fates, note)
+
+    async def rows(self) -> list[dict[str, Any]]:
+        """The plan that is carried out, or the last one, as plain JSON values.
+
+        Raises:
+            StoreError: they could not be read.
+        """
+        async with self._turn:
+            return [approved.to_row() for approved in (await self._loaded()).values()]
+
+    # What the leader does.
+
+    async def advance(self, rules: LeaderRules) -> bool:
+        """Carry out a batch, if one is due; whether anything was settled.
+
+        Raises:
+            StoreError: the nodes or the view could not be read, or the progress not written.
+            InvariantBroken: the plan would break a safety sentence; nothing of it is done.
+            ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
+        """
+        if self._clock.now_s() < self.due_s:
+            return False
+        self._due_s = self._clock.now_s() + _PACE_S
+        await self._leading.leadership.wait_deciding()
+        if await self._leading.hands.held_back():
+            # It waits, with all its patience: whoever may not act writes nothing either.
+            self._moved_s = -math.inf
+            return False
+        async with self._turn:
+            await self._loaded()
+            current = self._open()
+            if current is None:
+                return False
+            before = current.progress.fates
+            if self._moved_s == -math.inf or current.progress.state is State.APPROVED:
+                self._moved_s = self._clock.now_s()
+                current = await self._write(current, Event.BEGIN, before)
+        fates = await self._carried_out(current, rules)
+        async with self._turn:
+            await self._settle(self._now(current), fates)
+        return fates != before
+
+    async def _carried_out(self, current: Approved, rules: LeaderRules) -> Fates:
+        """What a batch makes of the decisions that wait."""
+        decisions, outcomes = current.record.decisions, self._leading.outcomes
+        view = await self._leading.survey.take(current.record.epoch)
+        seen = looked_at(view, decisions, current.progress.fates)
+        plan = await in_turns(planned_in_steps(view, seen.waiting.values(), rules))
+        fates, final = refused(seen.waiting, seen.fates, plan.skipped)
+        for skip in final:
+            outcomes.record(skip, Outcome("skipped"))
+        remains = remains_of(view)
+        del view
+        await let_go(remains)
+        if not self._now(current).is_open:
+            # Stopped while it was planned.
+            return fates
+        done = await self._leading.hands.perform(plan.decisions)
+        successes = frozenset(decision.bundles for decision in done)
+        return carried_out(seen.waiting, fates, plan.decisions, successes)
+
+    async def _settle(self, current: Approved, fates: Fates) -> None:
+        """Write down how far it has come; a plan that was stopped meanwhile stays stopped."""
+        now_s = self._clock.now_s()
+        if fates != current.progress.fates:
+            self._moved_s = now_s
+        if Fate.WAITING not in fates:
+            await self._write(current, Event.SETTLED, fates)
+            log.info("plan %s: %s", current.record.plan_id, self._now(current).to_row())
+        elif now_s - self._moved_s > _PATIENCE_S:
+            note = f"nothing of what was left could be done for {_PATIENCE_S:.0f} s"
+            await self._write(current, Event.STUCK, fates, note)
+        elif fates != current.progress.fates:
+            await self._write(current, None, fates)
+
+    async def _write(
+        self, approved: Approved, event: Event | None, fates: Fates, note: str = ""
+    ) -> Approved:
+        progress, plan_id = approved.progress, approved.record.plan_id
+        state = progress.state if event is None else step(progress.state, event, plan_id)
+        written = replace(
+            progress,
+            state=state,
+            fates=fates,
+            changed_ms=self._clock.wall_ms(),
+            note=note or progress.note,
+        )
+        assert self._plans is not None
+        try:
+            await self._nodes.write(plan_id, written)
+        except NoNode:
+            # Somebody has deleted it by hand: that, too, is an order.
+            log.warning("plan %s is gone from the store: it is stopped", plan_id)
+            written = replace(written, state=State.STOPPED, note="its node was deleted")
+        self._plans[plan_id] = replace(approved, progress=written)
+        return self._plans[plan_id]
+
+    def _open(self) -> Approved | None:
+        return next((each for each in (self._plans or {}).values() if each.is_open), None)
+
+    def _now(self, approved: Approved) -> Approved:
+        """As it is known at this moment."""
+        return (self._plans or {}).get(approved.record.plan_id, approved)
+
+    async def _loaded(self) -> dict[str, Approved]:
+        if self._plans is None:
+            self._plans = {each.record.plan_id: each for each in await self._nodes.read_all()}
+        return self._plans

@@ -1,0 +1,211 @@
+"""The leader's cycle: view, proposals, plan, deeds (docs: load-balancing, pulsar-leader-tasks).
+
+Shedding has an interval of its own, splitting and merging share another; what is due at the same
+time is planned together. A pause and a dry run stop after the plan: what would have been done is
+written down.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Mapping
+from typing import Final
+
+from broker_ctl.balancer.context.history_recorder import Capture
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
+from broker_ctl.balancer.monitoring.stability_gate import Steadiness
+from broker_ctl.balancer.planning.directive_runner import StandingOrders
+from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.core.cluster.decisions import Action
+from broker_ctl.core.cluster.draining import drain_proposals
+from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.tie_break import splitmix64
+from broker_ctl.core.planning.cycle import (
+    Remembered,
+    is_cut_short,
+    planned_in_steps,
+    proposed_in_steps,
+)
+from broker_ctl.core.planning.plan import Plan
+from broker_ctl.core.planning.remains import remains_of_memory
+from broker_ctl.core.planning.strategy_memory import usage_averages
+from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
+from broker_ctl.ports import Outcome, Reply
+from broker_ctl.store import paths
+from broker_ctl.tasks import wait_until
+
+log = logging.getLogger(__name__)
+
+_IDLE_S: Final = 1.0
+_FOLLOW_UP_S: Final = 5.0
+_AT_ONCE: Final = 50
+
+
+class Cycle:
+    """The loop of one leading.
+
+    Attributes:
+        plan: the newest one.
+        is_paused: whether the newest one was held back by an operator.
+        standing: what operators have ordered, carried out between two cycles.
+    """
+
+    def __init__(self, leading: Leading, steadiness: Steadiness) -> None:
+        self._leading = leading
+        self._parts = leading.parts
+        self._steadiness = steadiness
+        self._remembered = Remembered()
+        history = leading.parts.history
+        self._capture = None if history is None else Capture(history, leading.leadership.epoch)
+        # When each was last done; what is due is said by the interval of the moment.
+        self._shed_s = -math.inf
+        self._split_s = -math.inf
+        self._is_cut_short = False
+        self.plan: Plan | None = None
+        self.is_paused = False
+        self.standing = StandingOrders(leading)
+
+    @property
+    def usage_averages(self) -> Mapping[str, float]:
+        """Moving average of each broker's usage, where the strategy of shedding keeps one."""
+        return usage_averages(self._remembered.memory)
+
+    async def run(self) -> None:
+        """Cycle until leading ends.
+
+        Raises:
+            ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
+        """
+        await self._settle()
+        await self._tried(self.standing.approvals.recall())
+        while True:
+            await self._steadiness.wait_steady()
+            rules = self.standing.approvals.steered(self._parts.rules())
+            now_s = self._parts.clock.now_s()
+            shed_due_s, split_due_s = self._due_s(rules)
+            is_shed_due, is_split_due = now_s >= shed_due_s, now_s >= split_due_s
+            if is_shed_due or is_split_due:
+                await self._try_once(rules, is_shed_due=is_shed_due, is_split_due=is_split_due)
+                ended_s = self._parts.clock.now_s()
+                if is_shed_due:
+                    self._shed_s = ended_s
+                if is_split_due:
+                    self._split_s = ended_s
+            await self._tried(self.standing.advance(rules))
+            await self.standing.wait(self._pause_s(rules))
+
+    async def _settle(self) -> None:
+        """Until all who are registered have reported, or the time for that is over."""
+        if not await wait_until(self._has_all_reports, self._parts.rules().settle_s):
+            log.info("not every broker has reported: going on with those that have")
+
+    async def _has_all_reports(self) -> bool:
+        return self._parts.registry.peers.keys() <= self._leading.board.reports.keys()
+
+    def _pause_s(self, rules: LeaderRules) -> float:
+        """Until something is due; rules that change meanwhile are noticed within a second."""
+        left_s = min(self._due_s(rules)) - self._parts.clock.now_s()
+        return min(max(0.0, left_s), _IDLE_S)
+
+    def _due_s(self, rules: LeaderRules) -> tuple[float, float]:
+        """When shedding is due, and splitting and merging; infinity: not at all."""
+        pause_s = rules.shedding_interval_s
+        if self._is_cut_short:
+            pause_s = min(pause_s, _FOLLOW_UP_S)
+        return (
+            math.inf if rules.shedding is None else self._shed_s + pause_s,
+            self._split_s + rules.splitting_interval_s if rules.is_reshaping else math.inf,
+        )
+
+    async def _try_once(self, rules: LeaderRules, *, is_shed_due: bool, is_split_due: bool) -> None:
+        await self._tried(self.once(rules, is_shed_due=is_shed_due, is_split_due=is_split_due))
+
+    async def _tried(self, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except (AuthorityLost, Fenced):
+            raise
+        except InvariantBroken:
+            log.exception("cycle %d: the plan is refused", self._leading.outcomes.cycle)
+        except BrokerCtlError as error:
+            log.warning("cycle %d: %s", self._leading.outcomes.cycle, error)
+
+    async def once(
+        self, rules: LeaderRules, *, is_shed_due: bool = True, is_split_due: bool = True
+    ) -> Plan:
+        """One cycle.
+
+        Raises:
+            StoreError: the view could not be taken.
+            InvariantBroken: the plan would break a safety sentence; nothing of it is done.
+        """
+        await self._leading.leadership.wait_deciding()
+        self._leading.outcomes.cycle += 1
+        began_s = self._parts.clock.now_s()
+        await self._leading.hands.adopt()
+        view = await self._leading.survey.take(self._draw_seed())
+        number = self._leading.outcomes.cycle
+        if self._capture is not None:
+            # What is decided on is written down whatever comes of it.
+            await self._capture.see(view, number)
+        steps = proposed_in_steps(
+            self._remembered, view, rules, is_shed_due=is_shed_due, is_split_due=is_split_due
+        )
+        former = self._remembered.memory
+        self._remembered, proposals = await in_turns(steps)
+        if self._capture is not None and is_shed_due and self._remembered.memory is not None:
+            self._capture.remember(self._remembered.memory, view, number)
+        remains = remains_of_memory(former)
+        del former, steps
+        self.plan = await in_turns(planned_in_steps(view, proposals, rules))
+        took_s = self._parts.clock.now_s() - began_s
+        log.debug("cycle %d took %.3f s: %s", number, took_s, self.plan.sentence)
+        remains += remains_of(view)
+        del view
+        await let_go(remains)
+        done = await self._carry_out(self.plan, rules)
+        # Budgets of moves in flight say how many at a time, not how many a minute.
+        self._is_cut_short = bool(done) and is_cut_short(self.plan)
+        if rules.splitting is not None and rules.splitting.is_unloading:
+            await spread_parts(self._leading, parts_of(done), self._draw_seed())
+        return self.plan
+
+    async def preview(self, rules: LeaderRules) -> Plan:
+        """What a cycle would do now; nothing is done, remembered or written down.
+
+        Raises:
+            StoreError: the view could not be taken.
+            InvariantBroken: the plan would break a safety sentence.
+        """
+        await self._leading.leadership.wait_deciding()
+        view = await self._leading.survey.take(self._draw_seed(ahead=1))
+        steps = proposed_in_steps(
+            self._remembered, view, rules, is_shed_due=True, is_split_due=rules.is_reshaping
+        )
+        _, proposals = await in_turns(steps)
+        proposals += drain_proposals(view, self._parts.directives.drains)
+        return await in_turns(planned_in_steps(view, proposals, rules))
+
+    async def _carry_out(self, decided: Plan, rules: LeaderRules) -> Mapping[Action, Reply]:
+        """What was done; nothing while it is held back."""
+        outcomes = self._leading.outcomes
+        for some in batched(decided.skipped, _AT_ONCE):
+            for skip in some:
+                outcomes.record(skip, Outcome("skipped"))
+            await asyncio.sleep(0)
+        self.is_paused = await self._parts.store.exists(paths.PAUSE) is not None
+        held_back = "paused" if self.is_paused else "dry_run" if rules.is_dry_run else ""
+        why = "" if held_back else await self._leading.hands.held_back()
+        if not held_back and not why:
+            return await self._leading.hands.perform(decided.decisions)
+        for decision in decided.decisions:
+            outcomes.record(decision, Outcome(held_back or "held_back", why))
+        return {}
+
+    def _draw_seed(self, ahead: int = 0) -> int:
+        """Another one each cycle, also of one to come; the same for whoever replays it."""
+        cycle = self._leading.outcomes.cycle + ahead
+        return splitmix64(splitmix64(self._leading.leadership.epoch) ^ cycle)

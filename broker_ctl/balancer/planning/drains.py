@@ -1,0 +1,129 @@
+"""Emptying the brokers that operators drain, whatever the strategy of shedding.
+
+An order of an operator: neither a pause nor a dry run binds it. The budgets of moves in flight do:
+a drain goes in small batches, one after another (docs: cruise-control).
+"""
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from math import fsum
+from typing import Any, Final
+
+from broker_ctl.balancer.context.broker_report import Report
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.core.cluster.directives import Drain
+from broker_ctl.core.cluster.draining import drain_progress, drain_proposals, waits_its_turn
+from broker_ctl.core.planning.cycle import planned_in_steps
+from broker_ctl.core.planning.drain_forecast import DrainForecast, drained_view
+from broker_ctl.ports import Outcome
+
+# Between two batches that moved something, and after one that did not.
+_PACE_S: Final = 1.0
+_IDLE_S: Final = 10.0
+
+
+class Drains:
+    """The drains of one leading."""
+
+    def __init__(self, leading: Leading) -> None:
+        self._leading = leading
+        self._parts = leading.parts
+        self._due_s = -math.inf
+        self._known: frozenset[str] = frozenset()
+
+    @property
+    def due_s(self) -> float:
+        """When the next batch is due: at once for a new drain; infinity: nothing is to be done."""
+        laden = self._laden()
+        if not laden:
+            return math.inf
+        return self._due_s if laden <= self._known else -math.inf
+
+    def _laden(self) -> frozenset[str]:
+        """Drained brokers that have something left."""
+        drains, reports = self._parts.directives.drains, self._leading.board.reports
+        return frozenset(each for each in drains if each in reports and _count(reports[each]))
+
+    async def advance(self, rules: LeaderRules) -> bool:
+        """Move a batch of bundles away, if one is due; whether anything was moved.
+
+        Raises:
+            StoreError: the view could not be taken.
+            InvariantBroken: the plan would break a safety sentence; nothing of it is done.
+            ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
+        """
+        if self._parts.clock.now_s() < self.due_s:
+            return False
+        # Whatever comes of this one, the next is not due before its time.
+        self._known, self._due_s = self._laden(), self._parts.clock.now_s() + _IDLE_S
+        await self._leading.leadership.wait_deciding()
+        outcomes = self._leading.outcomes
+        view = await self._leading.survey.take(self._leading.leadership.epoch)
+        proposals = drain_proposals(view, self._known)
+        plan = await in_turns(planned_in_steps(view, proposals, rules))
+        remains = remains_of(view)
+        del view
+        await let_go(remains)
+        for skip in plan.skipped:
+            if not waits_its_turn(skip):
+                outcomes.record(skip, Outcome("skipped"))
+        done = await self._leading.hands.perform(plan.decisions)
+        if done:
+            self._due_s = self._parts.clock.now_s() + _PACE_S
+        return bool(done)
+
+    async def forecast(self, broker_id: str) -> DrainForecast:
+        """What would become of a drain, with all others that stand.
+
+        Raises:
+            StoreError: the view could not be taken.
+        """
+        rules, drained = self._parts.rules(), {broker_id, *self._parts.directives.drains}
+        # How many go at a time is for later: all of it has to find a place in the end.
+        budgets = replace(rules.budgets, max_moves=sys.maxsize, max_moves_per_broker=sys.maxsize)
+        view = drained_view(await self._leading.survey.take(), drained)
+        proposals = drain_proposals(view, drained)
+        plan = await in_turns(planned_in_steps(view, proposals, replace(rules, budgets=budgets)))
+        return DrainForecast.of(view, broker_id, plan, drained)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """How far each drain has come, as plain JSON values."""
+        drains: Mapping[str, Drain] = self._parts.directives.drains
+        return [self.row(broker_id, drain) for broker_id, drain in sorted(drains.items())]
+
+    def row(self, broker_id: str, drain: Drain) -> dict[str, Any]:
+        """How far one drain has come, as plain JSON values."""
+        bundles, throughput_bytes = self.left(broker_id)
+        progress = drain_progress(
+            drain,
+            is_present=self._parts.registry.peer(broker_id) is not None,
+            bundles=bundles,
+            throughput_bytes=throughput_bytes,
+            now_ms=self._parts.clock.wall_ms(),
+        )
+        return {
+            "broker": broker_id,
+            **drain.order.to_row(),
+            "bundles_begun": drain.bundles,
+            "throughput_begun_bytes": drain.throughput_bytes,
+            **progress.to_row(),
+        }
+
+    def left(self, broker_id: str) -> tuple[int, float]:
+        """Bundles and bytes/s of a broker by its newest report, without what is pinned to it."""
+        report = self._leading.board.reports.get(broker_id)
+        if report is None:
+            return 0, 0.0
+        pinned = (line for bundle, line in report.lines.items() if bundle.namespace.is_pinned)
+        pinned_bytes = fsum(line.throughput for line in pinned)
+        return _count(report), max(0.0, report.data.load.total.throughput - pinned_bytes)
+
+
+def _count(report: Report) -> int:
+    pinned = sum(bundle.namespace.is_pinned for bundle in report.lines)
+    return report.data.load.bundle_count - pinned

@@ -1,0 +1,169 @@
+"""Bundles whose broker has gone are placed again without waiting for a lookup.
+
+Only those that had traffic: nobody waits for the others. A broker whose session expired may come
+back within the grace and has its bundles for itself until then (I7).
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from broker_ctl.balancer.context.bundle_history import BundleMemory
+from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.monitoring.stability_gate import Steadiness
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.core.cluster.decisions import Assign
+from broker_ctl.core.cluster.view import BundleView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, NoBroker
+
+log = logging.getLogger(__name__)
+
+_PER_ROUND: Final = 256
+_SHORTEST_S: Final = 0.1
+_LONGEST_S: Final = 10.0
+# No loop can sleep for less, and none must go round and round instead.
+_INSTANT_S: Final = 0.001
+
+
+class Orphans:
+    """One loop of one leading."""
+
+    def __init__(self, leading: Leading, steadiness: Steadiness) -> None:
+        self._parts = leading.parts
+        self._survey = leading.survey
+        self._memory = leading.memory
+        self._placements = leading.placements
+        self._hands = leading.hands
+        self._steadiness = steadiness
+        self._wake = asyncio.Event()
+        self._present: set[str] = set()
+        self._gone_s: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Look whenever a broker comes or goes, and now and then."""
+        self._present = set(self._parts.registry.peers)
+        stop_listening = self._parts.registry.listen(self._heard)
+        try:
+            while True:
+                await self._steadiness.wait_steady()
+                await self._wait_graces()
+                await self._place_all()
+                await self._wait_news(_LONGEST_S)
+        finally:
+            stop_listening()
+
+    def _heard(self) -> None:
+        """Who went, and when."""
+        now_s, present = self._parts.clock.now_s(), set(self._parts.registry.peers)
+        self._gone_s |= dict.fromkeys(self._present - present, now_s)
+        oldest_s = now_s - self._parts.rules().forget_s
+        self._gone_s = {
+            broker_id: gone_s
+            for broker_id, gone_s in self._gone_s.items()
+            if broker_id not in present and gone_s > oldest_s
+        }
+        self._present = present
+        self._wake.set()
+
+    async def _wait_graces(self) -> None:
+        """Until the first of those who went can not come back for its bundles any more.
+
+        A view costs most while ten thousand bundles are without an owner, and the servers and this
+        broker have better things to do then: they are being taken again.
+        """
+        if left_s := self._grace_left_s(self._gone_s.values()):
+            await asyncio.sleep(min(left_s))  # meanwhile some may be back, and others gone
+
+    def _grace_left_s(self, gone_s: Iterable[float]) -> list[float]:
+        """Of each that is not over."""
+        ends_s = self._parts.rules().reclaim_grace_s - self._parts.clock.now_s()
+        return [left_s for one_s in gone_s if (left_s := one_s + ends_s) > _INSTANT_S]
+
+    async def _wait_news(self, limit_s: float) -> bool:
+        """Whether a broker came or went within the limit."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        self._wake.clear()
+        return True
+
+    async def _place_all(self) -> None:
+        """Round after round: when the next grace ends, else the later the less came of the last."""
+        pause_s = _SHORTEST_S
+        while True:
+            try:
+                before = await self._orphans()
+                grace_left_s = await self._place(before)
+                after = await self._orphans() if before else []
+            except (AuthorityLost, Fenced):
+                raise
+            except BrokerCtlError as error:
+                log.info("orphans: %s", error)
+                return
+            if not after:
+                return
+            is_progress = len(after) < len(before)
+            pause_s = _SHORTEST_S if is_progress else min(pause_s * 2, _LONGEST_S)
+            if await self._wait_news(pause_s if grace_left_s is None else grace_left_s):
+                await self._wait_graces()
+                pause_s = _SHORTEST_S
+
+    async def _orphans(self) -> list[BundleView]:
+        """The heaviest first: they have the most clients."""
+        found = orphans_of(await self._survey.take(), self._memory, self._parts)
+        return sorted(found, key=lambda seen: (-seen.load.short.throughput, seen.bundle))
+
+    async def _place(self, orphans: list[BundleView]) -> float | None:
+        """Place what may be; answers with how long the next one is in its grace."""
+        ripe, grace_left_s = self._by_grace(orphans)
+        assigns: list[Assign] = []
+        for bundle in ripe[:_PER_ROUND]:
+            try:
+                choice = await self._placements.place(bundle)
+            except NoBroker as error:
+                log.info("orphans: %s", error)
+                break
+            assert choice.broker_id is not None
+            whose = self._memory.of(bundle).owner or "its broker"
+            detail = f"{whose} is gone; {choice.broker_id} has {choice.detail}"
+            assigns.append(Assign(bundle, choice.broker_id, choice.reason, detail))
+        await self._hands.perform(assigns)
+        return grace_left_s
+
+    def _by_grace(self, orphans: list[BundleView]) -> tuple[list[Bundle], float | None]:
+        ripe: list[Bundle] = []
+        waiting_s: list[float] = []
+        for seen in orphans:
+            remembered = self._memory.of(seen.bundle)
+            if remembered.free_since_s is None:
+                continue  # taken since the view
+            # It was free from when its owner went, not from when that was seen.
+            gone_s = self._gone_s.get(remembered.owner or "", remembered.free_since_s)
+            left_s = self._grace_left_s([min(gone_s, remembered.free_since_s)])
+            if left_s:
+                waiting_s += left_s
+            else:
+                ripe.append(seen.bundle)
+        return ripe, min(waiting_s, default=None)
+
+
+def orphans_of(view: ClusterView, memory: BundleMemory, parts: LeaderParts) -> Iterator[BundleView]:
+    """Bundles with traffic that nobody owns, and that no lookup need bring back.
+
+    The children of a split have a part of what their parent had, until somebody reports them.
+    """
+    for seen in view.bundles.values():
+        if seen.owner is None and not view.is_busy(seen.bundle) and _had_traffic(seen):
+            # What was unloaded from a broker that stays is for lookups.
+            owner = memory.of(seen.bundle).owner
+            if owner is None or not parts.can_receive(owner):
+                yield seen
+
+
+def _had_traffic(seen: BundleView) -> bool:
+    average = seen.load.short
+    return average.msg_rate > 0 or average.throughput > 0

@@ -1,0 +1,1 @@
+"""Decisions and loads recorded on disk, for the pipeline."""

@@ -1,0 +1,119 @@
+"""Decisions and what came of them: a log line, a counter, a row of history.
+
+Docs: load-balancing.
+"""
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from broker_ctl.core.cluster.decisions import Assign, Skip, Transfer
+from broker_ctl.core.history.catalog import DECISIONS
+from broker_ctl.core.history.decided import decision_row
+from broker_ctl.core.history.journal import RowJournal
+from broker_ctl.ports import JournalEntry
+
+log = logging.getLogger("broker_ctl.decisions")
+
+_CAPACITY: Final = 1000
+# Results of decisions that nobody carries out.
+_HELD_BACK: Final = frozenset({"paused", "dry_run", "held_back"})
+
+# Kind, reason and result: each from a closed list, so their number is bounded.
+CountKey = tuple[str, str, str]
+
+
+def entry_row(entry: JournalEntry) -> dict[str, Any]:
+    """Plain JSON values."""
+    return {
+        "at_ms": entry.at_ms,
+        "epoch": entry.epoch,
+        "cycle": entry.cycle,
+        "decision": entry.decision.to_row(),
+        "result": entry.outcome.result,
+        "outcome": entry.outcome.detail,
+        "took_s": entry.outcome.took_s,
+        **entry.extra,
+    }
+
+
+class DecisionJournal:
+    """`ports.Journal`.
+
+    What stands from cycle to cycle, a `Skip` or what a pause or a dry run holds back, is counted
+    each time, but logged once until something is done, and held once: the news would drown in it.
+    """
+
+    def __init__(self, history: RowJournal | None = None, capacity: int = _CAPACITY) -> None:
+        self._history = history
+        self._capacity = capacity
+        self._entries: OrderedDict[object, JournalEntry] = OrderedDict()
+        self._standing: set[tuple[object, ...]] = set()
+        self._counts: Counter[CountKey] = Counter()
+        self._recorded = 0
+
+    def counts(self) -> Mapping[CountKey, int]:
+        """Decisions by kind, reason and result."""
+        return dict(self._counts)
+
+    def record(self, entry: JournalEntry) -> None:
+        """See `ports.Journal.record`."""
+        decision, outcome = entry.decision, entry.outcome
+        self._recorded += 1
+        self._counts[decision.kind, decision.reason.value, outcome.result] += 1
+        self._hold(entry)
+        if self._is_news(entry):
+            level = logging.WARNING if outcome.result == "failed" else logging.INFO
+            log.log(level, "%s", self._line(entry))
+        if self._history is not None:
+            row = decision_row(decision, outcome.result, outcome.detail, outcome.took_s)
+            self._history.record_rows(
+                DECISIONS, [row], epoch=entry.epoch, cycle=entry.cycle, at_ms=entry.at_ms
+            )
+
+    def recent(self, limit: int) -> list[JournalEntry]:
+        """The newest entries, newest first."""
+        return list(islice(reversed(self._entries.values()), limit))
+
+    def _hold(self, entry: JournalEntry) -> None:
+        key: object = _standing(entry) or self._recorded
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._capacity:
+            self._entries.popitem(last=False)
+
+    def _is_news(self, entry: JournalEntry) -> bool:
+        standing = _standing(entry)
+        if standing is None:
+            # Something is done: what stands beside it is said again.
+            self._standing.clear()
+            return True
+        if standing in self._standing:
+            return False
+        if len(self._standing) >= self._capacity:
+            self._standing.clear()
+        self._standing.add(standing)
+        return True
+
+    @staticmethod
+    def _line(entry: JournalEntry) -> str:
+        outcome = entry.outcome
+        head = f"epoch {entry.epoch} cycle {entry.cycle}: {entry.decision.sentence}"
+        if isinstance(entry.decision, Skip):
+            return head
+        took = f" in {outcome.took_s:.2f} s" if outcome.took_s else ""
+        why = f": {outcome.detail}" if outcome.detail else ""
+        return f"{head} -> {outcome.result}{took}{why}"
+
+
+def _standing(entry: JournalEntry) -> tuple[object, ...] | None:
+    """What it has in common with its like of the next cycle; None where something is done."""
+    decision, result = entry.decision, entry.outcome.result
+    if isinstance(decision, Skip):
+        return decision.subject, decision.reason
+    if result not in _HELD_BACK:
+        return None
+    where = decision.destination if isinstance(decision, Assign | Transfer) else None
+    return result, decision.kind, decision.bundles, where

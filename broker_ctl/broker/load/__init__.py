@@ -1,0 +1,1 @@
+"""The load report of this broker."""

@@ -1,0 +1,234 @@
+"""Usage of this machine, by Pulsar's formulas (docs: pulsar-report-rules).
+
+A `HostSample` is what was read at one moment; `usage_between` makes the usage out of two of them
+and is all the arithmetic there is. Units are those of Pulsar's reports: cpu in percent of one core,
+memory in MiB, bandwidth in Kbit/s. psutil is known to this file only.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.model.load import ResourceUsage, SystemUsage
+
+_MIB: Final = 1024 * 1024
+_US_PER_S: Final = 1_000_000
+_KBIT_PER_MBIT: Final = 1_000
+_KBIT_PER_GBIT: Final = 1_000_000
+_ETHERNET: Final = "1"
+_UP: Final = frozenset({"up", "unknown", "dormant"})
+
+
+@dataclass(frozen=True, slots=True)
+class NicSample:
+    """Bytes since the interface came up, and its speed, 0 where it tells none."""
+
+    received_bytes: int
+    sent_bytes: int
+    speed_kbit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """What was read at ``at_s``.
+
+    Attributes:
+        cpu_busy_s: processor seconds used so far, over all cores.
+        cpu_limit_percent: 100 for each core that may be used.
+        memory_mib: resident set of this process.
+        memory_limit_mib: of the control group, else of the machine.
+        nics: the interfaces that count.
+    """
+
+    at_s: float
+    cpu_busy_s: float
+    cpu_limit_percent: float
+    memory_mib: float
+    memory_limit_mib: float
+    nics: Mapping[str, NicSample] = field(default_factory=dict)
+
+
+def usage_between(before: HostSample, after: HostSample) -> SystemUsage:
+    """Mean usage from one sample to the next.
+
+    An interface counts where both have it. A counter that went back (the interface was started
+    anew) counts as nothing used, and so does everything where no time has passed. Direct memory is
+    a notion of the JVM: none is used.
+    """
+    elapsed_s = after.at_s - before.at_s
+    both = [(before.nics[name], nic) for name, nic in after.nics.items() if name in before.nics]
+    received = sum(max(0, new.received_bytes - old.received_bytes) for old, new in both)
+    sent = sum(max(0, new.sent_bytes - old.sent_bytes) for old, new in both)
+    speed_kbit_s = sum(nic.speed_kbit_s for nic in after.nics.values())
+    busy_s = max(0.0, after.cpu_busy_s - before.cpu_busy_s)
+    return SystemUsage(
+        cpu=ResourceUsage(_rate(busy_s * 100, elapsed_s), after.cpu_limit_percent),
+        memory=ResourceUsage(after.memory_mib, after.memory_limit_mib),
+        direct_memory=ResourceUsage(0.0, after.memory_limit_mib),
+        bandwidth_in=ResourceUsage(_rate(received * 8 / 1000, elapsed_s), speed_kbit_s),
+        bandwidth_out=ResourceUsage(_rate(sent * 8 / 1000, elapsed_s), speed_kbit_s),
+    )
+
+
+def _rate(amount: float, elapsed_s: float) -> float:
+    return amount / elapsed_s if elapsed_s > 0 else 0.0
+
+
+def cgroup_cpu_limit_percent(cpu_max: str) -> float | None:
+    """100 times quota over period of a ``cpu.max`` file; None where there is no quota."""
+    quota, _, period = cpu_max.strip().partition(" ")
+    if not quota.isdecimal() or not period.isdecimal() or int(period) == 0:
+        return None
+    return int(quota) / int(period) * 100
+
+
+def cgroup_cpu_busy_s(cpu_stat: str) -> float | None:
+    """Processor seconds of a ``cpu.stat`` file."""
+    for line in cpu_stat.splitlines():
+        name, _, value = line.partition(" ")
+        if name == "usage_usec" and value.isdecimal():
+            return int(value) / _US_PER_S
+    return None
+
+
+def cgroup_memory_limit_mib(memory_max: str) -> float | None:
+    """The limit of a ``memory.max`` file; None where there is none."""
+    text = memory_max.strip()
+    return int(text) / _MIB if text.isdecimal() else None
+
+
+def host_cpu_busy_s(times: Mapping[str, float]) -> float:
+    """Processor seconds of the whole machine: all but idle and waiting for disks.
+
+    A guest's time is part of user and nice, and would be counted twice.
+    """
+    left_out = {"idle", "iowait", "guest", "guest_nice"}
+    return sum(seconds for name, seconds in times.items() if name not in left_out)
+
+
+def is_physical(device_path: str, kind: str, state: str) -> bool:
+    """Whether an interface of ``/sys/class/net`` carries the machine's traffic."""
+    return "/virtual/" not in device_path and kind == _ETHERNET and state in _UP
+
+
+class HostSampler:
+    """Reads the counters. Each read is of a few small files in memory, so it may be inline.
+
+    Args:
+        clock: dates the samples.
+        nics: interfaces that count; empty: all physical ones.
+        nic_speed_gbps: speed of each where the system tells a wrong one: virtual machines do.
+        root: where ``/proc`` and ``/sys`` are.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        nics: Collection[str] = (),
+        nic_speed_gbps: float | None = None,
+        root: Path = Path("/"),
+    ) -> None:
+        self._clock = clock
+        self._nics = frozenset(nics)
+        self._nic_speed_gbps = nic_speed_gbps
+        self._root = root
+        self._process = psutil.Process()
+
+    def __call__(self) -> HostSample:
+        """Read now."""
+        busy_s, limit_percent = self._cpu()
+        limit_mib = cgroup_memory_limit_mib(self._cgroup("memory.max"))
+        machine_mib = psutil.virtual_memory().total / _MIB
+        return HostSample(
+            at_s=self._clock.now_s(),
+            cpu_busy_s=busy_s,
+            cpu_limit_percent=limit_percent,
+            memory_mib=self._process.memory_info().rss / _MIB,
+            memory_limit_mib=min(limit_mib or machine_mib, machine_mib),
+            nics=self._network(),
+        )
+
+    def _cpu(self) -> tuple[float, float]:
+        """Of the control group where it has a quota, else of the machine.
+
+        Never one against the limit of the other: a broker bound to some cores of an otherwise busy
+        machine would be above 100 % (Pulsar #17815).
+        """
+        quota_percent = cgroup_cpu_limit_percent(self._cgroup("cpu.max"))
+        group_busy_s = cgroup_cpu_busy_s(self._cgroup("cpu.stat"))
+        if quota_percent is not None and group_busy_s is not None:
+            return group_busy_s, quota_percent
+        return host_cpu_busy_s(psutil.cpu_times()._asdict()), 100.0 * (psutil.cpu_count() or 1)
+
+    def _network(self) -> Mapping[str, NicSample]:
+        counters, states = psutil.net_io_counters(pernic=True), psutil.net_if_stats()
+        found: dict[str, NicSample] = {}
+        for name, counter in counters.items():
+            if not self._counts(name):
+                continue
+            told_mbit_s = states[name].speed if name in states else 0
+            speed_kbit_s = (
+                max(0, told_mbit_s) * _KBIT_PER_MBIT
+                if self._nic_speed_gbps is None
+                else self._nic_speed_gbps * _KBIT_PER_GBIT
+            )
+            found[name] = NicSample(counter.bytes_recv, counter.bytes_sent, speed_kbit_s)
+        return found
+
+    def _counts(self, name: str) -> bool:
+        if self._nics:
+            return name in self._nics
+        device = self._root / "sys/class/net" / name
+        return is_physical(
+            str(device.resolve()), _text(device / "type"), _text(device / "operstate")
+        )
+
+    def _cgroup(self, name: str) -> str:
+        """A file of this process's control group, version 2; empty where there is none.
+
+        A limit that is set on a group further up is set by whoever runs the whole container, and
+        is then seen as the container's own root group.
+        """
+        mounted = self._root / "sys/fs/cgroup"
+        for line in _text(self._root / "proc/self/cgroup").splitlines():
+            hierarchy, _, group = line.partition("::")
+            if hierarchy == "0":
+                return _text(mounted / group.strip("/") / name) or _text(mounted / name)
+        return ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+class HostUsage:
+    """Usage since the measurement before.
+
+    Args:
+        sample: reads the machine.
+        first_window_s: what the first measurement takes, which has none before it. Zeros would
+            make a broker that starts on a busy machine look idle, and draw bundles to it.
+    """
+
+    def __init__(self, sample: Callable[[], HostSample], first_window_s: float = 0.5) -> None:
+        self._sample = sample
+        self._first_window_s = first_window_s
+        self._last: HostSample | None = None
+
+    async def measure(self) -> SystemUsage:
+        """Mean usage since the last call."""
+        before = self._last
+        if before is None:
+            before = self._sample()
+            await asyncio.sleep(self._first_window_s)
+        self._last = self._sample()
+        return usage_between(before, self._last)

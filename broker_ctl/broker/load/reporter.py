@@ -1,0 +1,240 @@
+"""What this broker says of its load, and the loop that publishes it.
+
+Usage and traffic are measured at their own intervals, and at once after a bundle came or went;
+whether that is worth a write is judged in `report_rules.py`, and what finds room in it by
+`report_traffic.py`. With many bundles each of this is done a few of them at a time; what is
+published is one measurement all the same, since a report is replaced as a whole.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from broker_ctl.broker.load.publish_rules import Due, Essence, ReportRules, due
+from broker_ctl.broker.load.traffic import Traffic, names_within, traffic_in_steps
+from broker_ctl.broker.load.usage_source import UsageSource
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.load import BrokerLoad, SystemUsage
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.errors import DataPlaneError, StoreError
+from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.store.records.simple import BrokerReport
+
+log = logging.getLogger(__name__)
+
+# Room for everything but the lines: addresses, listeners, totals.
+_HEAD_BYTES: Final = 8192
+# Of a report, what the names of bundles that came or went may take, each.
+_NAMES_RATIO: Final = 1 / 16
+
+
+@dataclass(frozen=True, slots=True)
+class ReportStatistics:
+    """What became of the reports since start.
+
+    Attributes:
+        written: reports published, by why.
+        refused: reports that the store did not take; each is tried again.
+        unmeasured: measurements that the data plane did not answer.
+        unlisted: bundles that found no room in the report: the lightest ones.
+        report: as of now, whether published or not.
+    """
+
+    written: Mapping[Due, int]
+    refused: int
+    unmeasured: int
+    unlisted: int
+    report: BrokerReport
+
+
+# From addresses, load, gains and losses to the record that is published.
+ReportForm = Callable[[BrokerUrls, BrokerLoad, tuple[str, ...], tuple[str, ...]], BrokerReport]
+
+
+class LoadReporter:
+    """One for the process; `first` and `run` once in each session.
+
+    Args:
+        dataplane: whose traffic is reported. A bundle is this broker's, for the report, while the
+            data plane has it loaded.
+        usage: measures the broker.
+        registry: takes the reports.
+        clock: decides and dates.
+        rules: asked at each turn, since they may change at run time.
+        urls: of this broker.
+        version: of this process; told where the data plane knows none of its own.
+        form: the report of a load, with the bundles that came and went: Pulsar's load managers
+            write different records.
+    """
+
+    def __init__(
+        self,
+        *,
+        dataplane: DataPlane,
+        usage: UsageSource,
+        registry: Registry,
+        clock: Clock,
+        rules: Callable[[], ReportRules],
+        urls: BrokerUrls,
+        version: str,
+        form: ReportForm = LocalBrokerData,
+    ) -> None:
+        self._dataplane = dataplane
+        self._usage = usage
+        self._registry = registry
+        self._clock = clock
+        self._rules = rules
+        self._form = form
+        self._version = version
+        load = BrokerLoad(urls.broker_id, started_ms=clock.wall_ms(), version=version)
+        self._report = form(urls, load, (), ())
+        self._traffic = Traffic()
+        self._measured_usage_s: float | None = None
+        self._measured_traffic_s: float | None = None
+        self._gains: set[str] = set()
+        self._losses: set[str] = set()
+        self._written: Essence | None = None
+        self._written_s = 0.0
+        self._changed = asyncio.Event()
+        self._counts: Counter[Due] = Counter()
+        self._refused = 0
+        self._unmeasured = 0
+
+    def current(self) -> BrokerReport:
+        """The report as it would be written now."""
+        return self._report
+
+    def statistics(self) -> ReportStatistics:
+        """For metrics."""
+        return ReportStatistics(
+            dict(self._counts),
+            self._refused,
+            self._unmeasured,
+            self._traffic.unlisted_bundles,
+            self._report,
+        )
+
+    def bundles_changed(self) -> None:
+        """A bundle came or went: measure soon, instead of at the next interval.
+
+        Pulsar reports it when something else is worth a report, so that its leader goes on for
+        minutes with bundles where they no longer are (docs: pulsar-report-rules).
+        """
+        self._changed.set()
+
+    async def first(self) -> bytes:
+        """The report that this broker registers with. The one after it is written for certain."""
+        await self._measure_usage()
+        await self._measure_traffic()
+        self._gains, self._losses = set(), set()
+        self._written = None
+        return await in_turns(self._report.encode_in_steps())
+
+    async def run(self) -> None:
+        """Measure, judge and publish until cancelled."""
+        while True:
+            is_changed = await self._wait(self._rules())
+            await self._measure(is_changed=is_changed)
+            await asyncio.sleep(0)  # with many bundles either takes a while
+            await self._publish_if_due()
+
+    async def _wait(self, rules: ReportRules) -> bool:
+        """Until the next turn is due; true where a bundle came or went."""
+        try:
+            async with asyncio.timeout(rules.min_interval_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        await asyncio.sleep(min(rules.settle_s, rules.min_interval_s))
+        # Whatever comes from here on is seen by the next turn, if not by this one.
+        self._changed.clear()
+        return True
+
+    async def _measure(self, *, is_changed: bool) -> None:
+        rules, now_s = self._rules(), self._clock.now_s()
+        if self._is_old(self._measured_usage_s, now_s, rules.host_interval_s):
+            await self._measure_usage()
+        if is_changed or self._is_old(self._measured_traffic_s, now_s, rules.stats_interval_s):
+            await self._measure_traffic()
+
+    @staticmethod
+    def _is_old(measured_s: float | None, now_s: float, interval_s: float) -> bool:
+        return measured_s is None or now_s - measured_s >= interval_s
+
+    async def _measure_usage(self) -> None:
+        try:
+            usage = await self._usage.measure()
+        except DataPlaneError as error:
+            self._note_unmeasured("usage", error)
+            return
+        self._measured_usage_s = self._clock.now_s()
+        self._update(usage, self._traffic)
+
+    async def _measure_traffic(self) -> None:
+        try:
+            statistics = await self._dataplane.statistics()
+        except DataPlaneError as error:
+            self._note_unmeasured("traffic", error)
+            return
+        self._measured_traffic_s = self._clock.now_s()
+        room_bytes = self._rules().max_bytes - _HEAD_BYTES - 2 * self._names_bytes
+        traffic = await in_turns(traffic_in_steps(statistics, room_bytes))
+        if (unlisted := traffic.unlisted_bundles) != self._traffic.unlisted_bundles:
+            log.info("%d of %d bundles find no room in the report", unlisted, len(traffic.bundles))
+        self._gains |= traffic.bundles - self._traffic.bundles
+        self._losses |= self._traffic.bundles - traffic.bundles
+        self._traffic = traffic
+        self._update(self._report.load.usage, traffic)
+
+    @property
+    def _names_bytes(self) -> int:
+        return round(self._rules().max_bytes * _NAMES_RATIO)
+
+    def _note_unmeasured(self, what: str, error: DataPlaneError) -> None:
+        # What was measured last stays in the report; its age tells the leader.
+        self._unmeasured += 1
+        log.info("%s was not measured: %s", what, error)
+
+    def _update(self, usage: SystemUsage, traffic: Traffic) -> None:
+        # The leader takes each (broker, time) once: no two reports may share theirs, whatever the
+        # wall clock does.
+        updated_ms = max(self._clock.wall_ms(), self._report.load.updated_ms + 1)
+        load = replace(
+            self._report.load,
+            usage=usage,
+            bundles=traffic.listed,
+            updated_ms=updated_ms,
+            version=self._dataplane.declared.version or self._version,
+            unlisted=traffic.unlisted,
+            unlisted_bundles=traffic.unlisted_bundles,
+        )
+        gains, losses = (
+            names_within(names, self._names_bytes) for names in (self._gains, self._losses)
+        )
+        self._report = self._form(self._report.urls, load, gains, losses)
+
+    async def _publish_if_due(self) -> None:
+        rules, now_s = self._rules(), self._clock.now_s()
+        essence = Essence.of(self._report.load, rules.weights, self._traffic.bundles)
+        reason = due(self._written, self._written_s, essence, now_s, rules)
+        if reason is None or not self._registry.is_registered:
+            return
+        if reason is Due.AGE:
+            self._update(self._report.load.usage, self._traffic)
+        try:
+            await self._registry.publish(await in_turns(self._report.encode_in_steps()))
+        except StoreError as error:
+            # Whether it was written is all the same: the next turn finds it due again.
+            self._refused += 1
+            log.info("the load report was not written: %s", error)
+            return
+        self._written, self._written_s = essence, now_s
+        self._gains, self._losses = set(), set()
+        self._counts[reason] += 1
+        log.debug("load report written: %s", reason)

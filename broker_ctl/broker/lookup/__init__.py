@@ -1,0 +1,1 @@
+"""Finding the owner of a topic."""

@@ -1,0 +1,86 @@
+"""Whether a namespace is served in this cluster at all (docs: pulsar-http-lookup).
+
+Its policies name the clusters that it lives in. Clients of one that lives elsewhere are sent to a
+peer cluster where there is one among them; else they are told so. Policies that name no cluster
+mean this one: earlier releases wrote them so.
+
+Lookups ask here first, and go on while the configuration store is away: what was last read holds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.errors import ForeignNamespace
+from broker_ctl.store import paths
+from broker_ctl.store.caches.last_read import LastRead
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.clusters import ClusterRecord, replication_clusters
+
+
+@dataclass(frozen=True, slots=True)
+class _Clusters:
+    """What a namespace's policies say; empty: nothing."""
+
+    names: tuple[str, ...]
+
+
+def _decode_clusters(node: Versioned) -> _Clusters:
+    return _Clusters(replication_clusters(node.path, node.data))
+
+
+def _decode_cluster(node: Versioned) -> ClusterRecord:
+    return ClusterRecord.decode(node.path, node.data)
+
+
+class HomeCluster:
+    """Namespaces of other clusters. Without its watches it reads what it is asked for."""
+
+    def __init__(
+        self, configuration_store: MetadataStore, cluster: str, clock: Clock, rules: CacheRules
+    ) -> None:
+        self._cluster = cluster
+        store, most = configuration_store, rules.most_entries
+        policies = ValueCache(store, (paths.POLICIES,), _decode_clusters, clock, rules)
+        clusters = ValueCache(store, (paths.CLUSTERS,), _decode_cluster, clock, rules)
+        self._policies = LastRead(policies, store, most)
+        self._clusters = LastRead(clusters, store, most)
+
+    @property
+    def caches(self) -> Mapping[str, ValueCache[_Clusters] | ValueCache[ClusterRecord]]:
+        """By name, for metrics."""
+        return {"namespace-clusters": self._policies.cache, "clusters": self._clusters.cache}
+
+    async def start(self) -> None:
+        """Begin to follow policies and clusters."""
+        await self._policies.start()
+        await self._clusters.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self._policies.close()
+        await self._clusters.close()
+
+    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+        """The addresses of the peer cluster that serves a namespace; None: this one does.
+
+        Raises:
+            ForeignNamespace: it is served elsewhere, and not by a peer.
+            CorruptRecord: its policies do not decode.
+        """
+        found = await self._policies.get(paths.policies(namespace))
+        if found is None or not found.names or self._cluster in found.names:
+            return None
+        own = await self._clusters.get(paths.cluster(self._cluster))
+        peers = () if own is None else own.peers
+        for name in found.names:
+            peer = await self._clusters.get(paths.cluster(name)) if name in peers else None
+            if peer is not None:
+                return peer.urls(name)
+        raise ForeignNamespace(
+            f"namespace {namespace} is served in {', '.join(found.names)}, not in {self._cluster}"
+        )

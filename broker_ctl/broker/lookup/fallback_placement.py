@@ -1,0 +1,177 @@
+"""Placement by a broker that does not lead, while nobody does (docs: pulsar-lookup).
+
+An election takes a second or two, for which clients may as well wait. Where nobody leads for longer
+than that, whoever is asked decides on the newest load reports, read now and then, and not of more
+brokers than a request may wait for. Two brokers may decide differently: the owner node says who was
+first, and the client of the other is sent there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.constraints import Constraints
+from broker_ctl.core.model.load import BundleLoad, UsageWeights, max_usage
+from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.names import PERSISTENT
+from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.strategies.placement.pipeline import place
+from broker_ctl.core.strategies.placement.policy import PlacementPolicy
+from broker_ctl.errors import CorruptRecord, NewerVersion, NoBroker
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.simple import BrokerReport, decode_report
+
+log = logging.getLogger(__name__)
+
+_MOST_REPORTS: Final = 32
+_FRESH_S: Final = 10.0
+# Nobody leads between two leaders either: only after this long is it decided without one.
+PATIENCE_S: Final = 10.0
+_UNSEEN: Final = BundleLoad.unseen()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderlessRules:
+    """How a broker is chosen, as the leader would."""
+
+    placement: PlacementPolicy
+    placement_rules: PlacementRules
+    weights: UsageWeights
+
+
+class Vacancy:
+    """How long nobody has led, as far as anybody has asked."""
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+        self._noticed_s = 0.0
+
+    def noticed(self, now_s: float) -> float:
+        """Nobody leads now; for how many seconds that is known.
+
+        Who has not asked for as long as `PATIENCE_S` cannot tell whether somebody led meanwhile.
+        """
+        if self._since_s is None or now_s - self._noticed_s > PATIENCE_S:
+            self._since_s = now_s
+        self._noticed_s = now_s
+        return now_s - self._since_s
+
+    def over(self) -> None:
+        """Somebody leads."""
+        self._since_s = None
+
+
+class Leaderless:
+    """`ports.Placement` on reports that may be ten seconds old."""
+
+    def __init__(
+        self,
+        *,
+        store: MetadataStore,
+        registry: Registry,
+        constraints: Callable[[], Constraints],
+        drained: Callable[[], Collection[str]] = tuple,
+        rules: Callable[[], LeaderlessRules],
+        clock: Clock,
+        draws: Random,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._constraints = constraints
+        self._drained = drained
+        self._rules = rules
+        self._clock = clock
+        self._draws = draws
+        self._view: ClusterView | None = None
+        self._turn = asyncio.Lock()
+
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
+        """Who receives a bundle.
+
+        ``domain`` is that of the topic which is asked for.
+
+        Raises:
+            NoBroker: nobody may receive it.
+            StoreError: the reports could not be read.
+        """
+        rules = self._rules()
+        # One after another: who asks at the same time decides on the same reports, and sees the
+        # choices before its own.
+        async with self._turn:
+            view = await self._fresh(rules)
+            drained = self._drained()
+            able = [
+                broker_id
+                for broker_id in view.receivers(rules.placement_rules.report_ttl_s)
+                if self._registry.peer(broker_id) is not None and broker_id not in drained
+            ]
+            asked = replace(rules.placement_rules, domain=domain)
+            choice = place(view, bundle, able, rules.placement, asked)
+            if choice.broker_id is None:
+                self._view = view
+                raise NoBroker(f"{bundle}: {choice.detail}")
+            self._view = _with_one_more(view, choice.broker_id)
+            return choice.broker_id
+
+    async def _fresh(self, rules: LeaderlessRules) -> ClusterView:
+        now_s, known = self._clock.now_s(), self._view
+        if known is not None and now_s - known.taken_at_s < _FRESH_S:
+            return replace(known, constraints=self._constraints())
+        ids = sorted(self._registry.peers)
+        asked = sorted(self._draws.sample(ids, min(_MOST_REPORTS, len(ids))))
+        nodes = await self._store.get_many([paths.load_report(each) for each in asked])
+        brokers: dict[str, BrokerView] = {}
+        for broker_id, node in zip(asked, nodes, strict=True):
+            peer = self._registry.peer(broker_id)
+            if node is None or peer is None:
+                continue
+            try:
+                report = await in_turns(decode_report(node.path, node.data))
+            except (CorruptRecord, NewerVersion) as error:
+                log.warning("skipped a load report: %s", error)
+                continue
+            brokers[broker_id] = _seen(
+                report, rules.weights, is_draining=peer.registration.is_draining
+            )
+        return ClusterView(
+            epoch=0,
+            taken_at_s=now_s,
+            draw_seed=self._draws.getrandbits(32),
+            brokers=brokers,
+            bundles={},
+            constraints=self._constraints(),
+        )
+
+
+def _seen(report: BrokerReport, weights: UsageWeights, *, is_draining: bool) -> BrokerView:
+    load = report.load
+    usage_ratio, total = max_usage(load.usage, weights), load.total
+    return BrokerView(
+        load.broker_id,
+        load,
+        usage_ratio,
+        is_draining=is_draining,
+        expected=Footprint(usage_ratio, total.throughput, total.msg_rate, total.topics),
+        takes_persistent=report.persistent_topics,
+        takes_non_persistent=report.non_persistent_topics,
+    )
+
+
+def _with_one_more(view: ClusterView, broker_id: str) -> ClusterView:
+    """Whoever was chosen looks busier, so that a burst of questions is spread."""
+    broker = view.brokers[broker_id]
+    count = max(1, broker.load.bundle_count)
+    one = Footprint(
+        broker.usage_ratio / count, _UNSEEN.short.throughput, _UNSEEN.long.msg_rate, _UNSEEN.topics
+    )
+    busier = replace(broker, expected=broker.expected + one)
+    return replace(view, brokers={**view.brokers, broker_id: busier})

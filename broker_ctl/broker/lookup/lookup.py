@@ -1,0 +1,256 @@
+"""Who serves a topic, and who shall (docs: pulsar-lookup).
+
+Owner known: connect there. Nobody owns it: the leader decides, so a follower sends the client to
+the leader and the leader to the broker that it chose; an authoritative request acquires here. The
+loser of a race answers with the winner. Where nobody has led for a while, whoever is asked decides.
+
+Whoever asks for a bundle that nobody owns joins those who ask already: a broker's death brings the
+clients of all its topics at once.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.broker.lookup.authorised import Authorised
+from broker_ctl.broker.lookup.cluster_routing import HomeCluster
+from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, Vacancy
+from broker_ctl.broker.lookup.single_flight import Joined
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.ownership.ownership import Ownership
+from broker_ctl.clock import Clock
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
+from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
+from broker_ctl.ports import Cluster, Placement
+
+log = logging.getLogger(__name__)
+
+_LATENCIES_KEPT: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """The bundle's owner; it serves."""
+
+    urls: BrokerUrls
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Ask this broker; with ``is_authoritative`` it shall acquire the bundle."""
+
+    urls: BrokerUrls
+    is_authoritative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Ask the cluster that has these addresses."""
+
+    urls: BrokerUrls
+
+
+Answer = Connect | Redirect | Elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class LookupStatistics:
+    """Counts since start; ``recent_s`` are the newest latencies in seconds."""
+
+    answers: int
+    redirects: int
+    failures: int
+    pending: int
+    recent_s: tuple[float, ...]
+
+
+class Lookup:
+    """Lookups of this broker."""
+
+    def __init__(
+        self,
+        *,
+        ownership: Ownership,
+        namespaces: Namespaces,
+        cluster: Cluster,
+        placement: Callable[[], Placement | None],
+        home: HomeCluster,
+        leaderless: Placement,
+        authorised: Authorised,
+        clock: Clock,
+    ) -> None:
+        self._ownership = ownership
+        self._namespaces = namespaces
+        self._cluster = cluster
+        self._placement = placement
+        self._home = home
+        self._leaderless = leaderless
+        self._authorised = authorised
+        self._clock = clock
+        self._joined: Joined[tuple[Bundle, str, bool], Answer] = Joined("lookups")
+        self._vacancy = Vacancy()
+        self._answers = 0
+        self._redirects = 0
+        self._failures = 0
+        self._pending = 0
+        self._recent_s: deque[float] = deque(maxlen=_LATENCIES_KEPT)
+
+    def statistics(self) -> LookupStatistics:
+        """An immutable value to export."""
+        recent_s = tuple(self._recent_s)
+        return LookupStatistics(
+            self._answers, self._redirects, self._failures, self._pending, recent_s
+        )
+
+    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+        """The peer cluster that serves a namespace; None: this one does.
+
+        Raises:
+            ForeignNamespace: it is served elsewhere, and not by a peer.
+        """
+        return await self._home.elsewhere(namespace)
+
+    async def bundle_of(self, topic: Topic) -> Bundle:
+        """The bundle that holds a topic.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+        """
+        return (await self._namespaces.ring(topic.namespace)).bundle_of(topic)
+
+    async def find(
+        self, topic: Topic, *, authoritative: bool = False, is_preloading: bool = False
+    ) -> Answer:
+        """Where the clients of a topic go.
+
+        ``is_preloading``: where this broker takes the bundle for it, all topics of the bundle are
+        opened at once: their clients are on the way too (docs: pulsar-lookup).
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+            ForeignNamespace: it is not served in this cluster.
+            NoLeader, NoBroker, BundleMoving, BundleReclaimable, Draining: later.
+            AuthorityLost: later, and at once where this broker may not act.
+        """
+        began_s = self._clock.now_s()
+        self._pending += 1
+        try:
+            with self._authorised.held():
+                answer = await self._find(
+                    topic, authoritative=authoritative, is_preloading=is_preloading
+                )
+        except (Exception, asyncio.CancelledError):
+            # Cancelled: it took too long, or its client went. Neither has got an answer.
+            self._failures += 1
+            raise
+        finally:
+            self._pending -= 1
+            self._recent_s.append(self._clock.now_s() - began_s)
+        if isinstance(answer, Connect):
+            self._answers += 1
+        else:
+            self._redirects += 1
+        return answer
+
+    async def _find(self, topic: Topic, *, authoritative: bool, is_preloading: bool) -> Answer:
+        elsewhere = await self._home.elsewhere(topic.namespace)
+        if elsewhere is not None:
+            return Elsewhere(elsewhere)
+        bundle = await self.bundle_of(topic)
+        return await self.find_bundle(
+            bundle, topic.domain, authoritative=authoritative, is_preloading=is_preloading
+        )
+
+    async def find_bundle(
+        self,
+        bundle: Bundle,
+        domain: str = PERSISTENT,
+        *,
+        authoritative: bool = False,
+        is_preloading: bool = False,
+    ) -> Answer:
+        """As `find`, for a bundle; admin verbs that need its owner use it too.
+
+        ``domain`` is that of the topic which is asked for: a broker may take one kind only.
+        """
+        owner = await self._ownership.owner_of(bundle)
+        if owner is not None:
+            return Connect(owner.urls)
+        if not authoritative and (sent := self._sent_on(bundle)) is not None:
+            return sent
+
+        async def settle() -> Answer:
+            if authoritative or self._pinned_broker(bundle) == self._ownership.broker_id:
+                return await self._take(bundle, is_preloading=is_preloading)
+            return await self._settle(bundle, domain, is_preloading=is_preloading)
+
+        return await self._joined.ask((bundle, domain, authoritative), settle, f"settle {bundle}")
+
+    async def close(self) -> None:
+        """Give up what is on its way."""
+        await self._joined.close()
+
+    def _sent_on(self, bundle: Bundle) -> Redirect | None:
+        """To who decides, or has it by its name, where that is another broker."""
+        pinned = self._pinned_broker(bundle)
+        if pinned is not None:
+            is_own = pinned == self._ownership.broker_id
+            return None if is_own else self._send_to(pinned, is_authoritative=True)
+        leader = self._leader() if self._placement() is None else None
+        if leader is None:
+            return None
+        self._vacancy.over()
+        return self._send_to(leader, is_authoritative=False)
+
+    async def _settle(self, bundle: Bundle, domain: str, *, is_preloading: bool) -> Answer:
+        """Of a bundle that nobody owned a moment ago, and that is for this broker to decide on."""
+        placement = self._placement() or self._without_leader(bundle)
+        chosen = await placement.place(bundle, domain)
+        if chosen == self._ownership.broker_id:
+            return await self._take(bundle, is_preloading=is_preloading)
+        return self._send_to(chosen, is_authoritative=True)
+
+    def _pinned_broker(self, bundle: Bundle) -> str | None:
+        """Heartbeat and SLA namespaces belong to the live broker that they name."""
+        namespace = bundle.namespace
+        is_live = namespace.is_pinned and self._cluster.urls_of(namespace.name) is not None
+        return namespace.name if is_live else None
+
+    async def _take(self, bundle: Bundle, *, is_preloading: bool) -> Answer:
+        try:
+            await self._ownership.acquire(bundle, is_preloading=is_preloading)
+        except BundleBusy as busy:
+            # The winner stands in the store; who asked us is sent there.
+            owner = await self._ownership.owner_of(bundle)
+            if owner is None:
+                raise BundleMoving(f"{bundle} changes hands") from busy
+            return Connect(owner.urls)
+        return Connect(self._ownership.urls)
+
+    def _leader(self) -> str | None:
+        """Who else leads and can be reached."""
+        leader = self._cluster.leader()
+        if leader is None or leader[0] == self._ownership.broker_id:
+            return None
+        return None if self._cluster.urls_of(leader[0]) is None else leader[0]
+
+    def _without_leader(self, bundle: Bundle) -> Placement:
+        """Decide here, once nobody has led for long enough.
+
+        Raises:
+            NoLeader: somebody may lead in a moment.
+        """
+        if self._vacancy.noticed(self._clock.now_s()) < PATIENCE_S:
+            raise NoLeader(f"{bundle}: nobody leads at the moment")
+        return self._leaderless
+
+    def _send_to(self, broker_id: str, *, is_authoritative: bool) -> Redirect:
+        urls = self._cluster.urls_of(broker_id)
+        if urls is None:
+            raise NoBroker(f"{broker_id} is not registered (any more)")
+        return Redirect(urls, is_authoritative)

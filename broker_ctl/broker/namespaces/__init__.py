@@ -1,0 +1,1 @@
+"""Namespaces, their rings of bundles and their policies."""

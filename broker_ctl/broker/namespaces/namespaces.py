@@ -1,0 +1,301 @@
+"""Namespaces and their rings (docs: pulsar-hash).
+
+Policies live in the configuration store, the ring that counts in the local policies beside the
+brokers. Where both exist the local policies win.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from broker_ctl.broker.namespaces.deletion import NamespaceDeletion
+from broker_ctl.broker.namespaces.ring_generations import RingGeneration, RingGenerations
+from broker_ctl.clock import Clock
+from broker_ctl.core.model.field_kinds import REPLICATION_CLUSTERS
+from broker_ctl.core.model.names import DOMAINS, Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.errors import (
+    Ambiguous,
+    BadVersion,
+    CorruptRecord,
+    MultiFailed,
+    NamespaceExists,
+    NamespaceMissing,
+    NodeExists,
+    NoNode,
+    PolicyConflict,
+    TenantMissing,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import Check, Create, MetadataStore, Stat, Versioned
+from broker_ctl.store.path_rules import parent_of
+from broker_ctl.store.records.policies import LocalPolicies, Policies
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPoliciesRecord:
+    """What a local-policies node holds; the ring is built once, and not for each lookup."""
+
+    policies: LocalPolicies
+    ring: Ring
+    stat: Stat
+
+    @property
+    def version(self) -> int:
+        """The node's data version."""
+        return self.ring.version
+
+    def with_ring(self, ring: Ring) -> LocalPolicies:
+        """The same policies on another ring; what is not ours is handed on."""
+        return replace(self.policies, boundaries=ring.boundaries)
+
+
+def _decode(node: Versioned) -> LocalPoliciesRecord:
+    namespace = paths.local_policies_namespace(node.path)
+    assert namespace is not None
+    policies = LocalPolicies.decode(node.path, node.data)
+    return LocalPoliciesRecord(policies, policies.ring(namespace, node.stat.version), node.stat)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRing:
+    """A ring, and what must hold in a transaction that depends on it (I5)."""
+
+    record: LocalPoliciesRecord
+    generation: RingGeneration
+
+    @property
+    def ring(self) -> Ring:
+        """As it was read."""
+        return self.record.ring
+
+    @property
+    def checks(self) -> tuple[Check, Check]:
+        """Fail once the ring was changed, or deleted, also where it was made anew since."""
+        policies = paths.local_policies(self.ring.namespace)
+        return self.generation.check, Check(policies, self.ring.version)
+
+
+class Namespaces:
+    """Rings by namespace, and what creates and deletes them."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        configuration_store: MetadataStore,
+        *,
+        cluster: str,
+        default_bundles: Callable[[], int],
+        clock: Clock,
+        cache_rules: CacheRules,
+    ) -> None:
+        self._store = store
+        self._configuration_store = configuration_store
+        self._cluster = cluster
+        self._default_bundles = default_bundles
+        self.cache = ValueCache(store, (paths.LOCAL_POLICIES,), _decode, clock, cache_rules)
+        self.generations = RingGenerations(store, clock, cache_rules)
+
+    async def start(self) -> None:
+        """Begin to follow the local policies."""
+        await self.cache.start()
+        await self.generations.cache.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self.cache.close()
+        await self.generations.cache.close()
+
+    async def ring(self, namespace: Namespace) -> Ring:
+        """The namespace's ring with the version that acquisitions check.
+
+        Raises:
+            NamespaceMissing: neither local policies nor policies exist.
+        """
+        return (await self.local_policies(namespace)).ring
+
+    async def standing(self, namespace: Namespace) -> StandingRing:
+        """The ring for a transaction that depends on it.
+
+        Raises:
+            NamespaceMissing: neither local policies nor policies exist.
+        """
+        record = await self.local_policies(namespace)
+        generation = await self.generations.of(namespace)
+        if not generation.has(record.stat):
+            # What is read after a generation is no older than it.
+            self.cache.forget(paths.local_policies(namespace))
+            record = await self.local_policies(namespace)
+        return StandingRing(record, generation)
+
+    async def rings(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, StandingRing]:
+        """The rings of those that have local policies, read past the cache in one go."""
+        wanted = sorted(set(namespaces))
+        # The generations first: what is read after a generation is no older than it.
+        generations = await self.generations.read(wanted)
+        nodes = await self._store.get_many([paths.local_policies(name) for name in wanted])
+        found: dict[Namespace, StandingRing] = {}
+        for namespace, node in zip(wanted, nodes, strict=True):
+            if node is None:
+                continue
+            try:
+                found[namespace] = StandingRing(_decode(node), generations[namespace])
+            except CorruptRecord as error:
+                log.warning("skipped a ring: %s", error)
+        return found
+
+    async def local_policies(self, namespace: Namespace) -> LocalPoliciesRecord:
+        """The local policies; made from the policies where they are absent."""
+        path = paths.local_policies(namespace)
+        while True:
+            record = await self.cache.get(path)
+            if record is not None:
+                return record
+            node = await self._configuration_store.get(paths.policies(namespace))
+            if node is None:
+                raise NamespaceMissing(f"namespace {namespace} does not exist")
+            policies = Policies.decode(node.path, node.data)
+            if policies.is_deleted:
+                raise NamespaceMissing(f"namespace {namespace} is being deleted")
+            local = (
+                LocalPolicies()
+                if policies.boundaries is None
+                else LocalPolicies(policies.boundaries)
+            )
+            await self._create_local(namespace, local)
+
+    def forget(self, namespace: Namespace) -> None:
+        """The ring that was handed out turned out to be old."""
+        self.cache.forget(paths.local_policies(namespace))
+        self.generations.forget(namespace)
+
+    async def create(
+        self,
+        namespace: Namespace,
+        *,
+        bundles: int | None = None,
+        boundaries: Sequence[int] = (),
+        policies: Mapping[str, Any] | None = None,
+        is_dry_run: bool = False,
+    ) -> Ring:
+        """Create a namespace with an even ring, or with these boundaries.
+
+        It lives in this cluster, unless ``policies``, which are written as they are, name others.
+        The tenant may have gone since it was asked about: nothing is created below one that is not
+        there. A dry run answers with the ring that it would have, and writes nothing.
+
+        Raises:
+            NamespaceExists: it is there.
+            TenantMissing: its tenant is not.
+            InvalidName: a number of bundles or boundaries that make no ring.
+        """
+        if boundaries:
+            ring = Ring(namespace, tuple(sorted(set(boundaries))), 0)
+        else:
+            ring = Ring.even(namespace, self._default_bundles() if bundles is None else bundles)
+        if is_dry_run:
+            if await self._configuration_store.exists(paths.policies(namespace)) is not None:
+                raise NamespaceExists(f"namespace {namespace} exists already")
+            return ring
+        others = {REPLICATION_CLUSTERS: [self._cluster], **(policies or {})}
+        payload = Policies(ring.boundaries, others).encode()
+        try:
+            await self._configuration_store.create(paths.policies(namespace), payload)
+        except NodeExists as error:
+            raise NamespaceExists(f"namespace {namespace} exists already") from error
+        except NoNode as error:
+            raise TenantMissing(no_tenant(namespace.tenant)) from error
+        await self._create_local(namespace, LocalPolicies(ring.boundaries))
+        ring = await self.ring(namespace)
+        log.info("created namespace %s with %d bundles", namespace, len(ring.bundles))
+        return ring
+
+    async def delete(self, namespace: Namespace, *, is_dry_run: bool = False) -> None:
+        """Delete a namespace of which nobody owns a bundle; or only look whether that can be done.
+
+        Raises:
+            NamespaceMissing: it is not there.
+            OwnershipError: a bundle is owned; unload the namespace first.
+            PolicyConflict: partitioned topics are in it, which Pulsar does not delete along either.
+        """
+        await self._require_no_partitioned_topics(namespace)
+        deletion = NamespaceDeletion(self._store, self._configuration_store, self.generations)
+        if is_dry_run:
+            await deletion.check(namespace)
+            return
+        try:
+            await deletion.run(namespace)
+        finally:
+            self.forget(namespace)
+        log.info("deleted namespace %s", namespace)
+
+    async def _require_no_partitioned_topics(self, namespace: Namespace) -> None:
+        for domain in DOMAINS:
+            root = paths.partitioned_topics(namespace, domain)
+            topics = await self._configuration_store.children(root)
+            if topics:
+                raise PolicyConflict(
+                    f"{namespace}: {len(topics)} partitioned {domain} topics are in it; "
+                    "delete them first",
+                )
+
+    async def publish_ring(self, namespace: Namespace) -> None:
+        """Write the ring into the policies too, where other tools look; best effort."""
+        path = paths.policies(namespace)
+        while (node := await self._configuration_store.get(path)) is not None:
+            # Read after the policies: whoever writes a newer ring in between makes ours fail.
+            self.forget(namespace)
+            ring = await self.ring(namespace)
+            policies = replace(Policies.decode(path, node.data), boundaries=ring.boundaries)
+            try:
+                await self._configuration_store.set(path, policies.encode(), node.stat.version)
+            except BadVersion:
+                # Another writer was quicker; what it wrote besides the ring must stay.
+                continue
+            return
+
+    async def tenants(self) -> list[str]:
+        """Names of all tenants."""
+        return await self._configuration_store.children(paths.POLICIES)
+
+    async def of_tenant(self, tenant: str) -> list[Namespace]:
+        """Namespaces of one tenant; V1 clusters among them are no namespaces and are left out."""
+        names = await self._configuration_store.children(paths.tenant(tenant))
+        found = (paths.policies_namespace(f"{paths.tenant(tenant)}/{name}") for name in names)
+        return [namespace for namespace in found if namespace is not None]
+
+    async def all(self) -> list[Namespace]:
+        """All namespaces."""
+        return [ns for tenant in await self.tenants() for ns in await self.of_tenant(tenant)]
+
+    async def _create_local(self, namespace: Namespace, local: LocalPolicies) -> None:
+        """One attempt; whoever asks for the ring afterwards sees what came of it."""
+        path = paths.local_policies(namespace)
+        generation = await self.generations.of(namespace)
+        with self.cache.writing(path), self.generations.writing(namespace):
+            try:
+                await self._store.multi([generation.bump, Create(path, local.encode())])
+            except MultiFailed as error:
+                if error.index == 1 and isinstance(error.cause, NoNode):
+                    await self._create_parent(path)
+                elif not isinstance(error.cause, NodeExists | NoNode | BadVersion):
+                    raise error.cause from error
+                log.debug("%s: %s", path, error)
+            except Ambiguous as error:
+                log.info("creating %s: %s; looking again", path, error)
+
+    async def _create_parent(self, path: str) -> None:
+        try:
+            await self._store.create(parent_of(path), make_parents=True)
+        except NodeExists:
+            return
+
+
+def no_tenant(name: str) -> str:
+    """What is said of a tenant that is not there, in Pulsar's words first."""
+    return f"Tenant does not exist: {name}; broker-ctl tenants create {name} makes it"

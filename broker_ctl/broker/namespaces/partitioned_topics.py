@@ -1,0 +1,236 @@
+"""Partitioned topics: how many partitions a topic has (docs: pulsar-binary-lookup).
+
+A partition is a topic of its own, ``NAME-partition-0`` and so on, with an owner of its own; of the
+whole only the number of partitions is kept. It lies in the configuration store: Pulsar reads it
+there, beside the policies, and one number holds in all clusters of an instance.
+
+Nothing is made for a topic that nobody has created, and no partition is opened or closed here: both
+are the broker process's business.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.namespaces.policy_store import UPDATE_RULES, PolicyStore
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.errors import (
+    InvalidName,
+    InvalidPolicy,
+    NodeExists,
+    NoNode,
+    PolicyConflict,
+    TopicMissing,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.caches.last_read import LastRead
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.updates import Updates
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import Versioned
+from broker_ctl.store.records.partitioned_topics import PartitionedTopic
+
+log = logging.getLogger(__name__)
+
+# Pulsar knows no end; each client opens every partition, and looks each one up.
+MAX_PARTITIONS: Final = 65_536
+# What the name of a partition holds, and no other name may (Pulsar refuses it too).
+_PARTITION_MARK: Final = "-partition-"
+# What clients know of the rest of a record.
+_TOLD: Final = ("deleted", "properties")
+_NOT_PARTITIONED: Final = PartitionedTopic(0)
+
+
+def _decode(node: Versioned) -> PartitionedTopic:
+    return PartitionedTopic.decode(node.path, node.data)
+
+
+class PartitionedTopics:
+    """Those of all namespaces.
+
+    Args:
+        parts: the configuration store, and what writing there takes.
+        namespaces: which there are.
+        cache_rules: of what clients ask for.
+        most_partitions: ``maxNumPartitionsPerPartitionedTopic`` as of now; 0: `MAX_PARTITIONS`.
+    """
+
+    def __init__(
+        self,
+        parts: PolicyStore,
+        namespaces: Namespaces,
+        cache_rules: CacheRules,
+        most_partitions: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._store = parts.store
+        self._flag = parts.flag
+        self._namespaces = namespaces
+        self._most_partitions = most_partitions
+        self.cache = ValueCache(
+            parts.store, (paths.PARTITIONED_TOPICS,), _decode, parts.clock, cache_rules
+        )
+        self._last_read = LastRead(self.cache, parts.store, cache_rules.most_entries)
+        self._updates = Updates(
+            parts.store,
+            self.cache,
+            PartitionedTopic.encode,
+            clock=parts.clock,
+            draws=parts.draws,
+            rules=UPDATE_RULES,
+        )
+
+    async def start(self) -> None:
+        """Begin to follow the numbers."""
+        await self._last_read.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self._last_read.close()
+
+    async def partitions_of(self, topic: Topic) -> int:
+        """Partitions of a topic; 0 where it is not partitioned, or not known at all.
+
+        Raises:
+            InvalidName: it cannot be the name of a partitioned topic.
+            NamespaceMissing: there is no such namespace.
+            CorruptRecord: what is kept does not decode.
+        """
+        return (await self._find(topic)).partitions
+
+    async def metadata(self, topic: Topic) -> Mapping[str, Any]:
+        """As `partitions_of`, with all that Pulsar tells of a topic, by its names."""
+        found = await self._find(topic)
+        more = {name: found.others[name] for name in _TOLD if name in found.others}
+        return {"partitions": found.partitions, "deleted": False, **more}
+
+    async def _find(self, topic: Topic) -> PartitionedTopic:
+        found = await self._last_read.get(paths.partitioned_topic(topic))
+        if found is None:
+            await self._require_namespace(topic.namespace)
+            return _NOT_PARTITIONED
+        return found
+
+    async def of_namespace(self, namespace: Namespace, domain: str) -> list[Topic]:
+        """A namespace's partitioned topics of one domain, by name.
+
+        Raises:
+            NamespaceMissing: there is no such namespace.
+        """
+        await self._require_namespace(namespace)
+        root = paths.partitioned_topics(namespace, domain)
+        names = await self._store.children(root)
+        found = (paths.partitioned_topic_of(f"{root}/{name}") for name in names)
+        return sorted(topic for topic in found if topic is not None)
+
+    async def create(
+        self,
+        topic: Topic,
+        partitions: int,
+        properties: Mapping[str, str] | None = None,
+        *,
+        is_dry_run: bool = False,
+    ) -> None:
+        """Give a topic partitions, or only look whether that can be done.
+
+        ``properties`` are a client's own, and kept for it.
+
+        Raises:
+            InvalidName: it is the name of a partition, or cannot be kept.
+            InvalidPolicy: too few or too many.
+            NamespaceMissing: there is no such namespace.
+            PolicyConflict: it has partitions.
+            PoliciesReadOnly: nothing may be changed.
+        """
+        _require_whole(topic)
+        path = paths.partitioned_topic(topic)
+        self._require_number(partitions)
+        await self._flag.require_writable()
+        await self._require_namespace(topic.namespace)
+        if is_dry_run:
+            if await self._store.exists(path) is not None:
+                raise PolicyConflict(f"partitioned topic {topic} exists already")
+            return
+        others = {"properties": dict(properties)} if properties else {}
+        with self.cache.writing(path):
+            try:
+                data = PartitionedTopic(partitions, others).encode()
+                await self._store.create(path, data, make_parents=True)
+            except NodeExists as error:
+                raise PolicyConflict(f"partitioned topic {topic} exists already") from error
+        log.info("%s was created with %d partitions", topic, partitions)
+
+    async def update(self, topic: Topic, partitions: int, *, is_dry_run: bool = False) -> None:
+        """Give a topic more partitions; as many as it has are no change. Or only look.
+
+        Raises:
+            InvalidName: it cannot be the name of a partitioned topic.
+            InvalidPolicy: fewer than it has, or too many.
+            NamespaceMissing, TopicMissing: there is no such namespace, or partitioned topic.
+            PoliciesReadOnly: nothing may be changed.
+        """
+        path = paths.partitioned_topic(topic)
+        self._require_number(partitions)
+        await self._flag.require_writable()
+
+        def change(found: PartitionedTopic) -> PartitionedTopic:
+            if partitions < found.partitions:
+                raise InvalidPolicy(
+                    f"{topic} has {found.partitions} partitions: there can only be more, and "
+                    f"{partitions} are fewer",
+                )
+            return replace(found, partitions=partitions)
+
+        if is_dry_run:
+            if (found := await self.cache.get(path)) is None:
+                raise await self._missing(topic)
+            change(found)
+            return
+        try:
+            await self._updates.read_modify_update(path, change)
+        except NoNode as error:
+            raise await self._missing(topic) from error
+        log.info("%s has %d partitions now", topic, partitions)
+
+    async def delete(self, topic: Topic, *, is_dry_run: bool = False) -> None:
+        """Forget how many partitions a topic has; partitions that are loaded stay so. Or only look.
+
+        Raises:
+            InvalidName: it cannot be the name of a partitioned topic.
+            NamespaceMissing, TopicMissing: there is no such namespace, or partitioned topic.
+            PoliciesReadOnly: nothing may be changed.
+        """
+        path = paths.partitioned_topic(topic)
+        await self._flag.require_writable()
+        if is_dry_run:
+            if await self._store.exists(path) is None:
+                raise await self._missing(topic)
+            return
+        with self.cache.writing(path):
+            try:
+                await self._store.delete(path)
+            except NoNode as error:
+                raise await self._missing(topic) from error
+        log.info("partitioned topic %s was deleted", topic)
+
+    def _require_number(self, partitions: int) -> None:
+        most = min(self._most_partitions() or MAX_PARTITIONS, MAX_PARTITIONS)
+        if not 1 <= partitions <= most:
+            raise InvalidPolicy(
+                f"{partitions} partitions: a topic has 1 to {most} of them",
+            )
+
+    async def _require_namespace(self, namespace: Namespace) -> None:
+        await self._namespaces.ring(namespace)
+
+    async def _missing(self, topic: Topic) -> TopicMissing:
+        await self._require_namespace(topic.namespace)
+        return TopicMissing(f"there is no partitioned topic {topic}")
+
+
+def _require_whole(topic: Topic) -> None:
+    if _PARTITION_MARK in topic.local:
+        raise InvalidName(
+            f"{topic}: {_PARTITION_MARK} in a name is kept for the partitions of a topic",
+        )

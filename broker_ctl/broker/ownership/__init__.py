@@ -1,0 +1,1 @@
+"""The bundles of this broker: acquired, released, split, merged, acquired again after an expiry."""

@@ -1,0 +1,195 @@
+"""Taking a bundle that nobody owns (docs: acquire)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.release import Releaser
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks.locks import LockBusy, Locks
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.machines.lock import Claim
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.errors import (
+    AuthorityLost,
+    BundleBusy,
+    BundleGone,
+    BundleMoving,
+    CorruptRecord,
+    DataPlaneError,
+    Fenced,
+    MultiFailed,
+    StaleOwner,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Operation
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+
+log = logging.getLogger(__name__)
+
+_RING_RETRIES: Final = 7
+# Whoever looks the bundle up waits so long and asks again.
+_STALE_LIMIT_S: Final = 10.0
+
+
+class Acquirer:
+    """Creates the owner node while the ring has the bundle, and lets the data plane load it."""
+
+    def __init__(
+        self,
+        *,
+        holdings: Holdings,
+        watcher: SessionWatcher,
+        locks: Locks,
+        namespaces: Namespaces,
+        owners: Owners,
+        dataplane: DataPlane,
+        releaser: Releaser,
+        record: NamespaceEphemeralData,
+        on_lost: Callable[[Lock], None],
+    ) -> None:
+        self._holdings = holdings
+        self._watcher = watcher
+        self._locks = locks
+        self._namespaces = namespaces
+        self._owners = owners
+        self._dataplane = dataplane
+        self._releaser = releaser
+        self._broker_id = record.urls.broker_id
+        # What every owner node of this broker holds, and who hears that one was taken away.
+        self.record = record.encode()
+        self.on_lost = on_lost
+        self._acquiring: dict[Bundle, tuple[Sequence[Operation], asyncio.Task[int]]] = {}
+
+    async def acquire(
+        self,
+        bundle: Bundle,
+        guards: Sequence[Operation],
+        cause: OwnershipCause,
+        *,
+        is_preloading: bool,
+    ) -> int:
+        """See `Ownership.acquire`. Equal calls join the first, and what it wants preloaded."""
+        # Asked first: without authority the answer must not wait for a store that is away.
+        self._watcher.check()
+        while (acquiring := self._acquiring.get(bundle)) is not None:
+            guarded_by, task = acquiring
+            if list(guarded_by) == list(guards):
+                return await self._holdings.join(task)
+            # What another's guards refuse says nothing of this call.
+            await asyncio.wait([task])
+        held = self._holdings.held.get(bundle)
+        if held is not None and held.state is BundleState.OWNED:
+            return held.token
+        held = OwnedBundle(bundle, cause=cause)
+        work = self._acquire(held, guards, self._watcher.epoch, is_preloading=is_preloading)
+        task = self._holdings.start(work, f"acquire {bundle}")
+        task.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
+        self._acquiring[bundle] = guards, task
+        return await self._holdings.join(task)
+
+    async def _acquire(
+        self, held: OwnedBundle, guards: Sequence[Operation], epoch: int, *, is_preloading: bool
+    ) -> int:
+        bundle = held.bundle
+        for other in self._holdings.overlapping(bundle):
+            raise BundleMoving(f"{bundle}: {other.bundle} is held here ({other.state})")
+        if self._releaser.is_deleting(paths.ownership(bundle)):
+            raise BundleMoving(f"{bundle}: its node of before still has to go")
+        self._holdings.hold(held)
+        try:
+            await self._owners.catch_up(bundle)
+            lock = held.lock = await self.lock(bundle, guards, partial(self._judge, bundle, epoch))
+        except Exception:
+            # An attempt before may have made the node after all, and no lookup would end it.
+            self._releaser.give_up_unheard(held)
+            raise
+        except BaseException:
+            # Cancelled with its session, after which the next one looks for such nodes.
+            self._holdings.drop(held)
+            raise
+        await self._serve(held, lock, epoch, is_preloading=is_preloading)
+        log.info("acquired %s, token %d", bundle, lock.token)
+        return lock.token
+
+    async def _judge(self, bundle: Bundle, epoch: int) -> None:
+        """Whether it is free and this broker may take it, right before it does (I7).
+
+        Raises:
+            BundleBusy, BundleReclaimable: somebody has it, or may come back to it.
+            AuthorityLost: the lease has run out, or the session ended meanwhile.
+        """
+        try:
+            await self._owners.check_free(bundle, self._broker_id)
+        except CorruptRecord as error:
+            raise BundleBusy(str(bundle), f"an unreadable node ({error})") from error
+        self._watcher.check_epoch(epoch)
+
+    async def lock(
+        self,
+        bundle: Bundle,
+        guards: Sequence[Operation],
+        judge: Callable[[], Awaitable[None]],
+        stale_limit_s: float = _STALE_LIMIT_S,
+    ) -> Lock:
+        """The ephemeral node, created while the ring still has the bundle (I5).
+
+        ``judge`` is asked right before each attempt. Where a node of an earlier session stands, it
+        is waited for as long as ``stale_limit_s``.
+        """
+        path = paths.ownership(bundle)
+        for _ in range(_RING_RETRIES):
+            standing = await self._namespaces.standing(bundle.namespace)
+            if bundle not in standing.ring:
+                raise BundleGone(f"{bundle} is no bundle of its namespace")
+            checks = standing.checks
+            try:
+                return await self._locks.acquire(
+                    path, self.record, self.on_lost, [*checks, *guards], judge
+                )
+            except MultiFailed as error:
+                if error.index >= len(checks):
+                    raise Fenced(f"{bundle}: {error}") from error
+                self._namespaces.forget(bundle.namespace)
+            except LockBusy as busy:
+                await self._outwait(bundle, busy, stale_limit_s)
+            finally:
+                self._owners.forget(bundle)
+        raise BundleMoving(f"{bundle}: its ring or its owner changes too often")
+
+    async def _outwait(self, bundle: Bundle, busy: LockBusy, limit_s: float) -> None:
+        """Somebody stands there: another broker, or an earlier session of this one."""
+        node = busy.node
+        if busy.claim is Claim.MY_EARLIER_SESSION:
+            log.info("%s stands from an earlier session: waiting", node.path)
+            if await self._locks.wait_deleted(node, limit_s):
+                return
+            raise StaleOwner(f"{bundle}: a node of an earlier session still stands")
+        try:
+            owner = NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
+        except CorruptRecord as error:
+            owner = f"an unreadable node ({error})"
+        raise BundleBusy(str(bundle), owner)
+
+    async def _serve(
+        self, held: OwnedBundle, lock: Lock, epoch: int, *, is_preloading: bool
+    ) -> None:
+        """Let the data plane load it; only then is it answered for."""
+        try:
+            await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
+            # While it loaded, the session may have ended or the node been taken away.
+            self._watcher.check_epoch(epoch)
+            if held.lock is not lock:
+                raise BundleMoving(f"{held.bundle} was taken away while it was loaded")
+        except (DataPlaneError, AuthorityLost, BundleMoving):
+            self._releaser.give_up(held, OwnershipCause.DATA_PLANE)
+            raise
+        held.advance(BundleState.OWNED)

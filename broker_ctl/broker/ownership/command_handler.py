@@ -1,0 +1,137 @@
+"""Orders of the leader, carried out on this broker (docs: move, split-and-merge, i3-epochs).
+
+An order of an older epoch than the newest seen is refused at once, and the transaction that an
+order causes checks the epoch again: between the two a new leader may have been elected. An order of
+a move holds for one version of its record, which the transaction checks likewise.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.ownership import Ownership
+from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.model.commands import (
+    Cut,
+    Join,
+    MoveOrder,
+    Order,
+    Prepare,
+    Receive,
+    Release,
+    Take,
+)
+from broker_ctl.errors import Draining, Fenced, NotOwner
+from broker_ctl.store.interface import Check, Operation
+from broker_ctl.store.paths import Seat
+
+
+class OwnOrders:
+    """`ports.Orders` of this broker."""
+
+    def __init__(
+        self,
+        *,
+        ownership: Ownership,
+        owners: Owners,
+        moves: Moves,
+        watcher: SessionWatcher,
+        seat: Seat,
+    ) -> None:
+        self._ownership = ownership
+        self._owners = owners
+        self._moves = moves
+        self._watcher = watcher
+        self._seat = seat
+        self.newest_epoch = 0
+
+    async def obey(self, order: Order) -> Mapping[str, Any]:
+        """Carry an order out; see `ports.Orders`. Errors are those of `Ownership`, and Fenced."""
+        if order.epoch < self.newest_epoch:
+            raise Fenced(f"{order.verb}: epoch {order.epoch}, {self.newest_epoch} was seen")
+        self.newest_epoch = order.epoch
+        match order:
+            case Prepare():
+                return await self._prepare(order)
+            case Release():
+                return await self._release(order)
+            case Receive():
+                return await self._receive(order)
+            case Take():
+                guards = [self._epoch_check(order.epoch)]
+                return {"token": await self._ownership.acquire(order.bundle, guards)}
+            case Cut():
+                children = await self._ownership.split(
+                    order.bundle,
+                    order.algorithm,
+                    order.boundaries,
+                    [self._epoch_check(order.epoch)],
+                )
+                return {"children": [str(child) for child in children]}
+            case Join():
+                guards = [self._epoch_check(order.epoch)]
+                whole, token = await self._ownership.merge(order.left, order.right, guards)
+                return {"bundle": str(whole), "token": token}
+
+    def _epoch_check(self, epoch: int) -> Operation:
+        return Check(self._seat.epoch_path, epoch)
+
+    async def _prepare(self, order: Prepare) -> Mapping[str, Any]:
+        """Say yes unless there is a reason against it; nothing is changed yet."""
+        self._watcher.check()
+        self._ownership.check_ready()
+        if self._ownership.is_draining:
+            raise Draining(f"{self._ownership.broker_id} is draining")
+        self._require_same(order, await self._read(order))
+        # Whose it is: so that its release is told from an expiry, which only it may return from.
+        await self._owners.owner_of(order.bundle)
+        return {"accepted": str(order.bundle)}
+
+    async def _release(self, order: Release) -> Mapping[str, Any]:
+        record = self._require_same(order, await self._read(order))
+        guards = [self._epoch_check(order.epoch), record.guard]
+        try:
+            unloaded = await self._ownership.release(
+                order.bundle, order.token, order.unload_ms / 1000, guards
+            )
+        except NotOwner:
+            # The order again, after its answer was lost; or the right ended by itself.
+            owner = await self._owners.owner_of(order.bundle)
+            if owner is not None and owner.token == order.token:
+                raise
+            return {"released": str(order.bundle), "topics_closed": 0}
+        return {"released": str(order.bundle), "topics_closed": unloaded.topics_closed}
+
+    async def _receive(self, order: Receive) -> Mapping[str, Any]:
+        record = await self._read(order)
+        held = self._ownership.owned().get(order.bundle)
+        if record is None and held is not None:
+            # The order again: the move has ended here.
+            return {"token": held.token}
+        record = self._require_same(order, record)
+        guards = [self._epoch_check(order.epoch), record.guard]
+        token = await self._ownership.acquire(order.bundle, guards, OwnershipCause.TRANSFER)
+        # From here on it is served; a record that is left over is ended by the leader.
+        await self._moves.end(record)
+        return {"token": token}
+
+    async def _read(self, order: MoveOrder) -> MoveRecord | None:
+        return await self._moves.read_since(order.move_id, order.version)
+
+    def _require_same(self, order: MoveOrder, record: MoveRecord | None) -> MoveRecord:
+        """The order holds as long as nobody has written the record since."""
+        if record is None:
+            raise Fenced(f"move {order.move_id} has ended")
+        move = record.move
+        if (move.epoch, record.version) != (order.epoch, order.version):
+            raise Fenced(
+                f"move {order.move_id} was written again: it is at epoch {move.epoch}, "
+                f"version {record.version}; the order was given at epoch {order.epoch}, "
+                f"version {order.version}"
+            )
+        addressee = move.from_broker if isinstance(order, Release) else move.to_broker
+        if addressee != self._ownership.broker_id:
+            raise Fenced(f"move {order.move_id}: this order to {order.verb} is for {addressee}")
+        return record

@@ -1,0 +1,136 @@
+"""Is the broker process still there, and still the same (I11)?
+
+A new instance has forgotten everything: what is owned and not loaded is loaded again, at every
+look, since an act may have been going on with a bundle when the first one was taken. What is loaded
+and not owned, or not under that token, is fenced when two looks in a row have found it so. A silent
+one may serve on without us: this broker takes no lookups, waits until the authority that was
+granted has run out, and only then gives the bundles up.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from broker_ctl.broker.ownership.ownership import Ownership
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.errors import DataPlaneError, DataPlaneUnreachable
+
+log = logging.getLogger(__name__)
+
+_ASKS: Final = 3
+
+
+class DataPlaneWatch:
+    """Asks a few times within the failure timeout."""
+
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        ownership: Ownership,
+        clock: Clock,
+        failure_timeout_s: float,
+    ) -> None:
+        self._dataplane = dataplane
+        self._ownership = ownership
+        self._clock = clock
+        self._timeout_s = failure_timeout_s
+        self._strangers: frozenset[tuple[Bundle, int]] = frozenset()
+        self.restarts = 0
+        self.fenced = 0
+
+    async def start(self) -> None:
+        """Start the data plane; wait as long as it takes for the broker process to answer."""
+        await self._until_answered(self._dataplane.start)
+
+    async def wait_answering(self) -> None:
+        """Return once the broker process answers."""
+        await self._until_answered(self._dataplane.loaded)
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await ask()
+            except DataPlaneError as error:
+                log.warning("the data plane does not answer: %s", error)
+                await asyncio.sleep(self._timeout_s / _ASKS)
+            else:
+                return
+
+    async def run(self) -> None:
+        """Watch.
+
+        Raises:
+            DataPlaneUnreachable: silent for the whole failure timeout.
+        """
+        instance_id = self._dataplane.instance_id
+        heard_s = self._clock.now_s()
+        self._strangers = frozenset()
+        while True:
+            await asyncio.sleep(self._timeout_s / _ASKS)
+            owned = self._owned()
+            try:
+                loaded = await self._dataplane.loaded()
+            except DataPlaneError as error:
+                silent_s = self._clock.now_s() - heard_s
+                if silent_s > self._timeout_s:
+                    raise DataPlaneUnreachable(f"silent for {silent_s:.1f} s: {error}") from error
+                continue
+            heard_s = self._clock.now_s()
+            if self._dataplane.instance_id != instance_id:
+                self.restarts += 1
+                log.warning("the data plane was started anew: loading everything again")
+                instance_id = self._dataplane.instance_id
+            left = loaded.keys() - await self._fence_strangers(loaded)
+            await self._load_again({b: lock for b, lock in owned.items() if b not in left})
+
+    async def _fence_strangers(self, loaded: Mapping[Bundle, int]) -> set[Bundle]:
+        """Fence what nobody here answers for; an act that ended meanwhile is over by the next look.
+
+        A call whose answer never came may have been carried out long after all that made up for it.
+        """
+        found = frozenset(one for one in loaded.items() if self._is_stranger(*one))
+        again, self._strangers = found & self._strangers, found
+        fenced: set[Bundle] = set()
+        for bundle, token in sorted(again):
+            # While others were fenced, it may have been acquired.
+            if not self._is_stranger(bundle, token):
+                continue
+            log.warning("%s is loaded under token %d and not owned so: fencing it", bundle, token)
+            try:
+                await self._dataplane.fence(bundle)
+            except DataPlaneError as error:
+                log.warning("fencing %s: %s; again at the next look", bundle, error)
+            else:
+                fenced.add(bundle)
+        self.fenced += len(fenced)
+        return fenced
+
+    def _is_stranger(self, bundle: Bundle, token: int) -> bool:
+        """Whether it is not owned under that token, and no act is going on with a hash of it."""
+        held = self._ownership.owned()
+        if bundle in held:
+            return held[bundle].state is BundleState.OWNED and held[bundle].token != token
+        near = (one for one in held.values() if one.bundle.overlaps(bundle))
+        return all(one.state is BundleState.OWNED for one in near)
+
+    def _owned(self) -> dict[Bundle, Lock | None]:
+        """What the data plane has confirmed, and under which right."""
+        held = self._ownership.owned()
+        return {b: one.lock for b, one in held.items() if one.state is BundleState.OWNED}
+
+    async def _load_again(self, missing: Mapping[Bundle, Lock | None]) -> None:
+        for bundle, lock in missing.items():
+            held = self._ownership.owned().get(bundle)
+            # Since it was asked, and while others load, it may have been released, split or
+            # acquired anew.
+            if held is None or held.state is not BundleState.OWNED or held.lock is not lock:
+                continue
+            try:
+                await self._dataplane.load(bundle, held.token)
+            except DataPlaneError as error:
+                log.warning("loading %s again: %s", bundle, error)

@@ -1,0 +1,51 @@
+"""Giving everything up, on purpose and in time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from broker_ctl.broker.ownership.held_bundles import Holdings
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.errors import BrokerCtlError
+
+log = logging.getLogger(__name__)
+
+_IN_FLIGHT: Final = 8
+_PAUSE_S: Final = 0.1
+
+# Releases a bundle that is owned under a token, within so many seconds.
+Release = Callable[[Bundle, int, float], Awaitable[object]]
+
+
+async def drain(holdings: Holdings, release: Release, deadline_s: float) -> int:
+    """Release round after round; answers with what could not be given up in time.
+
+    What is being acquired, split or closed in one round is given up in a later one.
+    """
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + deadline_s
+    try:
+        async with asyncio.timeout_at(end_s):
+            while holdings.held:
+                await _release_all(holdings, release, lambda: end_s - loop.time())
+                await asyncio.sleep(_PAUSE_S if holdings.held else 0)
+    except TimeoutError:
+        log.warning("drain: not everything was given up within %.0f s", deadline_s)
+    return len(holdings.held)
+
+
+async def _release_all(holdings: Holdings, release: Release, left_s: Callable[[], float]) -> None:
+    waiting = iter(holdings.in_state(BundleState.OWNED))
+
+    async def work() -> None:
+        for held in waiting:
+            try:
+                await release(held.bundle, held.token, left_s())
+            except BrokerCtlError as error:
+                log.warning("drain: %s: %s", held.bundle, error)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(_IN_FLIGHT):
+            group.create_task(work(), name=f"drain {number}")

@@ -1,0 +1,224 @@
+"""What this broker holds, and the scope in which it may act on it.
+
+Every act on a bundle runs as a task of the current session's scope: a caller that goes away does
+not stop it half way, and no act of one session goes on in the next.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
+
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.machines.ownership import BundleState, advance
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.range_index import Near
+from broker_ctl.errors import (
+    AuthorityLost,
+    BundleMoving,
+    BundleReclaimable,
+    NotOwner,
+    OwnershipError,
+    SessionError,
+)
+from broker_ctl.tasks import TaskScope
+
+T = TypeVar("T")
+
+# What a bundle comes or goes for by itself; in any other state somebody says so.
+_CAUSES: Final = {
+    BundleState.SPLITTING: OwnershipCause.SPLIT,
+    BundleState.MERGING: OwnershipCause.MERGE,
+}
+
+
+class OwnershipChange(NamedTuple):
+    """A bundle is served from now on, or is served no more, under a token."""
+
+    bundle: Bundle
+    is_acquired: bool
+    cause: OwnershipCause
+    token: int
+
+
+@dataclass(slots=True, eq=False)
+class OwnedBundle:
+    """One bundle on this broker.
+
+    ``lock`` is None until it is created, and again once it is lost: whoever acts on the bundle
+    compares it after each wait. ``becoming`` is what stands in its place if a split or merge was
+    done that was sent to the store and not answered. ``cause`` is why it comes or goes, and
+    ``served_token`` the one under which it was told that it is served; 0: it was not.
+    """
+
+    bundle: Bundle
+    state: BundleState = BundleState.ASSIGNING
+    lock: Lock | None = None
+    becoming: tuple[Bundle, ...] = ()
+    cause: OwnershipCause = OwnershipCause.PLACEMENT
+    served_token: int = 0
+    tell: Callable[[OwnershipChange], None] | None = None
+
+    @property
+    def token(self) -> int:
+        """Its fencing token, 0 without a right."""
+        return self.lock.token if self.lock is not None else 0
+
+    def not_served(self) -> OwnershipError:
+        """Why whoever asks for it now has to ask again."""
+        if self.state is not BundleState.RECLAIMING:
+            return BundleMoving(f"{self.bundle} is {self.state}")
+        if self.cause is OwnershipCause.DATA_PLANE:
+            return BundleMoving(
+                f"{self.bundle} is being given up: the broker process that serves it is silent",
+            )
+        return BundleReclaimable(f"{self.bundle} is being taken again by the broker that had it")
+
+    def advance(self, to: BundleState) -> None:
+        """Go on; raises `InvalidTransition` where the table does not allow it."""
+        before, self.state = self.state, advance(self.bundle, self.state, to)
+        cause = _CAUSES.get(before, self.cause)
+        # Served on under the same token, nothing has come or gone.
+        if to is BundleState.OWNED and self.token != self.served_token:
+            self.served_token = self.token
+            self._tell(cause, is_acquired=True)
+        elif to in {BundleState.FREE, BundleState.DELETED} and self.served_token:
+            self._tell(cause, is_acquired=False)
+
+    def _tell(self, cause: OwnershipCause, *, is_acquired: bool) -> None:
+        if self.tell is not None:
+            self.tell(OwnershipChange(self.bundle, is_acquired, cause, self.served_token))
+
+
+class Holdings:
+    """Held bundles in any state, and the acts on them."""
+
+    def __init__(self, on_change: Callable[[OwnershipChange], None] | None = None) -> None:
+        self._on_change = on_change
+        self._held: dict[Bundle, OwnedBundle] = {}
+        # Lookups and acquisitions ask for what overlaps, which is in the same namespace.
+        self._in_namespace: dict[Namespace, Near[OwnedBundle]] = {}
+        self._acts: TaskScope | None = None
+
+    @property
+    def held(self) -> Mapping[Bundle, OwnedBundle]:
+        """All of them, as they are now."""
+        return MappingProxyType(self._held)
+
+    def own(self, bundle: Bundle) -> OwnedBundle:
+        """The bundle, if it is served.
+
+        Raises:
+            NotOwner, BundleMoving: not held, or something is going on with it.
+        """
+        held = self._held.get(bundle)
+        if held is None:
+            raise NotOwner(f"{bundle} is not owned here")
+        if held.state is not BundleState.OWNED:
+            raise BundleMoving(f"{bundle} is {held.state}")
+        return held
+
+    def in_state(self, state: BundleState) -> list[OwnedBundle]:
+        """What is in one state now."""
+        return [held for held in self._held.values() if held.state is state]
+
+    def overlapping(self, bundle: Bundle) -> Iterator[OwnedBundle]:
+        """What is held of the same hashes."""
+        near = self._in_namespace.get(bundle.namespace)
+        return iter(()) if near is None else near.overlapping(bundle.range)
+
+    def hold(self, held: OwnedBundle) -> None:
+        """From now on it is held, in whatever state."""
+        bundle = held.bundle
+        held.tell = self._on_change
+        self._held[bundle] = held
+        near = self._in_namespace.get(bundle.namespace)
+        if near is None:
+            near = self._in_namespace[bundle.namespace] = Near()
+        near.put(bundle.range, held)
+
+    def drop(self, held: OwnedBundle) -> None:
+        """Forget a bundle, unless another generation of it is held by now."""
+        if self._held.get(held.bundle) is held:
+            held.advance(BundleState.FREE)
+            self._forget(held)
+
+    def replace(self, old: Sequence[OwnedBundle], new: Sequence[OwnedBundle]) -> None:
+        """Hold what a split or merge made in the place of what it was made of."""
+        for held in old:
+            held.advance(BundleState.DELETED)
+            self._forget(held)
+        for held in new:
+            self.hold(held)
+
+    def _forget(self, held: OwnedBundle) -> None:
+        bundle = held.bundle
+        del self._held[bundle]
+        near = self._in_namespace[bundle.namespace]
+        near.remove(bundle.range)
+        if not near:
+            del self._in_namespace[bundle.namespace]
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[None]:
+        """Acts are possible inside; see `interrupt` for what happens on leaving."""
+        self._acts = TaskScope("acts on bundles")
+        try:
+            yield
+        finally:
+            await self.interrupt()
+
+    async def interrupt(self, cause: OwnershipCause = OwnershipCause.EXPIRY) -> None:
+        """Cancel all acts; what was owned is kept without a right, until it is taken again."""
+        acts, self._acts = self._acts, None
+        try:
+            if acts is not None:
+                await acts.close()
+        finally:
+            for held in list(self._held.values()):
+                held.lock, held.cause = None, cause
+                if held.state is BundleState.ASSIGNING:
+                    self.drop(held)
+                elif held.state is not BundleState.RECLAIMING:
+                    held.advance(BundleState.RECLAIMING)
+
+    def resume(self) -> None:
+        """Acts are possible again after an interruption."""
+        self._acts = TaskScope("acts on bundles")
+
+    def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Begin an act.
+
+        Raises:
+            AuthorityLost: there is no session.
+        """
+        if self._acts is None:
+            work.close()
+            raise AuthorityLost("there is no session")
+        return self._acts.start(work, name, is_joined=True)
+
+    async def act(self, work: Coroutine[Any, Any, T], name: str) -> T:
+        """Begin an act and wait for it."""
+        return await self.join(self.start(work, name))
+
+    @staticmethod
+    async def join(task: asyncio.Task[T]) -> T:
+        """Wait for an act without owning it.
+
+        Raises:
+            AuthorityLost: the session ended during the act.
+        """
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.cancelled() and current is not None and not current.cancelling():
+                raise AuthorityLost("the session ended during the act") from None
+            raise
+        except SessionError as error:
+            # The store hears of the end before the act is cancelled.
+            raise AuthorityLost(f"the session ended during the act: {error}") from error

@@ -1,0 +1,64 @@
+"""Merging two neighbours: one bundle takes the place of both, and stays here (docs: bundle-merge).
+
+The mirror of `split.py`. Pulsar has nothing of the kind.
+"""
+
+from collections.abc import Sequence
+
+from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.ring_change import Change, RingChanger
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.store.interface import Operation
+
+_Locked = tuple[tuple[OwnedBundle, Lock], tuple[OwnedBundle, Lock]]
+
+
+class Merger:
+    """Runs on the owner of both."""
+
+    def __init__(self, *, holdings: Holdings, dataplane: DataPlane, changer: RingChanger) -> None:
+        self._holdings = holdings
+        self._dataplane = dataplane
+        self._changer = changer
+        self.merges = 0
+
+    async def merge(
+        self, left: Bundle, right: Bundle, guards: Sequence[Operation]
+    ) -> tuple[Bundle, int]:
+        """See `Ownership.merge`."""
+        whole = left.joined(right)
+        done = self._holdings.held.get(whole)
+        if done is not None and done.state is BundleState.OWNED:
+            # The order again, after its answer was lost.
+            return whole, done.token
+        both = self._own(left), self._own(right)
+        task = self._holdings.start(self._work(both, whole, guards), f"merge {whole}")
+        for held, _ in both:
+            held.advance(BundleState.MERGING)
+        return await self._holdings.join(task)
+
+    def _own(self, bundle: Bundle) -> tuple[OwnedBundle, Lock]:
+        held = self._holdings.own(bundle)
+        assert held.lock is not None
+        return held, held.lock
+
+    async def _work(
+        self, both: _Locked, whole: Bundle, guards: Sequence[Operation]
+    ) -> tuple[Bundle, int]:
+        left, right = (held.bundle for held, _ in both)
+        change = Change(both, (whole,), lambda ring: ring.merge(left, right))
+        try:
+            nodes = await self._changer.commit(change, guards)
+        except BaseException:
+            for held, lock in both:
+                self._changer.serve_on(held, lock)
+            raise
+        made = self._changer.hold(change, nodes, BundleState.MERGING)
+        self.merges += 1
+        token = made[0].token
+        handing_over = self._dataplane.merge((left, right), whole, token)
+        await self._changer.serve(made, handing_over)
+        return whole, token

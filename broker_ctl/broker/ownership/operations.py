@@ -1,0 +1,133 @@
+"""What can be done with the bundles of this broker, put together."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.ownership.acquire import Acquirer
+from broker_ctl.broker.ownership.held_bundles import Holdings, OwnershipChange
+from broker_ctl.broker.ownership.merge import Merger
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.reacquire import Retaker
+from broker_ctl.broker.ownership.reclaim import Reclaim
+from broker_ctl.broker.ownership.release import Releaser
+from broker_ctl.broker.ownership.ring_change import RingChanger
+from broker_ctl.broker.ownership.split import Splitter
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks.locks import Locks
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.replicated.moves import Moves
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.instruments.balancing import OwnershipInstruments
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipParts:
+    """What ownership stands on; for ``is_preloading`` see `Retaker`.
+
+    ``split_rules`` are asked at each split that goes by traffic: they may change at run time.
+    """
+
+    store: MetadataStore
+    watcher: SessionWatcher
+    locks: Locks
+    namespaces: Namespaces
+    owners: Owners
+    moves: Moves
+    deletions: Deletions
+    dataplane: DataPlane
+    draws: random.Random
+    is_preloading: bool = True
+    split_rules: Callable[[], SplitRules] = SplitRules
+    on_owner_change: Callable[[OwnershipChange], None] | None = None
+    instruments: OwnershipInstruments = field(default_factory=OwnershipInstruments)
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """What can be done with bundles, all on the same `Holdings`."""
+
+    releaser: Releaser
+    acquirer: Acquirer
+    splitter: Splitter
+    merger: Merger
+    reclaim: Reclaim
+
+    @classmethod
+    def of(
+        cls,
+        parts: OwnershipParts,
+        urls: BrokerUrls,
+        holdings: Holdings,
+        on_lost: Callable[[Lock], None],
+    ) -> Self:
+        """Build them; ``on_lost`` hears of a node that somebody took away."""
+        record = NamespaceEphemeralData(urls)
+        releaser = Releaser(
+            holdings=holdings,
+            locks=parts.locks,
+            owners=parts.owners,
+            deletions=parts.deletions,
+            dataplane=parts.dataplane,
+            instruments=parts.instruments,
+        )
+        acquirer = Acquirer(
+            holdings=holdings,
+            watcher=parts.watcher,
+            locks=parts.locks,
+            namespaces=parts.namespaces,
+            owners=parts.owners,
+            dataplane=parts.dataplane,
+            releaser=releaser,
+            record=record,
+            on_lost=on_lost,
+        )
+        changer = RingChanger(
+            store=parts.store,
+            holdings=holdings,
+            watcher=parts.watcher,
+            locks=parts.locks,
+            namespaces=parts.namespaces,
+            owners=parts.owners,
+            dataplane=parts.dataplane,
+            releaser=releaser,
+            record=record,
+            on_lost=on_lost,
+        )
+        splitter = Splitter(
+            holdings=holdings, dataplane=parts.dataplane, changer=changer, rules=parts.split_rules
+        )
+        merger = Merger(holdings=holdings, dataplane=parts.dataplane, changer=changer)
+        reclaim = _reclaim(parts, holdings, acquirer, releaser)
+        return cls(releaser, acquirer, splitter, merger, reclaim)
+
+
+def _reclaim(
+    parts: OwnershipParts, holdings: Holdings, acquirer: Acquirer, releaser: Releaser
+) -> Reclaim:
+    retaker = Retaker(
+        store=parts.store,
+        watcher=parts.watcher,
+        locks=parts.locks,
+        namespaces=parts.namespaces,
+        acquirer=acquirer,
+        releaser=releaser,
+        dataplane=parts.dataplane,
+        draws=parts.draws,
+        is_preloading=parts.is_preloading,
+    )
+    return Reclaim(
+        store=parts.store,
+        holdings=holdings,
+        namespaces=parts.namespaces,
+        retaker=retaker,
+        dataplane=parts.dataplane,
+        instruments=parts.instruments,
+    )

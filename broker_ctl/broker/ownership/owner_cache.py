@@ -1,0 +1,236 @@
+"""Who owns which bundle, as far as this broker has looked, and who owned it until just now.
+
+An expiry by itself moves nothing (I7): for a grace period after an owner's node vanished without
+a release, only that owner may take the bundle again. Where this broker had not looked at the node
+its owner is known all the same: the same transaction took the owner's registration away.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.coordination.replicated.sync_barrier import CatchingUp
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.errors import BundleBusy, BundleReclaimable
+from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.caches.values import ValueCache
+from broker_ctl.store.interface import (
+    Change,
+    MetadataStore,
+    Notification,
+    SessionEvent,
+    Versioned,
+)
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.watching import set_watch
+
+log = logging.getLogger(__name__)
+
+_MAX_VANISHED: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord:
+    """An owner node: whose it is, and the identity of the node.
+
+    ``is_disabled``: its owner is about to give it up, as a Pulsar broker says there.
+    """
+
+    urls: BrokerUrls
+    token: int
+    session_id: int
+    is_disabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Vanished:
+    """An owner node that went.
+
+    Attributes:
+        record: of that very node; None where it is not remembered.
+        named: who had it when this broker looked last, where ``record`` is None. Others may have
+            had it since, where events were missed.
+    """
+
+    record: OwnerRecord | None
+    zxid: int
+    at_s: float
+    named: OwnerRecord | None
+
+    @property
+    def owner(self) -> str | None:
+        """Whose it was."""
+        return None if self.record is None else self.record.urls.broker_id
+
+
+def _decode(node: Versioned) -> OwnerRecord:
+    data = NamespaceEphemeralData.decode(node.path, node.data)
+    return OwnerRecord(data.urls, node.stat.czxid, node.stat.ephemeral_owner, data.is_disabled)
+
+
+class Owners:
+    """Owner nodes of all brokers."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        registry: Registry,
+        clock: Clock,
+        reclaim_grace_s: float,
+        cache_rules: CacheRules,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._grace_s = reclaim_grace_s
+        self.cache = ValueCache(store, (paths.OWNERSHIP,), _decode, clock, cache_rules)
+        self._vanished: OrderedDict[str, _Vanished] = OrderedDict()
+        # Whom this broker named, however soon the cache lets go of it.
+        self._named: OrderedDict[str, OwnerRecord] = OrderedDict()
+        # This broker saw nothing for a while, and so may have missed an expiry.
+        self._blind_until_s = 0.0
+        self._was_asked = False
+        self._stops: list[Callable[[], None]] = []
+        self._catching_up = CatchingUp(store)
+
+    async def start(self) -> None:
+        """Begin to follow the owner nodes."""
+        # Before the cache: who owned a node is still in there when its deletion is told.
+        self._stops = [
+            self._store.listen(self._session_changed),
+            await set_watch(self._store, paths.OWNERSHIP, self._notified),
+        ]
+        if self._was_asked:
+            # Lookups came before the watch stood: what they found may have gone since, untold.
+            self._blind_until_s = self._clock.now_s() + self._grace_s
+        await self.cache.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        await self._catching_up.close()
+        await self.cache.close()
+
+    async def owner_of(self, bundle: Bundle) -> OwnerRecord | None:
+        """Who stands in the store.
+
+        Raises:
+            CorruptRecord: a node that does not decode; it is somebody's all the same.
+        """
+        self._was_asked = True
+        path = paths.ownership(bundle)
+        if (record := await self.cache.get(path)) is not None:
+            self._named[path] = record
+            self._named.move_to_end(path)
+            if len(self._named) > _MAX_VANISHED:
+                self._named.popitem(last=False)
+        return record
+
+    def forget(self, bundle: Bundle) -> None:
+        """After an own write to the node."""
+        self.cache.forget(paths.ownership(bundle))
+
+    async def catch_up(self, bundle: Bundle) -> None:
+        """Hear of all that was committed until now.
+
+        The server of this broker may be behind: whoever sent a client or an order here may know
+        already that the owner's node is gone, and its transaction would find nothing in its way.
+        News reach us before the answer does.
+        """
+        path = paths.ownership(bundle)
+        if path not in self._vanished:
+            await self._catching_up.wait(path)
+
+    async def check_free(self, bundle: Bundle, broker_id: str) -> None:
+        """Before a bundle is taken: nobody else has it, and nobody may come back to it.
+
+        Raises:
+            BundleBusy, BundleReclaimable: somebody has it; as `check_reclaim`.
+            CorruptRecord: a node that does not decode; it is somebody's all the same.
+        """
+        record = await self.owner_of(bundle)
+        if record is not None and record.urls.broker_id != broker_id:
+            # Taking it as soon as its node goes would not ask why it went.
+            raise BundleBusy(str(bundle), record.urls.broker_id)
+        await self.check_reclaim(bundle, broker_id)
+
+    async def check_reclaim(self, bundle: Bundle, broker_id: str) -> None:
+        """Before taking a bundle that nobody owns.
+
+        Raises:
+            BundleReclaimable: its owner's session expired so recently that only it may return.
+        """
+        path = paths.ownership(bundle)
+        while (vanished := self._vanished.get(path)) is not None:
+            if vanished.owner == broker_id:
+                return
+            left_s = vanished.at_s + self._grace_s - self._clock.now_s()
+            owner = await self._expired_owner(vanished) if left_s > 0 else None
+            if owner is not None and owner != broker_id:
+                raise BundleReclaimable(
+                    f"{bundle}: the session of {owner} ended; "
+                    f"for {left_s:.1f} s only that broker may take it again",
+                )
+            # While it was asked another may have owned it, and have gone.
+            if self._vanished.get(path) is vanished:
+                del self._vanished[path]
+                return
+        blind_s = self._blind_until_s - self._clock.now_s()
+        if blind_s > 0:
+            raise BundleReclaimable(
+                f"{bundle}: after an outage, an owner may return to it for {blind_s:.1f} s",
+            )
+
+    async def _expired_owner(self, vanished: _Vanished) -> str | None:
+        """Whose session took the node along; None where it was released."""
+        if (record := vanished.record) is None:
+            if vanished.zxid <= 0:
+                # Servers before 3.9 do not tell what went together.
+                return "a broker that this one did not know"
+            departed = await self._registry.departed_at(vanished.zxid)
+            if departed is not None or (record := vanished.named) is None:
+                return departed
+        broker_id = record.urls.broker_id
+        is_release = await self._registry.was_standing_at(
+            broker_id, record.session_id, vanished.zxid
+        )
+        return None if is_release else broker_id
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        """What others lost in an outage of this broker's own was not told, and is not replayed.
+
+        However short it was: an expiry takes no longer, and whoever owned what was forgotten with
+        the connection. A servers' outage ends the sessions of many brokers at once, too: whoever
+        is back first must not take what belongs to the others. What was told before says nothing
+        of who has had a bundle since; what is told from now on is of the last owner.
+        """
+        if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
+            self._vanished.clear()
+            self._blind_until_s = self._clock.now_s() + self._grace_s
+
+    def _notified(self, notification: Notification) -> None:
+        path = notification.path
+        if notification.change is Change.CREATED:
+            self._vanished.pop(path, None)
+            self._named.pop(path, None)
+        elif notification.change is Change.DELETED:
+            now_s, record = self._clock.now_s(), self.cache.peek(path)
+            named = self._named.pop(path, None)
+            self._vanished[path] = _Vanished(record, notification.zxid, now_s, named)
+            self._vanished.move_to_end(path)
+            self._prune(now_s)
+
+    def _prune(self, now_s: float) -> None:
+        while self._vanished:
+            path, oldest = next(iter(self._vanished.items()))
+            if now_s - oldest.at_s < self._grace_s and len(self._vanished) <= _MAX_VANISHED:
+                return
+            del self._vanished[path]

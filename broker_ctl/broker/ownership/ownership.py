@@ -1,0 +1,289 @@
+"""The bundles of this broker (docs: invariants).
+
+One door to the acts on them: `acquire.py`, `release.py`, `split.py`, `merge.py` and, after an
+expiry, `reclaim.py` do the work on the same `Holdings`.
+"""
+
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from broker_ctl.broker.ownership.drain import drain
+from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.operations import Acts, OwnershipParts
+from broker_ctl.broker.ownership.previous_session import Returning
+from broker_ctl.broker.ownership.reclaim import Reclaimed
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.session.watcher import Grant
+from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.dataplane.bundles.interface import Unloaded
+from broker_ctl.errors import AuthorityLost, BundleMoving, Draining
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Operation
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who may serve a bundle."""
+
+    urls: BrokerUrls
+    token: int
+    is_self: bool
+
+
+class Ownership:
+    """What this broker holds, and how it comes and goes."""
+
+    def __init__(
+        self,
+        parts: OwnershipParts,
+        urls: BrokerUrls,
+        unload_s: Callable[[], float],
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._parts = parts
+        self._unload_s = unload_s
+        self._on_change = on_change
+        self._holdings = Holdings(parts.on_owner_change)
+        self._acts = Acts.of(parts, urls, self._holdings, self._lock_lost)
+        acquire = partial(
+            self.acquire, cause=OwnershipCause.EXPIRY, is_preloading=parts.is_preloading
+        )
+        self._returning = Returning(self._holdings, acquire)
+        self._ready_epoch = 0
+        self._grant = Grant(0, 0.0)
+        self._granted = self._grant
+        self.urls = urls
+        self.is_draining = False
+
+    # State.
+
+    @property
+    def broker_id(self) -> str:
+        """This broker."""
+        return self.urls.broker_id
+
+    def owned(self) -> Mapping[Bundle, OwnedBundle]:
+        """All that is held, in any state. It changes under whoever awaits."""
+        return self._holdings.held
+
+    async def owner_of(self, bundle: Bundle) -> Owner | None:
+        """Who may serve the bundle; None: nobody, and it may be acquired.
+
+        Raises:
+            BundleMoving, BundleReclaimable: ask again. Said here, so that a client that looks a
+                bundle up again and again in the grace of its owner costs the leader nothing.
+            AuthorityLost: it is ours, but we may not say so now.
+            CorruptRecord: a node stands there that nobody can read.
+        """
+        held = self._holdings.held.get(bundle)
+        if held is not None:
+            match held.state:
+                case BundleState.OWNED:
+                    self._parts.watcher.check()
+                    return Owner(self.urls, held.token, is_self=True)
+                case BundleState.ASSIGNING:
+                    return None
+                case _:
+                    raise held.not_served()
+        record = await self._parts.owners.owner_of(bundle)
+        if record is not None and record.urls.broker_id != self.broker_id:
+            if record.is_disabled:
+                raise BundleMoving(f"{bundle} is being unloaded by {record.urls.broker_id}")
+            return Owner(record.urls, record.token, is_self=False)
+        for held in self._holdings.overlapping(bundle):
+            # A split or merge was committed, and this broker is about to hear of it.
+            raise BundleMoving(f"{bundle}: {held.bundle} is {held.state}")
+        # Nobody's, or a node of ours that we do not hold: acquiring takes it or outwaits it.
+        moving = self._parts.moves.of(bundle)
+        if moving is not None:
+            move = moving.move
+            raise BundleMoving(f"{bundle}: {move.bundle} is on its way to {move.to_broker}")
+        await self._parts.owners.check_reclaim(bundle, self.broker_id)
+        return None
+
+    # Acts.
+
+    async def acquire(
+        self,
+        bundle: Bundle,
+        guards: Sequence[Operation] = (),
+        cause: OwnershipCause = OwnershipCause.PLACEMENT,
+        *,
+        is_preloading: bool = True,
+    ) -> int:
+        """Take a bundle that nobody owns; answers with the token once it is served.
+
+        ``guards`` stand in the transaction that creates the owner node. ``is_preloading``: its
+        topics are opened now, and not each when its first client comes.
+
+        Raises:
+            BundleBusy, BundleGone, BundleMoving, BundleReclaimable, Draining: why not.
+            Fenced: a guard failed.
+            AuthorityLost: the lease has run out, or the session ended meanwhile.
+        """
+        if self.is_draining:
+            raise Draining(f"{self.broker_id} is draining")
+        self.check_ready()
+        with self._telling():
+            return await self._acts.acquirer.acquire(
+                bundle, guards, cause, is_preloading=is_preloading
+            )
+
+    async def unload(self, bundle: Bundle) -> Unloaded:
+        """Close and give up by order of an operator; the next lookup places it.
+
+        Raises:
+            NotOwner, BundleMoving: it is not ours, or something else is going on.
+            UnloadFailed: the data plane kept it open; it is still ours.
+            AuthorityLost: the session ended meanwhile.
+        """
+        token = self._holdings.own(bundle).token
+        return await self.release(bundle, token, self._unload_s(), (), OwnershipCause.UNLOAD)
+
+    async def release(
+        self,
+        bundle: Bundle,
+        token: int,
+        unload_s: float,
+        guards: Sequence[Operation],
+        cause: OwnershipCause = OwnershipCause.TRANSFER,
+    ) -> Unloaded:
+        """Close within ``unload_s``, confirm, and give up in one transaction with ``guards``.
+
+        Raises:
+            NotOwner: not ours, or not under this token.
+            UnloadFailed: not confirmed and not fenced; still ours.
+            Fenced: a guard failed; served on.
+            AuthorityLost: the session ended meanwhile.
+        """
+        self.check_ready()
+        with self._telling():
+            return await self._acts.releaser.release(bundle, token, unload_s, guards, cause)
+
+    async def split(
+        self,
+        bundle: Bundle,
+        algorithm: str,
+        boundaries: tuple[int, ...] = (),
+        guards: Sequence[Operation] = (),
+    ) -> tuple[Bundle, ...]:
+        """Replace a bundle by its children, which stay here; none where there is nothing to split.
+
+        Raises:
+            NotOwner, BundleMoving: not ours, or something else is going on.
+            Fenced: a guard failed.
+            SettingsError: no such algorithm. InvalidName: boundaries outside the bundle.
+            AuthorityLost: the session ended meanwhile.
+        """
+        self.check_ready()
+        with self._telling():
+            return await self._acts.splitter.split(bundle, algorithm, boundaries, guards)
+
+    async def merge(
+        self, left: Bundle, right: Bundle, guards: Sequence[Operation] = ()
+    ) -> tuple[Bundle, int]:
+        """Replace two neighbours by one bundle, which stays here; answers with it and its token.
+
+        Raises:
+            NotOwner, BundleMoving: one is not ours, or something else is going on.
+            InvalidName: ``right`` does not begin where ``left`` ends.
+            Fenced: a guard failed.
+            AuthorityLost: the session ended meanwhile.
+        """
+        self.check_ready()
+        with self._telling():
+            return await self._acts.merger.merge(left, right, guards)
+
+    async def drain(self, deadline_s: float) -> int:
+        """Take nothing more and give everything up; answers with what could not be in time."""
+        self.is_draining = True
+        release = partial(self.release, guards=(), cause=OwnershipCause.DRAIN)
+        return await drain(self._holdings, release, deadline_s)
+
+    # Sessions.
+
+    @asynccontextmanager
+    async def session(self, epoch: int) -> AsyncIterator[Reclaimed]:
+        """Take again what an expiry took away, then act until the session ends."""
+        async with self._holdings.session():
+            yield await self._begin(epoch)
+
+    async def abandon(self) -> None:
+        """Give everything up although the data plane is silent; `begin_anew` once it answers.
+
+        What it was granted may last it until the end of its lease, so the nodes stand until then
+        (I11). Where no lease ends its authority, its storage must refuse it.
+        """
+        self._ready_epoch = 0
+        granted_until_s = self._granted.deadline_s
+        self.granted(self._grant)
+        locks = [held.lock for held in self._holdings.held.values() if held.lock is not None]
+        await self._holdings.interrupt(OwnershipCause.DATA_PLANE)
+        if granted_until_s < math.inf:
+            await self._parts.watcher.wait_past(granted_until_s)
+        await self._acts.releaser.give_back_all(locks)
+        for held in list(self._holdings.held.values()):
+            self._parts.owners.forget(held.bundle)
+            self._holdings.drop(held)
+
+    async def begin_anew(self, epoch: int) -> Reclaimed:
+        """After `abandon`: what the data plane still serves is taken again, if nobody else did."""
+        self._holdings.resume()
+        return await self._begin(epoch)
+
+    async def _begin(self, epoch: int) -> Reclaimed:
+        with self._telling():
+            reclaimed = await self._acts.reclaim.run(epoch)
+        self._ready_epoch = epoch
+        self.granted(self._grant)
+        self._returning.begin(reclaimed.late)
+        return reclaimed
+
+    def granted(self, grant: Grant) -> None:
+        """Hand authority on to the data plane, once nothing of an earlier session is left in it."""
+        self._grant = grant
+        is_ready = grant.epoch == self._ready_epoch
+        self._granted = grant if is_ready else Grant(grant.epoch, 0.0)
+        self._parts.dataplane.grant(self._granted.epoch, self._granted.deadline_s)
+
+    def check_ready(self) -> None:
+        """Whether bundles may be acquired and given up here.
+
+        Raises:
+            AuthorityLost: what an expiry took away is not held again yet, or all was abandoned.
+        """
+        if self._ready_epoch != self._parts.watcher.epoch:
+            raise AuthorityLost(f"{self.broker_id} does not hold its bundles again yet")
+
+    def _lock_lost(self, lock: Lock) -> None:
+        """The node is gone or somebody else's, while the session lives."""
+        bundle = paths.owned_bundle(lock.path)
+        held = self._holdings.held.get(bundle) if bundle is not None else None
+        # Late news of an earlier generation must not touch the bundle as it is now (#26197).
+        if held is None or held.lock is not lock:
+            return
+        self._parts.instruments.lost.add("taken_away")
+        held.lock = None
+        self._parts.owners.forget(held.bundle)
+        log.warning("%s was taken away", held.bundle)
+        # In any other state an act is going on, which finds its lock gone.
+        if held.state is BundleState.OWNED:
+            self._acts.releaser.give_up(held, OwnershipCause.TAKEN_AWAY)
+        self._on_change()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Whatever comes of it: what is held may be another set now."""
+        try:
+            yield
+        finally:
+            self._on_change()

@@ -1,0 +1,59 @@
+"""Bundles that an earlier session of this broker still has: taken again as soon as it has ended.
+
+They were closed, since all others would have waited for them (`retake.py`). Nobody else can take
+them meanwhile: their nodes stand, and after that the grace is for this broker (I7).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, Final
+
+from broker_ctl.broker.ownership.held_bundles import Holdings
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.errors import BrokerCtlError, Draining, SessionError
+
+log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.5
+_IN_FLIGHT: Final = 32
+
+
+class Returning:
+    """One act of the session; it ends when each is here again, or another broker's."""
+
+    def __init__(
+        self, holdings: Holdings, acquire: Callable[[Bundle], Coroutine[Any, Any, int]]
+    ) -> None:
+        self._holdings = holdings
+        self._acquire = acquire
+
+    def begin(self, bundles: Sequence[Bundle]) -> None:
+        """Take them again, each when its node has gone."""
+        if bundles:
+            self._holdings.start(self._take(bundles), f"{len(bundles)} bundles return")
+
+    async def _take(self, bundles: Sequence[Bundle]) -> None:
+        waiting = iter(bundles)
+        async with asyncio.TaskGroup() as group:
+            for number in range(min(_IN_FLIGHT, len(bundles))):
+                group.create_task(self._take_each(waiting), name=f"return {number}")
+
+    async def _take_each(self, waiting: Iterator[Bundle]) -> None:
+        for bundle in waiting:
+            await self._insist(bundle)
+
+    async def _insist(self, bundle: Bundle) -> None:
+        while True:
+            try:
+                await self._acquire(bundle)
+            except SessionError:
+                raise
+            except BrokerCtlError as error:
+                if not error.can_retry or isinstance(error, Draining):
+                    log.warning("%s does not return: %s", bundle, error)
+                    return
+                log.info("%s does not return yet: %s", bundle, error)
+            else:
+                return
+            await asyncio.sleep(_RETRY_S)

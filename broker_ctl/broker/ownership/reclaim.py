@@ -1,0 +1,212 @@
+"""After an expiry: take again what was owned, from memory (docs: pip-57, i7-reclaim-grace).
+
+The data plane keeps the topics, and has no authority meanwhile. Every bundle is renewed under its
+new token, or fenced where somebody else got it, before authority is granted for the new session:
+so nothing ever acts under a token of a session that has ended.
+
+A daemon that was started anew has no memory. What its data plane still serves, and what stands in
+the store from a session that was taken up again (`stopMode=keep`), is taken again in the same way.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import Final, TypeVar
+
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.reacquire import Retaker
+from broker_ctl.broker.ownership.unfinished_splits import finish_ring_changes
+from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.errors import DataPlaneError, HistoryBehind, StoreError
+from broker_ctl.instruments.balancing import OwnershipInstruments
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_RETRY_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """What came of one expiry.
+
+    Attributes:
+        kept, lost: how many bundles.
+        late: those that come back once an earlier session of this broker has ended.
+        took_s: from the begin of the session until the last was served again, or let go of.
+    """
+
+    kept: int
+    lost: int
+    took_s: float = 0.0
+    late: tuple[Bundle, ...] = ()
+
+
+class Reclaim:
+    """Runs at the start of each session, before the broker registers. Nothing else acts then."""
+
+    def __init__(
+        self,
+        *,
+        store: MetadataStore,
+        holdings: Holdings,
+        namespaces: Namespaces,
+        retaker: Retaker,
+        dataplane: DataPlane,
+        instruments: OwnershipInstruments,
+    ) -> None:
+        self._store = store
+        self._holdings = holdings
+        self._namespaces = namespaces
+        self._retaker = retaker
+        self._dataplane = dataplane
+        self._instruments = instruments
+
+    async def run(self, epoch: int) -> Reclaimed:
+        """Take all again that is RECLAIMING.
+
+        Returns once nothing is loaded any more but under the tokens of this session.
+
+        Raises:
+            HistoryBehind: something is loaded under a token that ZooKeeper has yet to give out.
+        """
+        began_s = asyncio.get_running_loop().time()
+        loaded = await self._loaded()
+        self._check_history(loaded)
+        await self._settle_ring_changes()
+        self._remember(await self._left_in_store())
+        self._remember(loaded)
+        await finish_ring_changes(self._dataplane, self._holdings, loaded)
+        wanted = self._holdings.in_state(BundleState.RECLAIMING)
+        late = await self._retaker.take(wanted, epoch)
+        kept = sum(held.state is BundleState.OWNED for held in wanted)
+        for held in self._holdings.in_state(BundleState.RECLAIMING):
+            self._holdings.drop(held)
+        await self._fence_strangers()
+        took_s = asyncio.get_running_loop().time() - began_s
+        lost = len(wanted) - kept - len(late)
+        if wanted:
+            self._count(kept, lost, len(late), took_s)
+            log.info(
+                "session %d: kept %d of %d bundles in %.3f s, at most %d acquisitions at once",
+                *(epoch, kept, len(wanted), took_s, self._retaker.peak_in_flight),
+            )
+        return Reclaimed(kept, lost, took_s, tuple(held.bundle for held in late))
+
+    def _count(self, kept: int, lost: int, late: int, took_s: float) -> None:
+        counted = self._instruments
+        counted.reclaimed.add("kept", amount=kept)
+        counted.reclaimed.add("late", amount=late)
+        counted.lost.add("not_reclaimed", amount=lost)
+        counted.reclaim_s.observe(took_s)
+
+    # What there was.
+
+    async def _settle_ring_changes(self) -> None:
+        """A split or merge that was sent and not answered before the session ended.
+
+        The server has closed that session, so whatever it had sent was done before or never: the
+        ring tells.
+        """
+        unanswered: dict[tuple[Bundle, ...], list[OwnedBundle]] = {}
+        for held in self._holdings.in_state(BundleState.RECLAIMING):
+            if held.becoming:
+                unanswered.setdefault(held.becoming, []).append(held)
+        if not unanswered:
+            return
+        namespaces = [bundles[0].namespace for bundles in unanswered]
+        rings = await _insist(partial(self._namespaces.rings, namespaces))
+        for new, old in unanswered.items():
+            for held in old:
+                held.becoming = ()
+            standing = rings.get(new[0].namespace)
+            if standing is not None and all(bundle in standing.ring for bundle in new):
+                made = ", ".join(str(bundle.range) for bundle in new)
+                log.info("%s became %s as the session ended", old[0].bundle, made)
+                self._holdings.replace(old, [_left(bundle) for bundle in new])
+
+    async def _left_in_store(self) -> list[Bundle]:
+        """Own nodes of this very session, which an earlier process has left."""
+        found = await _insist(partial(self._store.ephemerals, paths.OWNERSHIP))
+        bundles = map(paths.owned_bundle, found)
+        return [bundle for bundle in bundles if bundle is not None]
+
+    async def _loaded(self) -> dict[Bundle, int]:
+        """What the data plane serves; waits for its answer, without which nothing is known."""
+        while True:
+            try:
+                return dict(await self._dataplane.loaded())
+            except DataPlaneError as error:
+                log.warning("what is loaded? %s; asking again", error)
+                await asyncio.sleep(_RETRY_S)
+
+    def _check_history(self, loaded: Mapping[Bundle, int]) -> None:
+        """A daemon that was started anew has seen nothing; what it finds loaded tells as well.
+
+        By now this session has written, and was answered: whatever was a token before is less.
+        """
+        bundle, token = max(loaded.items(), key=itemgetter(1), default=(None, 0))
+        if token > (zxid := self._store.last_zxid):
+            raise HistoryBehind(
+                f"the history of ZooKeeper ends at 0x{zxid:x}, and {bundle} is loaded under token "
+                f"0x{token:x}: the servers were restored from a copy, or are others; see "
+                "docs/how-to/restored-zookeeper.md"
+            )
+
+    def _remember(self, bundles: Iterable[Bundle]) -> None:
+        held = self._holdings.held
+        for bundle in bundles:
+            if bundle in held:
+                continue
+            # A split or merge that was cut off may have left loaded what became of it what is held:
+            # it goes when that is loaded in its place.
+            if not any(self._holdings.overlapping(bundle)):
+                self._holdings.hold(_left(bundle))
+
+    async def _fence_strangers(self) -> None:
+        """Fence what is not held, or is loaded under another token; until it is certain."""
+        while strangers := [
+            bundle
+            for bundle, token in (await self._loaded()).items()
+            if not self._is_known(bundle, token)
+        ]:
+            log.warning("fencing %d bundles that are loaded and not held", len(strangers))
+            for bundle in strangers:
+                try:
+                    await self._dataplane.fence(bundle)
+                except DataPlaneError as error:
+                    log.warning("fencing %s: %s; again", bundle, error)
+                    await asyncio.sleep(_RETRY_S)
+
+    def _is_known(self, bundle: Bundle, token: int) -> bool:
+        held = self._holdings.held.get(bundle)
+        if held is None:
+            return False
+        return held.state is not BundleState.OWNED or held.token == token
+
+
+def _left(bundle: Bundle) -> OwnedBundle:
+    """One of before, that is to be taken again."""
+    return OwnedBundle(bundle, BundleState.RECLAIMING, cause=OwnershipCause.EXPIRY)
+
+
+async def _insist(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """Until the store answers: without an answer nothing is known."""
+    while True:
+        try:
+            return await ask()
+        except StoreError as error:
+            if not error.can_retry:
+                raise
+            log.info("what stands in the store? %s; asking again", error)
+            await asyncio.sleep(_RETRY_S)

@@ -1,0 +1,209 @@
+"""Giving a bundle up: close, confirm, delete the node (docs: bundle-release)."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks.locks import Locks
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.dataplane.bundles.interface import DataPlane, Unloaded
+from broker_ctl.errors import (
+    AuthorityLost,
+    DataPlaneError,
+    Fenced,
+    MultiFailed,
+    NotOwner,
+    StoreError,
+    UnloadFailed,
+)
+from broker_ctl.instruments.balancing import OwnershipInstruments
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Operation
+
+log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.5
+
+
+class Releaser:
+    """The node goes only after the data plane confirmed that it stopped serving."""
+
+    def __init__(
+        self,
+        *,
+        holdings: Holdings,
+        locks: Locks,
+        owners: Owners,
+        deletions: Deletions,
+        dataplane: DataPlane,
+        instruments: OwnershipInstruments,
+    ) -> None:
+        self._instruments = instruments
+        self._holdings = holdings
+        self._locks = locks
+        self._owners = owners
+        self._deletions = deletions
+        self._dataplane = dataplane
+
+    async def release(
+        self,
+        bundle: Bundle,
+        token: int,
+        unload_s: float,
+        guards: Sequence[Operation],
+        cause: OwnershipCause,
+    ) -> Unloaded:
+        """See `Ownership.release`."""
+        held = self._holdings.own(bundle)
+        if held.lock is None or held.token != token:
+            raise NotOwner(f"{bundle} is owned under token {held.token}, not {token}")
+        work = self._release(held, held.lock, unload_s, guards)
+        task = self._holdings.start(work, f"release {bundle}")
+        held.advance(BundleState.RELEASING)
+        held.cause = cause
+        return await self._holdings.join(task)
+
+    async def _release(
+        self,
+        held: OwnedBundle,
+        lock: Lock,
+        unload_s: float,
+        guards: Sequence[Operation],
+    ) -> Unloaded:
+        bundle, began_s = held.bundle, asyncio.get_running_loop().time()
+        unloaded = await self._close(held, lock, unload_s)
+        try:
+            await self._locks.release(lock, guards)
+        except MultiFailed as error:
+            # Another leader, or the move has ended: the node is ours still, so serve on.
+            await self._serve_on(held, lock)
+            raise Fenced(f"{bundle}: {error}") from error
+        except StoreError:
+            # Nothing is served any more, so the node only has to go.
+            self._deletions.add(lock.path, lock.identity.czxid)
+            self._holdings.drop(held)
+            raise
+        finally:
+            self._owners.forget(bundle)
+        self._holdings.drop(held)
+        took_s = asyncio.get_running_loop().time() - began_s
+        self._instruments.unload_s.observe(took_s)
+        closed = unloaded.topics_closed
+        log.info("released %s: closed %d topics in %.0f ms", bundle, closed, took_s * 1000)
+        return unloaded
+
+    async def _close(self, held: OwnedBundle, lock: Lock, unload_s: float) -> Unloaded:
+        """The data plane must confirm that it stopped; fencing is the last resort."""
+        bundle = held.bundle
+        try:
+            unloaded = await self._dataplane.unload(bundle, unload_s)
+            if unloaded.is_confirmed:
+                return unloaded
+            reason = "topics are still open"
+        except DataPlaneError as error:
+            unloaded, reason = Unloaded(0, is_confirmed=False), str(error)
+        try:
+            await self._dataplane.fence(bundle)
+        except DataPlaneError as error:
+            await self._serve_on(held, lock)
+            raise UnloadFailed(f"{bundle}: {reason}; fencing: {error}; it is kept") from error
+        return unloaded
+
+    async def _serve_on(self, held: OwnedBundle, lock: Lock) -> None:
+        """The release did not come about: take back what was closed of it."""
+        try:
+            await self._dataplane.load(held.bundle, lock.token)
+        except DataPlaneError as error:
+            log.warning("%s is not served on: %s", held.bundle, error)
+            self.give_up(held, OwnershipCause.DATA_PLANE)
+            return
+        # While it was closed and loaded, its node may have been taken away.
+        if held.lock is lock:
+            held.advance(BundleState.OWNED)
+        else:
+            self.give_up(held, OwnershipCause.TAKEN_AWAY)
+
+    def give_up(self, held: OwnedBundle, cause: OwnershipCause) -> None:
+        """It is not served here, or must not be: an act of its own, as long as it takes."""
+        held.cause = cause
+        if held.state is not BundleState.RELEASING:
+            held.advance(BundleState.RELEASING)
+        try:
+            self._holdings.start(self._give_up(held, held.lock), f"give up {held.bundle}")
+        except AuthorityLost:
+            log.info("%s: the next session decides", held.bundle)
+
+    async def _give_up(self, held: OwnedBundle, lock: Lock | None) -> None:
+        """The node goes, and the bundle may come back, only after the data plane is fenced.
+
+        A fence that failed may still be on its way: before it has arrived, nothing may be loaded
+        that it could hit, and nobody else may get what could still be served here.
+        """
+        while True:
+            try:
+                await self._dataplane.fence(held.bundle)
+            except DataPlaneError as error:
+                log.warning("fencing %s: %s; again", held.bundle, error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                break
+        if lock is not None:
+            await self.give_back(lock)
+        self._owners.forget(held.bundle)
+        self._holdings.drop(held)
+
+    def give_up_unheard(self, held: OwnedBundle) -> None:
+        """Nothing of it is loaded; its node may stand, by a create that was not answered.
+
+        Nobody would serve the bundle while it does. Until that is known, nobody acquires it here.
+        """
+        if not self._locks.is_unheard(paths.ownership(held.bundle)):
+            self._holdings.drop(held)
+            return
+        try:
+            work = self._give_unheard_back(held)
+            self._holdings.start(work, f"look for the node of {held.bundle}")
+        except AuthorityLost:
+            self._holdings.drop(held)
+
+    async def _give_unheard_back(self, held: OwnedBundle) -> None:
+        try:
+            for lock in await self._locks.adopt_unheld(paths.ownership(held.bundle)):
+                log.warning("%s was created and not answered: giving it back", lock.path)
+                await self.give_back(lock)
+        except StoreError as error:
+            log.info("%s: %s; its node ends with the session", held.bundle, error)
+        finally:
+            self._owners.forget(held.bundle)
+            self._holdings.drop(held)
+
+    async def give_back(self, lock: Lock) -> None:
+        """Delete a node under which nothing is served."""
+        try:
+            await self._locks.release(lock)
+        except StoreError as error:
+            log.warning("giving %s back: %s; queued", lock.path, error)
+            self._deletions.add(lock.path, lock.identity.czxid)
+
+    async def give_back_all(self, locks: Iterable[Lock]) -> None:
+        """Those, and every other node of this session: acts that were cancelled leave some.
+
+        Raises:
+            StoreError: the session has ended, and its nodes with it.
+        """
+        for lock in locks:
+            await self.give_back(lock)
+        for lock in await self._locks.adopt_unheld():
+            log.warning("%s was created by an act that heard no answer: giving it back", lock.path)
+            await self.give_back(lock)
+
+    def is_deleting(self, path: str) -> bool:
+        """Whether a node of an earlier release still has to go."""
+        return path in self._deletions

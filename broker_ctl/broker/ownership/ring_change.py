@@ -1,0 +1,282 @@
+"""The transaction behind split and merge: some bundles of this owner replaced by others.
+
+Docs: split-and-merge. Ring, new owner nodes and old ones change at one zxid: at no zxid has a hash
+two owner nodes, whoever dies in between (I5). Pulsar acquires the children of a split before the
+ring is committed, so that a lost race leaves owner nodes of ranges that do not exist.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.release import Releaser
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks.locks import Locks
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.errors import (
+    Ambiguous,
+    BundleMoving,
+    DataPlaneError,
+    Fenced,
+    MultiFailed,
+    NamespaceMissing,
+    SessionExpired,
+    StoreError,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.interface import (
+    Create,
+    CreateMode,
+    Delete,
+    MetadataStore,
+    Operation,
+    Result,
+    SetData,
+    Versioned,
+)
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+
+log = logging.getLogger(__name__)
+
+_RETRIES: Final = 7
+_RETRY_S: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be done to a ring.
+
+    Attributes:
+        old: what is held, each with the lock that it rests on.
+        new: what takes its place, hash for hash.
+        turn: makes the new ring of the one that stands; raises `BundleGone` where it cannot.
+    """
+
+    old: tuple[tuple[OwnedBundle, Lock], ...]
+    new: tuple[Bundle, ...]
+    turn: Callable[[Ring], Ring]
+
+    @property
+    def held(self) -> list[OwnedBundle]:
+        """What is to be replaced."""
+        return [held for held, _ in self.old]
+
+    @property
+    def namespace(self) -> Namespace:
+        """All is of one namespace."""
+        return self.new[0].namespace
+
+    def __str__(self) -> str:
+        return f"{self.namespace}: {_ranges(held.bundle for held in self.held)}"
+
+
+def _ranges(bundles: Iterable[Bundle]) -> str:
+    return ", ".join(str(bundle.range) for bundle in bundles)
+
+
+class RingChanger:
+    """Runs on the owner of all that is replaced; `split.py` and `merge.py` say of what."""
+
+    def __init__(
+        self,
+        *,
+        store: MetadataStore,
+        holdings: Holdings,
+        watcher: SessionWatcher,
+        locks: Locks,
+        namespaces: Namespaces,
+        owners: Owners,
+        dataplane: DataPlane,
+        releaser: Releaser,
+        record: NamespaceEphemeralData,
+        on_lost: Callable[[Lock], None],
+    ) -> None:
+        self._store = store
+        self._holdings = holdings
+        self._watcher = watcher
+        self._locks = locks
+        self._namespaces = namespaces
+        self._owners = owners
+        self._dataplane = dataplane
+        self._releaser = releaser
+        self._record = record.encode()
+        self._on_lost = on_lost
+
+    async def commit(self, change: Change, guards: Sequence[Operation]) -> tuple[Versioned, ...]:
+        """Do it in the store; answers with the new owner nodes.
+
+        Raises:
+            Fenced: a guard failed. BundleMoving: an owner node or the ring was in the way.
+            BundleGone: the ring has not what is to be replaced.
+            Ambiguous, SessionExpired, StoreError: nothing is known to have been done.
+        """
+        epoch = self._watcher.epoch
+        for _ in range(_RETRIES):
+            operations = [*guards, *await self._operations(change)]
+            # The ring may have changed since, which the transaction finds; the lease it does not.
+            self._watcher.check_epoch(epoch)
+            try:
+                return await self._send(change, operations)
+            except MultiFailed as error:
+                if error.index < len(guards):
+                    raise Fenced(f"{change}: {error}") from error
+                # Behind the guards come the ring's generation and the ring.
+                if error.index > len(guards) + 1:
+                    raise BundleMoving(f"{change}: {error}") from error
+            finally:
+                self._namespaces.forget(change.namespace)
+                for bundle in (*(held.bundle for held in change.held), *change.new):
+                    self._owners.forget(bundle)
+        raise BundleMoving(f"{change}: its ring changes too often")
+
+    def hold(
+        self, change: Change, nodes: Sequence[Versioned], during: BundleState
+    ) -> list[OwnedBundle]:
+        """What is new stands in the store; hold it, in the state ``during``, until it is served.
+
+        If the session ends before that it is reclaimed, and what the data plane still has of before
+        goes when it is loaded.
+        """
+        made: list[OwnedBundle] = []
+        for node in nodes:
+            bundle = paths.owned_bundle(node.path)
+            assert bundle is not None
+            made.append(OwnedBundle(bundle, during, self._locks.adopt(node, self._on_lost)))
+        self._holdings.replace(change.held, made)
+        log.info("%s became %s", change, _ranges(change.new))
+        # What the configuration store has is behind for a moment; the local policies count.
+        namespace = change.namespace
+        self._holdings.start(self._publish(namespace), f"publish ring of {namespace}")
+        return made
+
+    def serve_on(self, held: OwnedBundle, lock: Lock) -> None:
+        """Nothing was changed here; but meanwhile the node may have been taken away."""
+        if held.lock is lock:
+            held.advance(BundleState.OWNED)
+        else:
+            self._releaser.give_up(held, OwnershipCause.TAKEN_AWAY)
+
+    async def _operations(self, change: Change) -> list[Operation]:
+        """The ring first: where its version is another, all is done again on the new one."""
+        standing = await self._namespaces.standing(change.namespace)
+        local = standing.record
+        ring = change.turn(local.ring)
+        path = paths.local_policies(change.namespace)
+        return [
+            standing.generation.check,
+            SetData(path, local.with_ring(ring).encode(), local.version),
+            *(
+                Create(paths.ownership(bundle), self._record, CreateMode.EPHEMERAL)
+                for bundle in change.new
+            ),
+            *await self._deletions(change),
+        ]
+
+    async def _deletions(self, change: Change) -> list[Operation]:
+        """Of the nodes that this owner's rights rest on, read back to back with the transaction.
+
+        A version alone does not tell them from what another owner has created since.
+        """
+        nodes = [paths.ownership(held.bundle) for held in change.held]
+        await self._store.sync(nodes[0])
+        deletions: list[Operation] = []
+        for (held, lock), node in zip(change.old, await self._store.get_many(nodes), strict=True):
+            if node is None or not lock.is_held_by(node):
+                raise BundleMoving(f"{held.bundle} was taken away")
+            deletions.append(Delete(node.path, node.stat.version))
+        return deletions
+
+    async def _send(self, change: Change, operations: Sequence[Operation]) -> tuple[Versioned, ...]:
+        for held, lock in change.old:
+            self._locks.about_to_end(lock)
+            # If the session ends before the answer comes, the next one looks for what is new.
+            held.becoming = change.new
+        try:
+            nodes = await self._outcome(change, operations)
+        except BaseException as error:
+            for held, lock in change.old:
+                if isinstance(error, Ambiguous | MultiFailed):
+                    held.becoming = ()
+                self._locks.keep(lock)
+            raise
+        for _, lock in change.old:
+            self._locks.end(lock)
+        return nodes
+
+    async def _outcome(
+        self, change: Change, operations: Sequence[Operation]
+    ) -> tuple[Versioned, ...]:
+        """Carry it out, and find out where the answer does not say: the new nodes tell."""
+        try:
+            results: Sequence[Result] = await self._store.multi(operations)
+        except Ambiguous as lost:
+            results = await self._read_again(change)
+            session_id = change.old[0][1].identity.session_id
+            if self._store.session_id != session_id:
+                raise SessionExpired(f"{lost}; its session is gone") from lost
+            if any(node is None or node.stat.ephemeral_owner != session_id for node in results):
+                raise lost from None
+        created = {paths.ownership(bundle) for bundle in change.new}
+        nodes = (result for result in results if isinstance(result, Versioned))
+        return tuple(node for node in nodes if node.path in created)
+
+    async def _read_again(self, change: Change) -> Sequence[Versioned | None]:
+        """Until the store answers: a guess would close what is served, or keep what is not ours."""
+        nodes = [paths.ownership(bundle) for bundle in change.new]
+        while True:
+            try:
+                await self._store.sync(nodes[0])
+                return await self._store.get_many(nodes)
+            except StoreError as error:
+                if not error.can_retry:
+                    raise
+                log.info("was %s replaced? %s; asking again", change, error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _publish(self, namespace: Namespace) -> None:
+        """The policies of the configuration store follow; the local policies count."""
+        try:
+            await self._namespaces.publish_ring(namespace)
+        except (StoreError, NamespaceMissing) as error:
+            log.warning("policies of %s keep the old ring: %s", namespace, error)
+
+    # The data plane.
+
+    async def serve(self, made: Sequence[OwnedBundle], handing_over: Awaitable[None]) -> None:
+        """Wait for the data plane to hand over; where it does not, let it load what is new."""
+        locks = {held.bundle: held.lock for held in made}
+        tokens = {held.bundle: held.token for held in made}
+        unserved: set[Bundle] = set()
+        try:
+            await handing_over
+        except DataPlaneError as error:
+            log.warning("%s: %s; loading anew", made[0].bundle, error)
+            unserved = await self._load_anew(tokens)
+        for held in made:
+            # It may have been taken away while the data plane worked.
+            if held.bundle in unserved or held.lock is not locks[held.bundle]:
+                self._releaser.give_up(held, OwnershipCause.DATA_PLANE)
+            else:
+                held.advance(BundleState.OWNED)
+
+    async def _load_anew(self, tokens: Mapping[Bundle, int]) -> set[Bundle]:
+        """Each takes the place of what overlaps it; answers with those that failed."""
+        unserved: set[Bundle] = set()
+        for bundle, token in tokens.items():
+            try:
+                await self._dataplane.load(bundle, token)
+            except DataPlaneError as error:
+                log.warning("%s: %s; giving it up", bundle, error)
+                unserved.add(bundle)
+        return unserved

@@ -1,0 +1,75 @@
+"""Splitting a bundle: its children take its place, and stay here (docs: bundle-split)."""
+
+from collections.abc import Callable, Sequence
+
+from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.ring_change import Change, RingChanger
+from broker_ctl.broker.ownership.split_boundaries import Boundaries
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.strategies.splitting.catalog import SPLITTING
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.store.interface import Operation
+
+
+class Splitter:
+    """Runs on the parent's owner."""
+
+    def __init__(
+        self,
+        *,
+        holdings: Holdings,
+        dataplane: DataPlane,
+        changer: RingChanger,
+        rules: Callable[[], SplitRules],
+    ) -> None:
+        self._holdings = holdings
+        self._dataplane = dataplane
+        self._changer = changer
+        self._boundaries = Boundaries(dataplane, rules)
+        self.splits = 0
+
+    async def split(
+        self,
+        bundle: Bundle,
+        algorithm: str,
+        boundaries: tuple[int, ...],
+        guards: Sequence[Operation],
+    ) -> tuple[Bundle, ...]:
+        """See `Ownership.split`."""
+        SPLITTING.find(algorithm)
+        held = self._holdings.own(bundle)
+        assert held.lock is not None
+        work = self._work(held, held.lock, algorithm, boundaries, guards)
+        task = self._holdings.start(work, f"split {bundle}")
+        held.advance(BundleState.SPLITTING)
+        return await self._holdings.join(task)
+
+    async def _work(
+        self,
+        held: OwnedBundle,
+        lock: Lock,
+        algorithm: str,
+        boundaries: tuple[int, ...],
+        guards: Sequence[Operation],
+    ) -> tuple[Bundle, ...]:
+        parent = held.bundle
+        try:
+            points, _ = await self._boundaries.find(parent, algorithm, boundaries)
+            if not points:
+                self._changer.serve_on(held, lock)
+                return ()
+            change = Change(
+                ((held, lock),), parent.cut(points), lambda ring: ring.split(parent, points)
+            )
+            nodes = await self._changer.commit(change, guards)
+        except BaseException:
+            self._changer.serve_on(held, lock)
+            raise
+        made = self._changer.hold(change, nodes, BundleState.SPLITTING)
+        self.splits += 1
+        tokens = {child.bundle: child.token for child in made}
+        await self._changer.serve(made, self._dataplane.split(parent, tokens))
+        return tuple(child.bundle for child in made)

@@ -1,0 +1,55 @@
+"""Where a bundle would be cut, by what its owner knows of its topics."""
+
+from collections.abc import Callable
+
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.hashing import ring_hash
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.strategies.splitting.catalog import BY_TRAFFIC, SPLITTING
+from broker_ctl.core.strategies.splitting.no_boundary import why_nowhere
+from broker_ctl.core.strategies.splitting.request import SplitAlgorithm, SplitRequest, TopicRate
+from broker_ctl.core.strategies.splitting.specified_positions_divide import (
+    specified_positions_divide,
+)
+from broker_ctl.dataplane.bundles.interface import DataPlane
+
+
+class Boundaries:
+    """Of the bundles that are served here.
+
+    Args:
+        rules: asked each time, since they may change at run time.
+    """
+
+    def __init__(self, dataplane: DataPlane, rules: Callable[[], SplitRules]) -> None:
+        self._dataplane = dataplane
+        self._rules = rules
+
+    async def find(
+        self, bundle: Bundle, algorithm: str, wanted: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], str]:
+        """As the caller says, or as the algorithm finds; where there are none also why.
+
+        Raises:
+            SettingsError: no such algorithm. InvalidName: it needs positions, and there are none.
+            DataPlaneError: what the algorithm must know is not to be had.
+        """
+        cut = SPLITTING.find(algorithm)
+        if wanted and cut is not specified_positions_divide:
+            return wanted, ""
+        request = await self._request(bundle, cut, wanted)
+        points = cut(request)
+        return points, "" if points else why_nowhere(cut, request)
+
+    async def _request(
+        self, bundle: Bundle, cut: SplitAlgorithm, wanted: tuple[int, ...]
+    ) -> SplitRequest:
+        if cut not in BY_TRAFFIC:
+            hashes = tuple(map(ring_hash, await self._dataplane.topics(bundle)))
+            return SplitRequest(bundle.range, hashes, wanted)
+        rates = tuple(
+            TopicRate(ring_hash(name), stats.msg_rate, stats.throughput)
+            for name, stats in (await self._dataplane.topic_statistics(bundle)).items()
+        )
+        hashes = tuple(topic.position for topic in rates)
+        return SplitRequest(bundle.range, hashes, rates=rates, rules=self._rules())

@@ -1,0 +1,1 @@
+"""Policies that operators set: isolation, affinity, quotas, clusters, tenants, configuration."""

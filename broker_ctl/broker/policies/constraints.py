@@ -1,0 +1,125 @@
+"""Where bundles may live, followed (docs: pulsar-isolation).
+
+Isolation policies and failure domains lie in the configuration store, anti-affinity groups in the
+local policies beside the rings. All of them are followed, so that whoever places can ask without
+waiting; a change takes effect at the next question.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from broker_ctl.broker.policies.validation import require_patterns
+from broker_ctl.coordination.replicated.node_cache import FollowedNodes
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.errors import InvalidPolicy
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.constraints import FailureDomain, NamespaceIsolationPolicies
+from broker_ctl.store.records.policies import LocalPolicies
+
+log = logging.getLogger(__name__)
+
+# Levels of /admin/local-policies: tenant and namespace.
+_NAMESPACE_DEPTH = 2
+
+
+def _decode_domain(node: Versioned) -> FailureDomain:
+    return FailureDomain.decode(node.path, node.data)
+
+
+def _decode_group(node: Versioned) -> str:
+    if not node.data:
+        # A cluster of V1 names, or a parent that was made for a child.
+        return ""
+    return (LocalPolicies.decode(node.path, node.data).anti_affinity_group or "").lower()
+
+
+class FollowedConstraints:
+    """`core.constraints.Constraints` of this cluster as of the newest events.
+
+    What does not decode is logged and counted, and what it said before stays. So does a policy
+    with a pattern that cannot be used: the others of its node take effect without it.
+    """
+
+    def __init__(
+        self, store: MetadataStore, configuration_store: MetadataStore, cluster: str
+    ) -> None:
+        self._policies = FollowedNodes(
+            configuration_store, paths.isolation_policies(cluster), self._decode_policies
+        )
+        self._domains = FollowedNodes(
+            configuration_store, paths.failure_domains(cluster), _decode_domain, depth=1
+        )
+        self._groups = FollowedNodes(store, paths.LOCAL_POLICIES, _decode_group, _NAMESPACE_DEPTH)
+        self._usable: dict[str, IsolationPolicy] = {}
+        self._unusable = 0
+        self._current = NO_CONSTRAINTS
+
+    async def start(self) -> None:
+        """Follow; returns once all has been read, since placing without it would break it."""
+        for followed in (self._policies, self._domains, self._groups):
+            followed.listen(self._changed)
+            await followed.start()
+        for followed in (self._policies, self._domains, self._groups):
+            await followed.wait_synced()
+
+    async def close(self) -> None:
+        """Stop following; what was last known stays."""
+        for followed in (self._policies, self._domains, self._groups):
+            await followed.close()
+
+    def current(self) -> Constraints:
+        """All that holds; a new value after each change."""
+        return self._current
+
+    @property
+    def corrupt(self) -> int:
+        """Reads that did not decode, and policies that could not be used."""
+        nodes = self._policies.corrupt + self._domains.corrupt + self._groups.corrupt
+        return nodes + self._unusable
+
+    def _changed(self) -> None:
+        found = Constraints(
+            next(iter(self._policies.values.values()), ()),
+            _domain_of(self._domains.values),
+            _group_of(self._groups.values),
+        )
+        # A ring that changes is in a node that says the same of its group as before.
+        if found != self._current:
+            self._current = found
+
+    def _decode_policies(self, node: Versioned) -> tuple[IsolationPolicy, ...]:
+        record = NamespaceIsolationPolicies.decode(node.path, node.data)
+        usable = {policy.name: self._usable_policy(policy) for policy in record.policies}
+        self._usable = {name: policy for name, policy in usable.items() if policy is not None}
+        return tuple(self._usable.values())
+
+    def _usable_policy(self, policy: IsolationPolicy) -> IsolationPolicy | None:
+        try:
+            require_patterns(policy)
+        except InvalidPolicy as error:
+            self._unusable += 1
+            before = self._usable.get(policy.name)
+            kept = "left out" if before is None else "what it said before stays"
+            log.warning("isolation policy %s: %s; %s", policy.name, error, kept)
+            return before
+        return policy
+
+
+def _domain_of(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
+    domain_of: dict[str, str] = {}
+    for path, domain in sorted(domains.items()):
+        name = path.rpartition("/")[2]
+        for broker_id in domain.brokers:
+            first = domain_of.setdefault(broker_id, name)
+            if first != name:
+                log.warning(
+                    "%s is in two failure domains, %s counts: not %s", broker_id, first, name
+                )
+    return domain_of
+
+
+def _group_of(groups: Mapping[str, str]) -> dict[Namespace, str]:
+    by_namespace = ((paths.local_policies_namespace(path), group) for path, group in groups.items())
+    return {name: group for name, group in by_namespace if name is not None and group}

@@ -1,0 +1,165 @@
+"""A cluster's namespace isolation policies, read and changed.
+
+Docs: pulsar-isolation, pulsar-admin-api.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.namespaces.policy_store import PolicyNodes, PolicyStore
+from broker_ctl.broker.policies.validation import MAX_POLICIES, require_policy
+from broker_ctl.core.model.constraints import Constraints, IsolationPolicy, UnloadScope
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.errors import CorruptRecord, InvalidPolicy, PolicyMissing
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Versioned
+from broker_ctl.store.records.constraints import NamespaceIsolationPolicies, decode_policy
+from broker_ctl.store.records.fields import Fields
+
+log = logging.getLogger(__name__)
+
+
+def parse_policy(name: str, body: Mapping[str, Any]) -> IsolationPolicy:
+    """A policy as Pulsar's clients send it.
+
+    Raises:
+        InvalidName, InvalidPolicy: it makes no sense.
+    """
+    try:
+        policy = decode_policy(name, Fields(f"policy {name}", body))
+    except CorruptRecord as error:
+        raise InvalidPolicy(str(error)) from error
+    require_policy(policy)
+    return policy
+
+
+def allows(
+    constraints: Constraints, namespace: Namespace, broker_id: str, live: Collection[str]
+) -> bool:
+    """Whether a broker may serve a namespace, as isolation goes, while these are alive."""
+    policy = constraints.policy_of(namespace)
+    if policy is None:
+        return constraints.reserved_by(broker_id) is None
+    if policy.is_primary(broker_id):
+        return True
+    primaries = sum(policy.is_primary(other) for other in live)
+    return primaries < policy.min_available and policy.is_secondary(broker_id)
+
+
+def to_be_unloaded(
+    before: Constraints, after: Constraints, name: str, namespaces: Collection[Namespace]
+) -> tuple[Namespace, ...]:
+    """Whose bundles may be in the wrong place now that the policy ``name`` was set.
+
+    ``all_matching``: all to which it applies. ``changed``: those to which it begins or ceases to
+    apply; all of both where it names other brokers than before. Else none: they move when they
+    are next placed.
+    """
+    policies = {policy.name: policy for policy in after.isolation}
+    former = next((policy for policy in before.isolation if policy.name == name), None)
+    policy = policies[name]
+    if policy.unload_scope in {None, UnloadScope.NONE}:
+        return ()
+    is_other = former is None or _brokers_of(former) != _brokers_of(policy)
+    wants_all = is_other or policy.unload_scope is UnloadScope.ALL_MATCHING
+
+    def concerns(namespace: Namespace) -> bool:
+        if namespace.is_pinned:
+            # Its broker is in its name; policies say nothing of it.
+            return False
+        did, does = _applies(before, name, namespace), _applies(after, name, namespace)
+        return (did or does) if wants_all else did != does
+
+    return tuple(sorted(filter(concerns, namespaces)))
+
+
+def _applies(constraints: Constraints, name: str, namespace: Namespace) -> bool:
+    policy = constraints.policy_of(namespace)
+    return policy is not None and policy.name == name
+
+
+def _brokers_of(policy: IsolationPolicy) -> tuple[object, ...]:
+    return frozenset(policy.primary), frozenset(policy.secondary), policy.min_available
+
+
+def _decode(node: Versioned) -> NamespaceIsolationPolicies:
+    return NamespaceIsolationPolicies.decode(node.path, node.data)
+
+
+class IsolationPolicies:
+    """Those of this cluster: one node, a map by name."""
+
+    def __init__(self, parts: PolicyStore, cluster: str, namespaces: Namespaces) -> None:
+        self._path = paths.isolation_policies(cluster)
+        self._namespaces = namespaces
+        self._nodes = PolicyNodes(parts, self._path, _decode, NamespaceIsolationPolicies.encode)
+
+    async def all(self) -> tuple[IsolationPolicy, ...]:
+        """All, in the order in which they are tried."""
+        return (await self._record()).policies
+
+    async def raw(self) -> Mapping[str, Mapping[str, Any]]:
+        """All as they are written, by name."""
+        return (await self._record()).raw
+
+    async def set(
+        self, policy: IsolationPolicy, *, is_dry_run: bool = False
+    ) -> tuple[Namespace, ...]:
+        """Add a policy, or replace the one of its name; the namespaces to be unloaded for it.
+
+        A dry run writes nothing.
+
+        Raises:
+            InvalidName, InvalidPolicy: it makes no sense, or there are too many.
+            PoliciesReadOnly: nothing may be changed.
+        """
+        require_policy(policy)
+        versions: list[NamespaceIsolationPolicies] = []
+
+        def change(found: NamespaceIsolationPolicies | None) -> NamespaceIsolationPolicies:
+            before = found or NamespaceIsolationPolicies()
+            after = before.with_policy(policy)
+            if len(after.policies) > MAX_POLICIES:
+                raise InvalidPolicy(f"a cluster has at most {MAX_POLICIES} isolation policies")
+            # The last attempt is the one that was written.
+            versions[:] = [before, after]
+            return after
+
+        await self._nodes.change(self._path, change, is_dry_run=is_dry_run)
+        if not is_dry_run:
+            log.info("isolation policy %s was set: %s", policy.name, _told(policy))
+        if policy.unload_scope in {None, UnloadScope.NONE}:
+            return ()
+        before, after = (Constraints(isolation=record.policies) for record in versions)
+        return to_be_unloaded(before, after, policy.name, await self._namespaces.all())
+
+    async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
+        """Take a policy away, or only look whether that can be done.
+
+        Raises:
+            PolicyMissing: there is none of this name.
+            PoliciesReadOnly: nothing may be changed.
+        """
+
+        def change(found: NamespaceIsolationPolicies | None) -> NamespaceIsolationPolicies:
+            if found is None or found.find(name) is None:
+                raise PolicyMissing(f"isolation policy {name} does not exist")
+            return found.without(name)
+
+        await self._nodes.change(self._path, change, is_dry_run=is_dry_run)
+        if not is_dry_run:
+            log.info("isolation policy %s was deleted", name)
+
+    async def _record(self) -> NamespaceIsolationPolicies:
+        return await self._nodes.get(self._path) or NamespaceIsolationPolicies()
+
+
+def _told(policy: IsolationPolicy) -> str:
+    """What it says, in a line."""
+    secondary = f", secondary {' '.join(policy.secondary)}" if policy.secondary else ""
+    return (
+        f"namespaces {' '.join(policy.namespaces)}, primary {' '.join(policy.primary)}{secondary}, "
+        f"min_limit {policy.min_available}, unload scope {policy.unload_scope or 'none'}"
+    )

@@ -1,0 +1,56 @@
+"""All policies that operators set, as one value."""
+
+import random
+from dataclasses import dataclass
+
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.namespaces.policy_store import PolicyFlag, PolicyStore
+from broker_ctl.broker.policies.anti_affinity import AntiAffinity
+from broker_ctl.broker.policies.clusters import Clusters
+from broker_ctl.broker.policies.failure_domains import FailureDomains
+from broker_ctl.broker.policies.isolation_policies import IsolationPolicies
+from broker_ctl.broker.policies.namespace_policies import NamespacePolicies
+from broker_ctl.broker.policies.resource_quotas import ResourceQuotas
+from broker_ctl.broker.policies.tenants import Tenants
+from broker_ctl.clock import Clock
+from broker_ctl.store.interface import MetadataStore
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What changes policies, and the flag that freezes them."""
+
+    isolation: IsolationPolicies
+    domains: FailureDomains
+    groups: AntiAffinity
+    quotas: ResourceQuotas
+    clusters: Clusters
+    tenants: Tenants
+    namespaces: NamespacePolicies
+    flag: PolicyFlag
+
+    @classmethod
+    def of(
+        cls,
+        store: MetadataStore,
+        configuration_store: MetadataStore,
+        *,
+        cluster: str,
+        namespaces: Namespaces,
+        clock: Clock,
+        draws: random.Random,
+    ) -> "Policies":
+        """Those of one cluster."""
+        parts = PolicyStore.of(configuration_store, clock, draws)
+        clusters = Clusters(parts, cluster)
+        tenants = Tenants(parts, clusters, namespaces)
+        return cls(
+            IsolationPolicies(parts, cluster, namespaces),
+            FailureDomains(parts, cluster),
+            AntiAffinity(store, parts, namespaces),
+            ResourceQuotas(store, parts),
+            clusters,
+            tenants,
+            NamespacePolicies(parts, tenants, clusters),
+            parts.flag,
+        )

@@ -1,0 +1,110 @@
+"""Resource quotas, as operators see and set them (docs: pulsar-load-data, pulsar-admin-api).
+
+A quota stands for a bundle that nobody has measured yet; the Simple manager also places by it. The
+one of a bundle comes before the default one, which comes before the one that Pulsar begins with.
+"""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from broker_ctl.broker.namespaces.policy_store import PolicyNodes, PolicyStore
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import DEFAULT_QUOTA, ResourceQuota
+from broker_ctl.errors import InvalidPolicy
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.simple import decode_quota, encode_quota
+
+log = logging.getLogger(__name__)
+
+# By name in Pulsar's JSON. MiB for memory, else messages or bytes a second.
+_AMOUNTS: Final = {
+    "msgRateIn": "msg_rate_in",
+    "msgRateOut": "msg_rate_out",
+    "bandwidthIn": "bandwidth_in_bytes",
+    "bandwidthOut": "bandwidth_out_bytes",
+    "memory": "memory_mib",
+}
+_DYNAMIC: Final = "dynamic"
+# Beyond it doubles tell neighbours apart no more, and sums of them might become infinite.
+_MOST: Final = 2.0**53
+
+
+def parse_quota(body: Mapping[str, Any]) -> ResourceQuota:
+    """A quota in Pulsar's JSON; all amounts must be there, ``dynamic`` is true where it is not.
+
+    Raises:
+        InvalidPolicy: which field is wrong, and what is allowed.
+    """
+    unknown = sorted(set(body) - {*_AMOUNTS, _DYNAMIC})
+    if unknown:
+        allowed = ", ".join((*_AMOUNTS, _DYNAMIC))
+        raise InvalidPolicy(f"{unknown[0][:64]!r} is no field of a quota, which has {allowed}")
+    is_dynamic = body.get(_DYNAMIC, True)
+    if not isinstance(is_dynamic, bool):
+        raise InvalidPolicy(f"{_DYNAMIC} is true or false")
+    return ResourceQuota(
+        **{field: _amount(name, body.get(name)) for name, field in _AMOUNTS.items()},
+        is_dynamic=is_dynamic,
+    )
+
+
+def _amount(name: str, value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not 0 <= value <= _MOST:
+        raise InvalidPolicy(f"{name} must be a number from 0 to {_MOST:.0f}")
+    return float(value)
+
+
+def _decode(node: Versioned) -> ResourceQuota:
+    return decode_quota(node.path, node.data)
+
+
+class ResourceQuotas:
+    """One for each bundle that has its own, and one for all others; a bundle of None: that one."""
+
+    def __init__(self, store: MetadataStore, parts: PolicyStore) -> None:
+        # They lie beside the load, not in the configuration store; its flag freezes them too.
+        own = replace(parts, store=store)
+        self._nodes = PolicyNodes(own, paths.RESOURCE_QUOTAS, _decode, encode_quota)
+
+    async def payload(self, bundle: Bundle | None = None) -> bytes:
+        """The quota that holds for a bundle, in Pulsar's JSON.
+
+        Raises:
+            CorruptRecord: it does not decode.
+        """
+        for path in _paths_of(bundle):
+            quota = await self._nodes.get(path)
+            if quota is not None:
+                return encode_quota(quota)
+        return encode_quota(DEFAULT_QUOTA) if bundle is None else await self.payload()
+
+    async def set(self, quota: ResourceQuota, bundle: Bundle | None = None) -> None:
+        """Give a bundle a quota of its own, or change the default one.
+
+        Raises:
+            PoliciesReadOnly: nothing may be changed.
+        """
+        await self._nodes.change(_paths_of(bundle)[0], lambda _: quota)
+        log.info("the resource quota of %s was set", bundle or "all bundles without their own")
+
+    async def delete(self, bundle: Bundle | None = None) -> None:
+        """Go back to the default quota, or to the one that Pulsar begins with.
+
+        Raises:
+            PoliciesReadOnly: nothing may be changed.
+        """
+        for path in _paths_of(bundle):
+            await self._nodes.delete(path)
+        log.info("the resource quota of %s was reset", bundle or "all bundles without their own")
+
+
+def _paths_of(bundle: Bundle | None) -> tuple[str, ...]:
+    """Where it is written, then where Pulsar 2.9 has it."""
+    if bundle is None:
+        return (paths.DEFAULT_RESOURCE_QUOTA,)
+    return paths.resource_quota(bundle), paths.old_resource_quota(bundle)

@@ -1,0 +1,88 @@
+"""What an operator's policy may say: names, patterns, and how many of them.
+
+Every pattern goes through `core.pattern`, which refuses those that might not end soon.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from broker_ctl.core.model.constraints import IsolationPolicy
+from broker_ctl.core.model.safe_regex import compiled
+from broker_ctl.errors import InvalidName, InvalidPolicy
+
+MAX_POLICIES: Final = 1024
+MAX_PATTERNS: Final = 256
+MAX_BROKERS: Final = 4096
+_NAME: Final = re.compile(r"[-=:.\w]{1,128}", re.ASCII)
+_GROUP: Final = re.compile(r"[-=:.\w]{1,128}")
+# A host with a port; the host may be an IPv6 address in brackets.
+_BROKER: Final = re.compile(
+    r"[-.\w]{1,253}:[0-9]{1,5}|\[[0-9a-fA-F:.%\w]{2,64}\]:[0-9]{1,5}", re.ASCII
+)
+
+
+def require_name(kind: str, name: str) -> None:
+    """Refuse a name that could not be a step of a path, or a label.
+
+    Raises:
+        InvalidName: it is none.
+    """
+    if not _NAME.fullmatch(name) or name in {".", ".."}:
+        allowed = "1 to 128 letters, digits and -=:._"
+        raise InvalidName(f"{kind} {name[:128]!r}: a name has {allowed}")
+
+
+def require_group(name: str) -> None:
+    """Refuse what cannot be the name of an anti-affinity group: it is kept as text, in any script.
+
+    Raises:
+        InvalidName: it is none.
+    """
+    if not _GROUP.fullmatch(name) or name in {".", ".."}:
+        allowed = "1 to 128 letters and digits of any script, and -=:._"
+        raise InvalidName(f"anti-affinity group {name[:128]!r}: a name has {allowed}")
+
+
+def require_patterns(policy: IsolationPolicy) -> None:
+    """Refuse patterns that cannot be used.
+
+    Raises:
+        InvalidPolicy: which, and why.
+    """
+    for field in ("namespaces", "primary", "secondary"):
+        patterns: Sequence[str] = getattr(policy, field)
+        if len(patterns) > MAX_PATTERNS:
+            raise InvalidPolicy(f"{field}: {len(patterns)} patterns, {MAX_PATTERNS} are allowed")
+        for pattern in patterns:
+            try:
+                compiled(pattern)
+            except InvalidName as error:
+                raise InvalidPolicy(f"{field}: {error}") from error
+
+
+def require_policy(policy: IsolationPolicy) -> None:
+    """Refuse an isolation policy that makes no sense.
+
+    Raises:
+        InvalidName: its name. InvalidPolicy: what it says.
+    """
+    require_name("policy", policy.name)
+    for field in ("namespaces", "primary"):
+        patterns: Sequence[str] = getattr(policy, field)
+        if not patterns or not all(patterns):
+            raise InvalidPolicy(f"{field}: at least one pattern is needed, and none may be empty")
+    require_patterns(policy)
+
+
+def require_brokers(brokers: Sequence[str]) -> None:
+    """Refuse what cannot be the brokers of a failure domain.
+
+    Raises:
+        InvalidPolicy: which, and why.
+    """
+    if not 0 < len(brokers) <= MAX_BROKERS:
+        raise InvalidPolicy(f"brokers: a failure domain has 1 to {MAX_BROKERS}")
+    for broker_id in brokers:
+        if not _BROKER.fullmatch(broker_id):
+            raise InvalidPolicy(f"brokers: {broker_id[:128]!r} is no broker id, which is host:port")

@@ -1,0 +1,1 @@
+"""The replicas of partitions that this broker keeps, and who leads them."""

@@ -1,0 +1,40 @@
+"""How long the leaders of partitions here may take writes.
+
+Docs: kafka-failure-kinds, kafka-design-v3. A leader that was paused wakes up with a lease that has
+run out, and takes nothing. With its next session it would get another one, and still think that it
+leads: where it is alone in its ISR, and somebody else was elected uncleanly, both would commit. So
+a session begins without authority for replicas, until all that led has been stopped: what leads
+then was told so in this session.
+"""
+
+from broker_ctl.coordination.session.watcher import Grant
+from broker_ctl.dataplane.bundles.authority import Authority
+
+
+class ReplicaAuthority:
+    """Hands the session's authority on while it is open for that session."""
+
+    def __init__(self) -> None:
+        self._grant = Grant(0, 0.0)
+        self._open_epoch = 0
+
+    def granted(self, grant: Grant) -> None:
+        """Hear the session watcher."""
+        self._grant = grant
+
+    def open(self, epoch: int) -> None:
+        """Nothing leads here that was not told so in this session."""
+        self._open_epoch = epoch
+
+    def close(self) -> None:
+        """Until it is opened again nothing may be taken."""
+        self._open_epoch = 0
+
+    def is_open(self, epoch: int) -> bool:
+        """Whether it is, for that session."""
+        return self._open_epoch == epoch
+
+    def current(self) -> Authority:
+        """What stands now; ask at each act."""
+        grant = self._grant
+        return Authority(grant.epoch, grant.deadline_s if self.is_open(grant.epoch) else 0.0)

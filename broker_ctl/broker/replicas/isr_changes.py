@@ -1,0 +1,134 @@
+"""Leaders here change who is in sync, and nothing else (docs: kafka-paths, kafka-isr).
+
+By compare-and-set of the node that the controller writes too: where that was quicker, the leader is
+told how the node stands now. A write whose answer is lost is found out by the next look: the wish
+is what stands there (KAFKA-14144), or it is not.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from broker_ctl.core.partitions.elections import with_isr
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish, ReplicaPlane
+from broker_ctl.errors import CorruptRecord, StoreError
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.partitions import decode_state, encode_state
+
+log = logging.getLogger(__name__)
+
+_States = dict[TopicPartition, LeaderAndIsr | None]
+
+# Writes that wait for their answers; in batches they are few requests.
+_IN_FLIGHT: Final = 256
+
+
+class IsrChanges:
+    """One round after another of asking the data plane and writing.
+
+    Args:
+        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
+
+    Attributes:
+        expanded, shrunk: ISRs that were changed.
+        refused: wishes that were overtaken, or could not be written.
+    """
+
+    def __init__(
+        self, store: MetadataStore, plane: ReplicaPlane, broker_id: int, lag_time_s: float
+    ) -> None:
+        self._store = store
+        self._plane = plane
+        self._broker_id = broker_id
+        self._lag_time_s = lag_time_s
+        self.expanded = 0
+        self.shrunk = 0
+        self.refused = 0
+
+    async def settle(self) -> int:
+        """Grant what can be granted now; answers with how many wishes there were.
+
+        Raises:
+            DataPlaneError, StoreError: those that were not answered are wished again.
+        """
+        wishes = await self._plane.isr_wishes(self._lag_time_s)
+        if not wishes:
+            return 0
+        known = await self._read(wishes)
+        open_wishes = [wish for wish in wishes if self._is_open(wish, known[wish.partition])]
+        written = await self._write(open_wishes, known)
+        # Of those that were written the new state is known; of all others it is read again.
+        doubtful = [wish for wish in open_wishes if wish.partition not in written]
+        known |= await self._read(doubtful)
+        known |= written
+        answers = [
+            self._answer(wish, state)
+            for wish in wishes
+            # One that stands behind what the leader knows comes of a server that is late.
+            if (state := known[wish.partition]) is None or state.version >= wish.version
+        ]
+        await self._plane.answer_wishes(answers)
+        return len(wishes)
+
+    async def _read(self, wishes: Sequence[IsrWish]) -> _States:
+        paths = [partition_paths.leader_and_isr(wish.partition) for wish in wishes]
+        states: _States = {}
+        for wish, node in zip(wishes, await self._store.get_many(paths), strict=True):
+            try:
+                states[wish.partition] = None if node is None else decode_state(node)
+            except CorruptRecord as error:
+                log.warning("an ISR cannot be changed: %s", error)
+                states[wish.partition] = None
+        return states
+
+    def _is_open(self, wish: IsrWish, state: LeaderAndIsr | None) -> bool:
+        """Whether there is something to write, and nothing against it."""
+        return (
+            state is not None
+            and state.leader == self._broker_id
+            and state.leader_epoch == wish.leader_epoch
+            and state.version == wish.version
+            and state.isr != wish.isr
+            and self._broker_id in wish.isr
+        )
+
+    async def _write(self, wishes: Sequence[IsrWish], known: _States) -> _States:
+        """The new states of those that were written, certainly."""
+        written: _States = {}
+        waiting = iter(wishes)
+
+        async def work() -> None:
+            for wish in waiting:
+                state = known[wish.partition]
+                assert state is not None
+                new = with_isr(state, wish.isr)._replace(version=state.version + 1)
+                path = partition_paths.leader_and_isr(wish.partition)
+                try:
+                    await self._store.set(path, encode_state(new), state.version)
+                except StoreError as error:
+                    log.info("the ISR of %s: %s", wish.partition, error)
+                    continue
+                written[wish.partition] = new
+                if len(new.isr) > len(state.isr):
+                    self.expanded += 1
+                else:
+                    self.shrunk += 1
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(min(_IN_FLIGHT, len(wishes))):
+                group.create_task(work(), name=f"ISR {number}")
+        return written
+
+    def _answer(self, wish: IsrWish, state: LeaderAndIsr | None) -> IsrAnswer:
+        is_granted = (
+            state is not None
+            and state.leader == self._broker_id
+            and state.leader_epoch == wish.leader_epoch
+            and state.isr == wish.isr
+        )
+        self.refused += not is_granted
+        return IsrAnswer(wish.partition, state, is_granted)

@@ -1,0 +1,1 @@
+"""``broker-ctl attach``: balancing beside a Pulsar cluster."""

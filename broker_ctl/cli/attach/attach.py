@@ -1,0 +1,129 @@
+"""``broker-ctl attach``: balance a Pulsar cluster from outside, or see what that would do."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from broker_ctl.cli.runtime.target import Output
+
+# There is something to be done; 1 and 2 are taken by failures and wrong options.
+TO_BE_DONE: Final = 3
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl attach --zookeeper zk1,zk2,zk3 --admin http://broker-1:8080
+  broker-ctl attach --zookeeper zk1:2181/pulsar --admin http://broker-1:8080 --once
+  broker-ctl attach --zookeeper zk1 --admin http://broker-1:8080 --history /var/lib/attached
+  broker-ctl attach --zookeeper zk1 --admin http://broker-1:8080 --act --quiet-own-balancing
+  broker-ctl attach --zookeeper zk1 --admin https://broker-1:8443 --token-file super-user.jwt
+
+\b
+Exit codes: 0 stopped, or with --once: nothing would be done; 3 with --once: something would be
+done; 1 no such cluster, or it cannot be balanced from outside; 2 a wrong option.
+"""
+
+
+@click.command(short_help="Balance a Pulsar cluster from outside; first see how.", epilog=_EXAMPLES)
+@click.option(
+    "--zookeeper",
+    envvar="BROKER_CTL_ZOOKEEPER",
+    show_envvar=True,
+    required=True,
+    metavar="HOSTS[/CHROOT]",
+    help="host:port,host:port/chroot of the cluster's metadata store.",
+)
+@click.option(
+    "--admin",
+    required=True,
+    multiple=True,
+    metavar="URL",
+    help="Where a broker's admin API is called; several are tried in turn.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the token of a super-user of the cluster.",
+)
+@click.option("--cluster", metavar="NAME", help="Where the store knows more than one cluster.")
+@click.option("--act", is_flag=True, help="Carry out what is planned; else it is only told.")
+@click.option(
+    "--quiet-own-balancing",
+    "is_quieting",
+    is_flag=True,
+    help="Switch the cluster's own shedding and splitting off for as long as this runs.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask for --quiet-own-balancing.")
+@click.option("--once", "is_once", is_flag=True, help="Show one plan and end; writes nothing.")
+@click.option(
+    "--for",
+    "limit_s",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="End after so long.  [default: at Ctrl-C]",
+)
+@click.option(
+    "--history",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write what is seen and decided here, for `broker-ctl pipeline`.",
+)
+@click.option(
+    "--web-port",
+    type=click.IntRange(1, 65_535),
+    help="Serve metrics and `broker-ctl status --cluster` here.  [default: any free port]",
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other setting.")
+@click.option(
+    "--output",
+    type=click.Choice([kind.value for kind in Output]),
+    default=Output.TABLE.value,
+    show_default=True,
+    help="json: one object a line for each picture.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    zookeeper: str,
+    admin: tuple[str, ...],
+    token_file: Path | None,
+    cluster: str | None,
+    act: bool,
+    is_quieting: bool,
+    yes: bool,
+    is_once: bool,
+    limit_s: float | None,
+    history: Path | None,
+    web_port: int | None,
+    overrides: tuple[str, ...],
+    output: str,
+) -> None:
+    """Show load, imbalance and what would be moved and why in a cluster of Pulsar's own brokers.
+
+    Works with the modular load manager of Pulsar 2.9 to 4.x over ZooKeeper. Nothing of the
+    cluster's own nodes is ever written: what is kept lies under /broker-ctl, and with --act,
+    bundles are moved and split by the admin API of the brokers. It does not act while the cluster
+    sheds or splits by itself, and names the settings that are in the way; nor before Pulsar 3.0,
+    where no broker heeds a destination. Several that run at a time elect one that decides.
+    """
+    if is_once and (act or is_quieting or history):
+        raise click.UsageError("--once only shows: not with --act, --history or --quiet-...")
+    if is_quieting and not act:
+        raise click.UsageError("--quiet-own-balancing goes with --act")
+    from broker_ctl.cli.attach.runner import Wanted, attach
+
+    wanted = Wanted(
+        zookeeper,
+        admin,
+        token_file=token_file,
+        cluster=cluster,
+        acts=act,
+        is_quieting=is_quieting,
+        is_sure=yes,
+        is_once=is_once,
+        limit_s=limit_s,
+        history=history,
+        web_port=web_port,
+        overrides=overrides,
+        is_json=Output(output) is Output.JSON,
+    )
+    ctx.exit(TO_BE_DONE if attach(wanted) else 0)

@@ -1,0 +1,255 @@
+"""Running `broker-ctl attach`: settings out of options, the daemon, and who looks at it."""
+
+import asyncio
+import logging
+import os
+import random
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from broker_ctl.cli.attach.quieting import confirm, quieted
+from broker_ctl.cli.attach.snapshot import picture
+from broker_ctl.cli.attach.views import Shows, shown_as
+from broker_ctl.clock import SystemClock
+from broker_ctl.coordination.membership.other_clusters import clusters_on
+from broker_ctl.daemon.lifecycle.attached import Attached
+from broker_ctl.daemon.lifecycle.attached import attach as assembled
+from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, looking_on
+from broker_ctl.daemon.lifecycle.logs import configure_logs
+from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.embedded.ports import port_of, reserve_port
+from broker_ctl.errors import ConnectionLoss, SettingsError, StartError
+from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.schema import DEFAULT_ORIGIN
+from broker_ctl.settings.sources import read
+from broker_ctl.store import paths
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+
+_CONNECT_S: Final = 10.0
+_FIRST_S: Final = 30.0
+_PERIOD_S: Final = 2.0
+# Names of a node's children, where no cluster is.
+_SHOWN: Final = 10
+# In a large cluster a plan takes its time: most of it is for others.
+_PLANNING_RATIO: Final = 0.1
+_POLL_S: Final = 0.1
+# Written where it was made by the tools of old releases; no cluster of its own.
+_NO_CLUSTERS: Final = frozenset({"global"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    zookeeper: str
+    admin: tuple[str, ...]
+    token_file: Path | None = None
+    cluster: str | None = None
+    acts: bool = False
+    is_quieting: bool = False
+    is_sure: bool = False
+    is_once: bool = False
+    limit_s: float | None = None
+    history: Path | None = None
+    web_port: int | None = None
+    overrides: tuple[str, ...] = ()
+    is_json: bool = False
+
+
+def attach(wanted: Wanted) -> bool:
+    """Run until stopped; with ``is_once``, whether something would be done.
+
+    Raises:
+        SettingsError, StartError, ConnectionLoss: what is wrong, and where.
+    """
+    if wanted.is_quieting and not wanted.is_sure:
+        confirm()
+    with ExitStack() as held:
+        port = wanted.web_port
+        if port is None:
+            reserved = held.enter_context(reserve_port())
+            port = port_of(reserved)
+        return asyncio.run(_run(wanted, port))
+
+
+async def _run(wanted: Wanted, port: int) -> bool:
+    settings = settings_of(wanted, await _cluster_of(wanted), port)
+    with _logs_of(settings):
+        attached = assembled(settings, LiveSurroundings(SystemClock(), random.SystemRandom()))
+        if wanted.is_once:
+            return await _once(wanted, attached)
+        await _show(wanted, attached)
+        return False
+
+
+def settings_of(wanted: Wanted, cluster: str, port: int) -> Settings:
+    """What a broker.conf for the same would say; ``--set`` has the last word.
+
+    Raises:
+        SettingsError: an option or a ``--set`` that makes no sense.
+    """
+    entries = {
+        "dataPlane": "pulsar",
+        "clusterName": cluster,
+        "metadataStoreUrl": f"zk:{wanted.zookeeper.removeprefix('zk:')}",
+        "webServicePort": str(port),
+        "pulsarAdminUrl": ",".join(wanted.admin),
+        "pulsarTokenFile": str(wanted.token_file or ""),
+        "pulsarAct": str(wanted.acts).lower(),
+        "loadHistoryDirectory": str(wanted.history or ""),
+    }
+    given = [f"{key}={value}" for key, value in entries.items() if value]
+    reading = read(None, {}, [*given, *wanted.overrides])
+    told = [str(problem) for problem in reading.problems]
+    told += [f"{entry.origin}: {entry.key} is no setting" for entry in reading.unknown]
+    if told:
+        raise SettingsError("\n".join(told))
+    return reading.settings
+
+
+@contextmanager
+def _logs_of(settings: Settings) -> Iterator[None]:
+    """What happens is shown; a log is for who asks for it."""
+    if settings.origin("logLevel") != DEFAULT_ORIGIN:
+        configure_logs(settings.log)
+        yield
+        return
+    logger = logging.getLogger("broker_ctl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+async def _cluster_of(wanted: Wanted) -> str:
+    """The name of the cluster whose store it is.
+
+    Raises:
+        StartError: it has no brokers of Pulsar, or knows several clusters.
+        ConnectionLoss: no server answers.
+    """
+    zookeeper = wanted.zookeeper
+    try:
+        url = StoreUrl.parse(zookeeper)
+    except ValueError as error:
+        raise StartError(f"--zookeeper {zookeeper}: {error}") from error
+    hosts = ",".join(map(str, url.servers))
+    store = ZooKeeperStore(StoreOptions(hosts, chroot=url.chroot, operation_timeout_s=_CONNECT_S))
+    await store.start()
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            await store.wait_connected()
+        names = sorted({*await store.children(paths.CLUSTERS)} - _NO_CLUSTERS)
+        brokers = await store.children(paths.LOAD_REPORTS)
+        found = "" if brokers else await _what_is_there(store, url)
+    except TimeoutError:
+        raise ConnectionLoss(
+            f"no ZooKeeper answers at {zookeeper} within {_CONNECT_S:g} s: see --zookeeper"
+        ) from None
+    finally:
+        await store.close()
+    if not brokers:
+        raise StartError(f"no broker is registered at {zookeeper} in {paths.LOAD_REPORTS}: {found}")
+    if wanted.cluster is not None:
+        return wanted.cluster
+    if len(names) != 1:
+        told = ", ".join(names) or "none"
+        raise StartError(f"which cluster? {paths.CLUSTERS} has {told}: see --cluster")
+    return names[0]
+
+
+async def _what_is_there(store: ZooKeeperStore, url: StoreUrl) -> str:
+    """What helps to see a slip in a chroot."""
+    here = url.chroot or "/"
+    tree = store.whole_tree()
+    await tree.start()
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            is_there = await tree.exists(here) is not None
+            inside = await tree.children(here)
+            others = await clusters_on(tree)
+    finally:
+        await tree.close()
+    has = f"{here} has {', '.join(inside[:_SHOWN]) or 'nothing'}" if is_there else f"no {here}"
+    return f"{has}; clusters on the same servers: {'; '.join(map(str, others)) or 'none'}"
+
+
+# One plan.
+
+
+async def _once(wanted: Wanted, attached: Attached) -> bool:
+    show = shown_as(is_json=wanted.is_json, is_live=False)
+    async with looking_on(attached):
+        seen = await _first(attached)
+        show.once(seen)
+    return bool(seen["plan"]["decisions"])
+
+
+async def _first(attached: Attached) -> dict[str, Any]:
+    """The first picture that has a plan.
+
+    Raises:
+        StartError: there is none within half a minute.
+    """
+    note = ""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FIRST_S):
+            while True:
+                seen = await picture(attached, is_verbose=True)
+                if seen["plan"] is not None and seen["brokers"]:
+                    return seen
+                note = seen["note"] or "no broker has reported its load"
+                await asyncio.sleep(_POLL_S)
+    raise StartError(f"nothing could be planned within {_FIRST_S:g} s: {note}")
+
+
+# Until stopped.
+
+
+async def _show(wanted: Wanted, attached: Attached) -> None:
+    signals = StopSignals()
+    signals.install()
+    begun = asyncio.Event()
+
+    @asynccontextmanager
+    async def around() -> AsyncIterator[None]:
+        async with AsyncExitStack() as ends:
+            if wanted.is_quieting:
+                await ends.enter_async_context(quieted(attached))
+            # The table comes after what is told of the settings.
+            begun.set()
+            yield
+
+    daemon = AttachedDaemon(attached, Notifier(os.environ), signals, around)
+    show = shown_as(is_json=wanted.is_json, is_live=sys.stdout.isatty())
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(daemon.run(), name="daemon")
+        watching = group.create_task(_pictures(attached, show, begun), name="pictures")
+        if wanted.limit_s is not None:
+            group.create_task(_stop_after(wanted.limit_s, signals, running), name="limit")
+        await asyncio.wait([running])
+        watching.cancel()
+
+
+async def _pictures(attached: Attached, show: Shows, begun: asyncio.Event) -> None:
+    clock = attached.foundation.clock
+    await begun.wait()
+    with show:
+        while True:
+            began_s = clock.now_s()
+            show.show(await picture(attached))
+            took_s = clock.now_s() - began_s
+            await asyncio.sleep(max(_PERIOD_S, took_s / _PLANNING_RATIO))
+
+
+async def _stop_after(limit_s: float, signals: StopSignals, running: "asyncio.Task[int]") -> None:
+    await asyncio.wait([running], timeout=limit_s)
+    signals.ask()

@@ -1,0 +1,65 @@
+"""What `broker-ctl attach` shows at one moment, as plain JSON values."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker_ctl.errors import BrokerCtlError, NoLeader, PeerError
+
+if TYPE_CHECKING:
+    from broker_ctl.daemon.lifecycle.attached import Attached
+
+
+async def picture(attached: "Attached", *, is_verbose: bool = False) -> dict[str, Any]:
+    """The cluster, the plan, and what stands in the way of it.
+
+    ``plan`` is None while another process leads, and while nothing could be planned: ``note`` says
+    why then. ``own_balancing`` is None where the cluster does not tell.
+    """
+    findings, untold = await _findings(attached)
+    base = attached.foundation
+    return {
+        "at_ms": base.clock.wall_ms(),
+        "cluster": base.settings.broker.cluster_name,
+        "url": base.urls.web_url,
+        "acts": base.settings.pulsar.acts,
+        "held_back": await attached.own_balancing.held_back(),
+        "own_balancing": findings,
+        **await _seen(attached, is_verbose=is_verbose),
+        **({"untold": untold} if untold else {}),
+    }
+
+
+async def _seen(attached: "Attached", *, is_verbose: bool) -> Mapping[str, Any]:
+    controller, leader = attached.controller, attached.election.leader
+    try:
+        plan = await controller.operations.plan(is_verbose=is_verbose)
+        return {**controller.overview(), "plan": plan, "note": ""}
+    except NoLeader:
+        if leader is None or leader.broker_id == attached.foundation.urls.broker_id:
+            note = "waiting for the first reports"
+        else:
+            note = (
+                f"{leader.broker_id} balances this cluster already, this one stands by: "
+                f"broker-ctl status --cluster --url {leader.service_url}"
+            )
+    except BrokerCtlError as error:
+        note = str(error)
+    return {"brokers": [], "plan": None, "note": note}
+
+
+async def _findings(attached: "Attached") -> tuple[list[dict[str, Any]] | None, str]:
+    try:
+        found = await attached.own_balancing.findings()
+    except PeerError as error:
+        return None, str(error)
+    rows = [
+        {
+            "key": one.key,
+            "value": one.value,
+            "why": one.why,
+            "dynamic": one.is_dynamic,
+            "command": one.command,
+        }
+        for one in found
+    ]
+    return rows, ""

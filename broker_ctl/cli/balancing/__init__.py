@@ -1,0 +1,1 @@
+"""Verbs that steer the balancer: plan, pause, drain."""

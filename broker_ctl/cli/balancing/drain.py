@@ -1,0 +1,87 @@
+"""``broker-ctl drain``: empty a broker, and see how far that has come."""
+
+from typing import Final
+
+import click
+
+from broker_ctl.cli.balancing.drains import (
+    DRAINS,
+    drain_path,
+    forecast_sentence,
+    print_drains,
+    wait_drained,
+)
+from broker_ctl.cli.runtime.confirmation import (
+    Act,
+    act_options,
+    done,
+    is_wanted,
+    judged,
+    reason_option,
+    said,
+    say,
+)
+from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.target import Target, daemon_options
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl drain broker-2:8080 --reason "kernel update" --wait
+  broker-ctl drain
+  broker-ctl drain broker-2:8080 --dry-run
+  broker-ctl undrain broker-2:8080
+"""
+
+
+@click.command(short_help="Empty a broker; show how far drains have come.", epilog=_EXAMPLES)
+@click.argument("broker", required=False)
+@click.option(
+    "--force", is_flag=True, help="Even if the other brokers have no room for what it carries."
+)
+@click.option("--wait", is_flag=True, help="Return when the broker is empty.")
+@reason_option
+@act_options
+@daemon_options
+def command(
+    target: Target,
+    *,
+    broker: str | None,
+    force: bool,
+    wait: bool,
+    reason: str,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Move everything away from BROKER, and give it nothing until `undrain`.
+
+    It goes in small batches, under the limits of moves in flight, by order of an operator: a pause
+    does not stop it. It outlives leaders, and restarts of BROKER. It is refused where the others
+    would then be fuller than loadBalancerHeadroomLimitPercentage allows, unless --force is given.
+    Without BROKER, all drains are shown.
+    """
+    if broker is None:
+        rows = target.run(lambda client: client.get(DRAINS))
+        if target.is_json:
+            echo_json(rows)
+        else:
+            print_drains(rows)
+        return
+    query = {"force": "true"} if force else {}
+    act = Act("PUT", drain_path(broker), query, said(reason))
+    found = judged(target, act)
+    if not is_wanted(
+        target, forecast_sentence(broker, found), dry_run=dry_run, yes=yes, judged=found
+    ):
+        return
+    row = done(target, act).json()
+    if wait:
+        row = wait_drained(target, broker)
+    say(target, row["state"], _sentence(row["state"], broker, row["bundles_left"]), drain=row)
+
+
+def _sentence(state: str, broker: str, bundles: int) -> str:
+    if state == "drained":
+        return f"{broker} is empty, and receives nothing until broker-ctl undrain {broker}"
+    if state == "absent":
+        return f"{broker} is not there; when it is back it receives nothing"
+    return f"draining {broker}: {bundles} bundles are left; broker-ctl drain shows how it goes on"

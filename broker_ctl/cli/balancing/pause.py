@@ -1,0 +1,46 @@
+"""``broker-ctl pause``: hands off, until somebody resumes."""
+
+from typing import Final
+
+import click
+
+from broker_ctl.cli.runtime.confirmation import (
+    Act,
+    act_options,
+    done,
+    is_judged_and_wanted,
+    reason_option,
+    said,
+    say,
+)
+from broker_ctl.cli.runtime.target import Target, daemon_options
+
+PAUSE: Final = "/control/v1/pause"
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl pause --reason "network maintenance until 14:00"
+  broker-ctl pause --yes
+  broker-ctl resume
+"""
+
+
+@click.command(short_help="Let the leader do nothing by itself.", epilog=_EXAMPLES)
+@reason_option
+@act_options
+@daemon_options
+def command(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
+    """Let the leader decide and write down, and move, split and merge nothing by itself.
+
+    What operators order is done all the same: moves, drains and approved plans. Bundles that
+    nobody owns are placed. The pause outlives leaders and restarts; a second one changes nothing.
+    """
+    stands = target.run(lambda client: client.get(PAUSE))
+    if stands["paused"]:
+        by = f" by {stands['by']}" if stands["by"] else ""
+        why = f": {stands['reason']}" if stands["reason"] else ""
+        say(target, "paused_already", f"paused already{by}{why}", pause=stands)
+        return
+    act = Act("PUT", PAUSE, body=said(reason))
+    if is_judged_and_wanted(target, act, "pause the balancing", dry_run=dry_run, yes=yes):
+        pause = done(target, act).json()
+        say(target, "paused", "paused: broker-ctl resume ends it", pause=pause)

@@ -1,0 +1,214 @@
+"""``broker-ctl plan``: what the leader would do, and having it done."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from broker_ctl.cli.balancing.plan_table import print_plan, print_plans
+from broker_ctl.cli.runtime.confirmation import (
+    Act,
+    act_options,
+    done,
+    is_judged_and_wanted,
+    reason_option,
+    said,
+    say,
+)
+from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.progress import Stage, followed
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.codec import decode
+from broker_ctl.errors import CorruptRecord
+
+_PLAN: Final = "/control/v1/plan"
+_PLANS: Final = "/control/v1/plans"
+_OPEN: Final = ("approved", "carrying out")
+# What an option says that was given without a plan.
+_ANY: Final = ""
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl plan
+  broker-ctl plan --verbose --output json
+  broker-ctl plan --approve --wait
+  broker-ctl plan --approve 0123456789ab --yes --reason "before the sale"
+  broker-ctl plan --from placement.json
+  broker-ctl plan --from placement.json --approve --wait
+  broker-ctl plan --progress
+  broker-ctl plan --stop --reason "the sale begins early"
+"""
+
+
+@click.command(short_help="Show what the leader would do; have it done.", epilog=_EXAMPLES)
+@click.option("--verbose", is_flag=True, help="Also each bundle that is left, and why.")
+@click.option(
+    "--approve",
+    is_flag=False,
+    flag_value=_ANY,
+    metavar="[PLAN]",
+    help="Have this plan carried out; without one, make a plan, show it and ask.",
+)
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A placement plan by the daily profile, as the pipeline writes it.",
+)
+@click.option("--progress", is_flag=True, help="Show how far the approved plan has come.")
+@click.option(
+    "--stop",
+    is_flag=False,
+    flag_value=_ANY,
+    metavar="[PLAN]",
+    help="Begin nothing more of it; without one, of the plan that is carried out.",
+)
+@click.option("--wait", is_flag=True, help="With --approve: return when it is over.")
+@reason_option
+@act_options
+@daemon_options
+def command(
+    target: Target,
+    *,
+    verbose: bool,
+    approve: str | None,
+    file: Path | None,
+    progress: bool,
+    stop: str | None,
+    wait: bool,
+    reason: str,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Show what the next cycle would do, and what that would reach; nothing is done by asking.
+
+    An approved plan is carried out at once, also during a pause and under dryRun, each decision
+    held against the cluster as it is then. It outlives leaders. One of a file is in force for 36
+    hours: balance leaves alone what it has taken care of.
+    """
+    if sum((approve is not None, progress, stop is not None)) > 1:
+        raise click.UsageError("one of --approve, --progress and --stop")
+    if file is not None and (approve or progress or stop is not None):
+        raise click.UsageError("--from goes with --approve without a plan, or alone")
+    if progress:
+        _show_progress(target)
+    elif stop is not None:
+        _stop(target, stop, reason, dry_run=dry_run, yes=yes)
+    elif approve is not None:
+        _approve(target, approve, file, reason, wait=wait, dry_run=dry_run, yes=yes)
+    else:
+        _show(target, _planned(target, file, is_verbose=verbose))
+
+
+def _planned(target: Target, file: Path | None, *, is_verbose: bool = False) -> Mapping[str, Any]:
+    """What the leader would do; of a file, what of it can be done."""
+    query = {"verbose": "true"} if is_verbose else {}
+    if file is None:
+        found: Mapping[str, Any] = target.run(lambda client: client.get(_PLAN, query))
+        return found
+    try:
+        body = decode(file.read_bytes())
+    except (OSError, CorruptRecord) as error:
+        raise click.ClickException(f"{file}: {error}") from error
+    if not isinstance(body, dict):
+        raise click.ClickException(f"{file}: it holds no plan")
+    reply = target.run(lambda client: client.request("POST", _PLANS, json=body))
+    told: Mapping[str, Any] = reply.json()
+    return told
+
+
+def _show(target: Target, plan: Mapping[str, Any]) -> None:
+    if target.is_json:
+        echo_json(plan)
+        return
+    print_plan(plan)
+    if plan["decisions"]:
+        click.echo(f"broker-ctl plan --approve {plan['id']} has it carried out")
+
+
+def _show_progress(target: Target) -> None:
+    rows = target.run(lambda client: client.get(_PLANS))
+    if target.is_json:
+        echo_json(rows)
+    else:
+        print_plans(rows)
+
+
+def _approve(
+    target: Target,
+    plan_id: str,
+    file: Path | None,
+    reason: str,
+    *,
+    wait: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    if plan_id == _ANY:
+        plan = _planned(target, file)
+        if not target.is_json:
+            print_plan(plan)
+        if not plan["decisions"]:
+            say(target, "nothing", "there is nothing to be done", plan=plan)
+            return
+        plan_id = plan["id"]
+    act, sentence = Act("PUT", _path(plan_id), body=said(reason)), f"carry out plan {plan_id}"
+    if not is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        return
+    row = done(target, act).json()
+    if wait:
+        row = _waited_for(target, plan_id)
+    say(target, row["state"], _sentence(row), plan=row)
+    if row["failed"] or row["state"] == "stopped":
+        raise SystemExit(1)
+
+
+def _waited_for(target: Target, plan_id: str) -> Mapping[str, Any]:
+    return target.run(
+        lambda client: followed(
+            target,
+            lambda: _row(client, plan_id),
+            _stage,
+            lambda row: row["state"] not in _OPEN,
+        )
+    )
+
+
+async def _row(client: Any, plan_id: str) -> Mapping[str, Any]:
+    rows: list[Mapping[str, Any]] = await client.get(_PLANS)
+    for row in rows:
+        if row["id"] == plan_id:
+            return row
+    raise click.ClickException(f"plan {plan_id} is not known any more")
+
+
+def _stop(target: Target, plan_id: str, reason: str, *, dry_run: bool, yes: bool) -> None:
+    if plan_id == _ANY:
+        rows = target.run(lambda client: client.get(_PLANS))
+        ids = [row["id"] for row in rows if row["state"] in _OPEN]
+        if not ids:
+            say(target, "nothing", "no plan is being carried out")
+            return
+        plan_id = ids[0]
+    act = Act("DELETE", _path(plan_id), body=said(reason))
+    if is_judged_and_wanted(target, act, f"stop plan {plan_id}", dry_run=dry_run, yes=yes):
+        row = done(target, act).json()
+        say(target, row["state"], _sentence(row), plan=row)
+
+
+def _path(plan_id: str) -> str:
+    return f"{_PLANS}/{quote(plan_id, safe='')}"
+
+
+def _stage(row: Mapping[str, Any]) -> Stage:
+    total = row["decisions"]
+    return Stage(total - row["waiting"], total, _sentence(row))
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    counts = ", ".join(
+        f"{row[fate]} {fate}" for fate in ("done", "waiting", "obsolete", "failed") if row[fate]
+    )
+    note = f"; {row['note']}" if row["note"] else ""
+    return f"plan {row['id']} is {row['state']}: {counts or 'nothing'}{note}"

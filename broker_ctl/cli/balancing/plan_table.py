@@ -1,0 +1,79 @@
+"""A plan as a person reads it: what moves, what it reaches, what is left and why."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from broker_ctl.cli.balancing.reasons import reason_text
+from broker_ctl.cli.runtime.output import print_table
+from broker_ctl.cli.runtime.units import percent_text
+
+_COLUMNS: Final = ("what", "load", "source", "destination", "why")
+_PLAN_COLUMNS: Final = ("plan", "state", "done", "waiting", "obsolete", "failed", "by", "note")
+
+
+def print_plan(plan: Mapping[str, Any]) -> None:
+    """Decisions, then the figures of the whole."""
+    if plan["decisions"]:
+        print_table("", _COLUMNS, map(_decision_cells, plan["decisions"]))
+    print_table(f"plan {plan['id']}", ("", ""), _figures(plan))
+    if plan["skipped_by_reason"]:
+        counts = sorted(plan["skipped_by_reason"].items(), key=lambda item: (-item[1], item[0]))
+        print_table(
+            "left as it is", ("why", "how many"), ((reason_text(why), n) for why, n in counts)
+        )
+    for skip in plan.get("skipped", ()):
+        click.echo(skip["sentence"])
+
+
+def print_plans(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Approved plans, one line each."""
+    names = ("id", "state", "done", "waiting", "obsolete", "failed", "by", "note")
+    print_table("", _PLAN_COLUMNS, ([row[name] for name in names] for row in rows))
+
+
+def _figures(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    from broker_ctl.core.model.load_vector import throughput_text
+
+    moved = throughput_text(plan["load_moved_bytes_per_s"])
+    return [
+        ("max over mean usage", _uneven(plan, "usage_imbalance")),
+        ("max over mean throughput", _uneven(plan, "throughput_imbalance")),
+        ("moves", str(plan["moves"])),
+        ("load moved", f"{moved}, {plan['load_moved_ratio']:.2%} of the cluster's"),
+        ("held back", plan["held_back"].replace("_", " ")),
+    ]
+
+
+def _decision_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    from broker_ctl.core.model.load_vector import throughput_text
+
+    why = f"{row['reason'].replace('_', ' ')}: {row['detail']}"
+    if row["kind"] != "transfer":
+        subject = row.get("bundle") or f"{row['left']} and {row['right']}"
+        return (
+            f"{row['kind']} {subject}",
+            "",
+            row.get("owner", ""),
+            row.get("destination", ""),
+            why,
+        )
+    return (
+        f"transfer {row['bundle']}",
+        throughput_text(row["throughput_bytes_per_s"]),
+        f"{row['source']} {_change(row, 'source_usage')}",
+        f"{row['destination']} {_change(row, 'destination_usage')}",
+        why,
+    )
+
+
+def _change(row: Mapping[str, Any], name: str) -> str:
+    before, after = row[f"{name}_before_ratio"], row[f"{name}_after_ratio"]
+    return f"{percent_text(before)} -> {percent_text(after)}"
+
+
+def _uneven(plan: Mapping[str, Any], name: str) -> str:
+    from broker_ctl.core.cluster.imbalance import imbalance_text
+
+    return f"{imbalance_text(plan[f'{name}_before'])} -> {imbalance_text(plan[f'{name}_after'])}"

@@ -1,0 +1,28 @@
+"""``broker-ctl undrain``: let a broker receive again."""
+
+from typing import Final
+
+import click
+
+from broker_ctl.cli.balancing.drains import drain_path
+from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_wanted, judged, say
+from broker_ctl.cli.runtime.target import Target, daemon_options
+
+_EXAMPLE: Final = """\b
+Examples:
+  broker-ctl undrain broker-2:8080
+"""
+
+
+@click.command(short_help="Let a drained broker receive again.", epilog=_EXAMPLE)
+@click.argument("broker")
+@act_options
+@daemon_options
+def command(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
+    """Let BROKER receive bundles again; what has left it does not come back by that alone."""
+    act = Act("DELETE", drain_path(broker))
+    if not judged(target, act)["was_drained"]:
+        say(target, "nothing", f"{broker} is not drained")
+    elif is_wanted(target, f"undrain {broker}", dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "undrained", f"{broker} receives bundles again")

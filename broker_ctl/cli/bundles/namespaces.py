@@ -1,0 +1,184 @@
+"""``broker-ctl namespaces``: create, list, unload, delete, and the clusters that one lives in."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker_ctl.cli.runtime.confirmation import (
+    Act,
+    act_options,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    say,
+)
+from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+
+_CREATE: Final = """\b
+Examples:
+  broker-ctl namespaces create shop/orders
+  broker-ctl namespaces create shop/orders --bundles 16
+"""
+_LIST: Final = """\b
+Examples:
+  broker-ctl namespaces list
+  broker-ctl namespaces list shop
+"""
+_UNLOAD: Final = """\b
+Examples:
+  broker-ctl namespaces unload shop/orders --dry-run
+  broker-ctl namespaces unload shop/orders --yes
+"""
+_DELETE: Final = """\b
+Examples:
+  broker-ctl namespaces delete shop/orders --yes
+"""
+_IN_CLUSTERS: Final = """\b
+Examples:
+  broker-ctl namespaces get-clusters shop/orders
+  broker-ctl namespaces set-clusters shop/orders --cluster east --cluster west --dry-run
+"""
+
+
+@click.group(
+    cls=VerbGroup,
+    short_help="Create, list, unload and delete namespaces; say where one lives.",
+    epilog=_CREATE,
+)
+def command() -> None:
+    """Work on namespaces: named sets of topics that share one ring of bundles."""
+
+
+@command.command(epilog=_CREATE)
+@click.argument("namespace")
+@click.option(
+    "--bundles",
+    type=click.IntRange(1, 65_536),
+    help="Bundles of equal size.  [default: defaultNumberOfNamespaceBundles]",
+)
+@act_options
+@daemon_options
+def create(
+    target: Target, *, namespace: str, bundles: int | None, dry_run: bool, yes: bool
+) -> None:
+    """Create NAMESPACE, which is tenant/name; `broker-ctl tenants create` makes its tenant."""
+    from broker_ctl.cli.runtime.client import namespace_path
+    from broker_ctl.core.model.names import Namespace
+
+    name = Namespace.parse(namespace)
+    body = None if bundles is None else {"bundles": {"numBundles": bundles}}
+    act = Act("PUT", namespace_path(name), body=body)
+    found = judged(target, act)
+    sentence = f"create {name} with {found['bundles']} bundles"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        done(target, act)
+        say(target, "created", f"created {name} with {found['bundles']} bundles")
+
+
+@command.command(name="list", epilog=_LIST)
+@click.argument("tenant", required=False)
+@daemon_options
+def list_(target: Target, *, tenant: str | None) -> None:
+    """List the namespaces of TENANT, or of all tenants."""
+    names = target.run(lambda client: _names(client, tenant))
+    if target.is_json:
+        echo_json(names)
+    else:
+        print_table("", ("namespace",), ([name] for name in names))
+
+
+@command.command(epilog=_DELETE)
+@click.argument("namespace")
+@act_options
+@daemon_options
+def delete(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
+    """Delete NAMESPACE; refused while a bundle of it is owned."""
+    from broker_ctl.cli.runtime.client import namespace_path
+    from broker_ctl.core.model.names import Namespace
+
+    name = Namespace.parse(namespace)
+    act = Act("DELETE", namespace_path(name))
+    if is_judged_and_wanted(target, act, f"delete {name}", dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "deleted", f"deleted {name}")
+
+
+@command.command(epilog=_UNLOAD)
+@click.argument("namespace")
+@act_options
+@daemon_options
+def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
+    """Close all bundles of NAMESPACE at their owners and give them up.
+
+    The next lookup of a topic places its bundle anew. `delete` wants this before.
+    """
+    from broker_ctl.cli.runtime.client import namespace_path
+    from broker_ctl.core.model.names import Namespace
+
+    name = Namespace.parse(namespace)
+    act = Act("PUT", f"{namespace_path(name)}/unload")
+    owners = judged(target, act)["owners"]
+    if not owners:
+        say(target, "nothing", f"nobody owns a bundle of {name}: nothing to unload")
+        return
+    whose = ", ".join(f"{count} of {broker}" for broker, count in sorted(owners.items()))
+    sentence = f"unload {sum(owners.values())} bundles of {name}: {whose}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, owners=owners):
+        done(target, act)
+        say(target, "unloaded", f"unloaded {sum(owners.values())} bundles of {name}")
+
+
+@command.command(name="get-clusters", epilog=_IN_CLUSTERS)
+@click.argument("namespace")
+@daemon_options
+def get_clusters(target: Target, *, namespace: str) -> None:
+    """List the clusters that NAMESPACE lives in."""
+    path = _replication_path(namespace)
+    names = target.run(lambda client: client.get(path))
+    if target.is_json:
+        echo_json(names)
+    else:
+        print_table("", ("cluster",), ([name] for name in names))
+
+
+@command.command(name="set-clusters", epilog=_IN_CLUSTERS)
+@click.argument("namespace")
+@click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    required=True,
+    help="One that its tenant may use; may be given several times.",
+)
+@act_options
+@daemon_options
+def set_clusters(
+    target: Target, *, namespace: str, clusters: tuple[str, ...], dry_run: bool, yes: bool
+) -> None:
+    """Let NAMESPACE live in these clusters, and in no other."""
+    act = Act("POST", _replication_path(namespace), body=list(clusters))
+    sentence = f"let {namespace} live in {', '.join(clusters)}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "set", f"{namespace} lives in {', '.join(clusters)}")
+
+
+def _replication_path(namespace: str) -> str:
+    from broker_ctl.cli.runtime.client import namespace_path
+    from broker_ctl.core.model.names import Namespace
+
+    return f"{namespace_path(Namespace.parse(namespace))}/replication"
+
+
+async def _names(client: "Client", tenant: str | None) -> list[str]:
+    from urllib.parse import quote
+
+    tenants = [tenant] if tenant else await client.get("/admin/v2/tenants")
+    lists = [await client.get(f"/admin/v2/namespaces/{quote(each, safe='')}") for each in tenants]
+    return [name for names in lists for name in names]

@@ -1,0 +1,157 @@
+"""``broker-ctl bundles split`` and ``merge``."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from broker_ctl.cli.bundles.actions import EXAMPLES, no_bundle, owner_rows
+from broker_ctl.cli.runtime.confirmation import (
+    Act,
+    act_options,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    said,
+    say,
+)
+from broker_ctl.cli.runtime.target import Target, daemon_options
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.core.model.bundle import Bundle
+    from broker_ctl.core.model.names import Namespace
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("bundle")
+@click.option("--algorithm", help="[default: defaultNamespaceBundleSplitAlgorithm of the broker]")
+@click.option(
+    "--at",
+    "positions",
+    multiple=True,
+    metavar="HASH",
+    help="Cut here, for instance 0x10000000; may be given several times.",
+)
+@click.option(
+    "--unload", "wants_unload", is_flag=True, help="Move what comes of it where there is more room."
+)
+@act_options
+@daemon_options
+def split(
+    target: Target,
+    *,
+    bundle: str,
+    algorithm: str | None,
+    positions: tuple[str, ...],
+    wants_unload: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Replace BUNDLE by its parts, which stay with its owner unless --unload is given.
+
+    In the place of the range there may stand LARGEST, the bundle with the most topics, or HOT, the
+    one with the most traffic.
+    """
+    from broker_ctl.cli.runtime.client import namespace_path
+
+    namespace, label = _to_split(bundle)
+    points = [_position(text) for text in positions]
+    if points:
+        algorithm = algorithm or "specified_positions_divide"
+    query = {"unload": str(wants_unload).lower(), "by": said("")["by"]}
+    if algorithm:
+        query["splitAlgorithmName"] = algorithm
+
+    def act_on(span: str) -> Act:
+        return Act("PUT", f"{namespace_path(namespace)}/{span}/split", query, points or None)
+
+    found = judged(target, act_on(label))
+    bundle, span = found["bundle"], found["bundle"].rpartition("/")[2]
+    if span != label:
+        # The leader has said which it is; what is shown is what is split.
+        found = judged(target, act_on(span))
+    where = f" into {', '.join(found['children'])}" if found["children"] else ""
+    sentence = f"split {bundle} of {found['owner'] or 'whoever is assigned to it'}{where}"
+    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        return
+
+    async def act(client: "Client") -> list[str]:
+        before = {row["bundle"] for row in await owner_rows(client, namespace)}
+        await client.request("PUT", act_on(span).path, query, points or None)
+        rows = await owner_rows(client, namespace)
+        return [row["bundle"] for row in rows if row["bundle"] not in before]
+
+    children = target.run(act)
+    if not children:
+        raise click.ClickException(f"{bundle}: nothing to split")
+    say(target, "split", f"split {bundle} into {', '.join(children)}", children=children)
+
+
+def _to_split(text: str) -> "tuple[Namespace, str]":
+    """The namespace, and what stands for the range."""
+    from broker_ctl.core.model.bundle import Bundle
+    from broker_ctl.core.model.names import Namespace
+    from broker_ctl.core.strategies.splitting.special import SPECIAL_NAMES
+
+    rest, _, label = text.rpartition("/")
+    if label in SPECIAL_NAMES:
+        return Namespace.parse(rest), label
+    name = Bundle.parse(text)
+    return name.namespace, str(name.range)
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("bundle")
+@click.option("--with", "other", metavar="BUNDLE", help="[default: the one that follows]")
+@act_options
+@daemon_options
+def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes: bool) -> None:
+    """Make one bundle of BUNDLE and its neighbour; where they have two owners one moves first."""
+    from broker_ctl.cli.runtime.client import bundle_path
+    from broker_ctl.core.model.bundle import Bundle
+
+    name = Bundle.parse(bundle)
+    rows = target.run(lambda client: owner_rows(client, name.namespace))
+    ring = {Bundle.parse(row["bundle"]): row["owner"] for row in rows}
+    left, right = _neighbours(ring, name, None if other is None else Bundle.parse(other))
+    owners = " and ".join(sorted({ring[one] or "nobody" for one in (left, right)}))
+    sentence = f"merge {left} and {right.range} of {owners}"
+    query = {"with": str((right if name == left else left).range), "by": said("")["by"]}
+    act = Act("PUT", bundle_path(name, "merge"), query)
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        whole = left.joined(right)
+        say(target, "merged", f"merged {left} and {right.range}: {whole}", bundle=str(whole))
+
+
+def _neighbours(
+    ring: "Mapping[Bundle, str | None]", bundle: "Bundle", other: "Bundle | None"
+) -> "tuple[Bundle, Bundle]":
+    """Both, the lower one first.
+
+    Raises:
+        ClickException: one is no bundle, or they do not touch.
+    """
+    if bundle not in ring:
+        raise no_bundle(bundle)
+    if other is None:
+        found = [one for one in ring if one.range.low == bundle.range.high]
+        if not found:
+            raise click.ClickException(f"nothing follows {bundle}: name its neighbour, see --with")
+        (other,) = found
+    if other not in ring:
+        raise no_bundle(other)
+    left, right = sorted((bundle, other))
+    left.joined(right)
+    return left, right
+
+
+def _position(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no hash, such as 0x10000000", param_hint="--at"
+        ) from None

@@ -1,0 +1,93 @@
+"""``broker-ctl topics``: where one lies, and closing one by hand."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker_ctl.cli.bundles.actions import owner_row
+from broker_ctl.cli.bundles.lookup import lookup
+from broker_ctl.cli.bundles.partitioned_topics import PARTITIONED_VERBS, topic_path
+from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.core.model.names import Topic
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl topics unload persistent://shop/orders/new --dry-run
+  broker-ctl topics unload shop/orders/new-partition-0 --yes
+  broker-ctl topics bundle-range shop/orders/new-partition-0
+  broker-ctl topics create-partitioned-topic shop/orders/new --partitions 8
+  broker-ctl topics partitioned-lookup shop/orders/new
+"""
+
+
+@click.group(
+    cls=VerbGroup, short_help="Unload topics, give them partitions, find them.", epilog=_EXAMPLES
+)
+def command() -> None:
+    """Work on topics."""
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
+@act_options
+@daemon_options
+def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
+    """Close TOPIC where it is served; its next client opens it again there.
+
+    Its bundle stays with its owner: to have it served elsewhere, unload or move the bundle. Of a
+    partitioned topic, name a partition.
+
+    TOPIC is a complete name, tenant/namespace/name, or a name in public/default.
+    """
+    from broker_ctl.core.model.names import Topic
+
+    name = Topic.parse(topic)
+    held = target.run(lambda client: _bundle_row(client, name))
+    owner, bundle = held["owner"], held["bundle"]
+    if owner is None:
+        say(target, "nothing", f"nobody owns {bundle}: {name} is not loaded")
+        return
+    act = Act("PUT", f"/admin/v2/{topic_path(name)}/unload")
+    sentence = f"unload {name} of {bundle} at {owner}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "unloaded", f"unloaded {name}; {bundle} stays at {owner}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
+@daemon_options
+def bundle_range(target: Target, *, topic: str) -> None:
+    """Show the range of the bundle that holds TOPIC; nothing is assigned."""
+    from broker_ctl.core.model.names import Topic
+
+    name = Topic.parse(topic)
+    span = target.run(lambda client: _range_of(client, name))
+    if target.is_json:
+        echo_json({"topic": str(name), "range": span})
+    else:
+        click.echo(span)
+
+
+for _verb in PARTITIONED_VERBS:
+    command.add_command(_verb)
+command.add_command(lookup)
+
+
+async def _bundle_row(client: "Client", topic: "Topic") -> dict[str, Any]:
+    from broker_ctl.core.model.bundle import Bundle
+
+    # Not a lookup, which would assign a bundle that nobody owns.
+    span = await _range_of(client, topic)
+    return await owner_row(client, Bundle.parse(f"{topic.namespace}/{span}"))
+
+
+async def _range_of(client: "Client", topic: "Topic") -> str:
+    path = f"/lookup/v2/topic/{topic_path(topic)}/bundle"
+    return (await client.request("GET", path)).body.decode()

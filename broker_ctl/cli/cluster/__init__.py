@@ -1,0 +1,1 @@
+"""Verbs that show the cluster and configure it."""

@@ -1,0 +1,108 @@
+"""``broker-ctl configuration``: settings that all brokers change at run time."""
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import click
+
+from broker_ctl.cli.runtime.confirmation import (
+    Act,
+    act_options,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    say,
+)
+from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+
+_CONFIGURATION: Final = "/admin/v2/brokers/configuration"
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl configuration list
+  broker-ctl configuration show loadBalancerSheddingIntervalMinutes
+  broker-ctl configuration set loadBalancerSheddingIntervalMinutes 0.5
+  broker-ctl configuration set dryRun true --yes
+  broker-ctl configuration delete dryRun
+"""
+
+
+@click.group(
+    cls=VerbGroup, short_help="Change settings of all brokers at run time.", epilog=_EXAMPLES
+)
+def command() -> None:
+    """Work on overrides of settings: they hold on all brokers, at once, until they are deleted.
+
+    What a broker was started with is in its own file: see `broker-ctl config`.
+    """
+
+
+@command.command(name="list", epilog=_EXAMPLES)
+@daemon_options
+def list_(target: Target) -> None:
+    """List the settings that may be overridden, with what holds on this broker."""
+    rows = target.run(_rows)
+    _print(target, rows, rows)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("key")
+@daemon_options
+def show(target: Target, *, key: str) -> None:
+    """Show what holds for KEY on this broker, and its override."""
+    row = next((row for row in target.run(_rows) if row["key"] == key), None)
+    if row is None:
+        raise click.ClickException(
+            f"{key} is no dynamic setting: see broker-ctl configuration list"
+        )
+    _print(target, row, [row])
+
+
+@command.command(name="set", epilog=_EXAMPLES)
+@click.argument("key")
+@click.argument("value")
+@act_options
+@daemon_options
+def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> None:
+    """Override KEY by VALUE on all brokers."""
+    act = Act("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
+    sentence = f"override {key} by {value} on all brokers"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "set", f"set {key} to {value}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("key")
+@act_options
+@daemon_options
+def delete(target: Target, *, key: str, dry_run: bool, yes: bool) -> None:
+    """Take the override of KEY away: each broker goes back to what it was started with."""
+    act = Act("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
+    if not judged(target, act)["was_overridden"]:
+        say(target, "nothing", f"{key} is not overridden")
+    elif is_wanted(target, f"take the override of {key} away", dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "deleted", f"took the override of {key} away")
+
+
+async def _rows(client: "Client") -> list[dict[str, Any]]:
+    names = await client.get(_CONFIGURATION)
+    overrides = await client.get(f"{_CONFIGURATION}/values")
+    effective = await client.get(f"{_CONFIGURATION}/runtime")
+    return [
+        {"key": name, "override": overrides.get(name), "effective": effective.get(name)}
+        for name in names
+    ]
+
+
+def _print(target: Target, found: Any, rows: list[dict[str, Any]]) -> None:
+    if target.is_json:
+        echo_json(found)
+    else:
+        print_table("", ("key", "override", "effective"), (row.values() for row in rows))

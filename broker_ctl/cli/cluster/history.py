@@ -1,0 +1,84 @@
+"""``broker-ctl history``: what the leader decided lately, and what came of it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from broker_ctl.cli.runtime.output import echo_json, print_table, sentence_of
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.units import time_text
+
+_HISTORY: Final = "/control/v1/history"
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
+_KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
+_RESULTS: Final = ("done", "failed", "dry_run", "paused", "held_back", "skipped")
+_COLUMNS: Final = ("when", "cycle", "result", "decision", "outcome")
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl history
+  broker-ctl history --kind transfer --since 2h
+  broker-ctl history --result failed --since 1d
+  broker-ctl history --broker broker-2:8080 --limit 20
+  broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --since 1d
+  broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --output json
+"""
+
+
+class Duration(click.ParamType[float]):
+    """``90s``, ``15m``, ``2h`` or ``1d``, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """In seconds; click says what is wrong."""
+        found = _DURATION.fullmatch(str(value))
+        if found is None or int(found[1]) == 0:
+            self.fail(f"{value!r} is no duration such as 90s, 15m, 2h or 1d", param, ctx)
+        return float(int(found[1]) * _UNITS[found[2]])
+
+
+@click.command(short_help="Show what was decided lately, and what came of it.", epilog=_EXAMPLES)
+@click.option("--kind", type=click.Choice(_KINDS), help="Only decisions of this kind.")
+@click.option("--result", type=click.Choice(_RESULTS), help="Only what came to this.")
+@click.option("--broker", metavar="BROKER", help="Only what is about this broker.")
+@click.option("--bundle", metavar="BUNDLE", help="Only what is about this bundle.")
+@click.option("--since", type=Duration(), metavar="DURATION", help="Not older: 90s, 15m, 2h, 1d.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@daemon_options
+def command(
+    target: Target,
+    *,
+    kind: str | None,
+    result: str | None,
+    broker: str | None,
+    bundle: str | None,
+    since: float | None,
+    limit: int,
+) -> None:
+    """Show the newest decisions of the leader, newest first.
+
+    The newest thousands of those that were carried out are kept in ZooKeeper, and outlive their
+    leader; decisions to do nothing are this leader's own. With loadHistoryDirectory set, segments
+    on the disks of the leaders have them all.
+    """
+    subjects = {"broker": broker, "bundle": bundle}
+    wanted = {"kind": kind, "result": result, **subjects, "limit": str(limit)}
+    query = {name: text for name, text in wanted.items() if text is not None}
+    if since is not None:
+        query["within_s"] = f"{since:g}"
+    rows = target.run(lambda client: client.get(_HISTORY, query))
+    if target.is_json:
+        echo_json(rows)
+    else:
+        print_table("", _COLUMNS, map(_cells, rows))
+        if not rows:
+            click.echo("nothing that is remembered fits", err=True)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return time_text(row["at_ms"]), row["cycle"], row["result"], sentence_of(row), row["outcome"]

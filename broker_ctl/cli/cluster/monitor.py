@@ -1,0 +1,247 @@
+"""``broker-ctl monitor-brokers``: all load reports, read from ZooKeeper without any daemon."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker_ctl.cli.runtime.target import Output
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.cluster.monitor_reports import Reading, ReportReader
+    from broker_ctl.settings.addresses import StoreUrl
+    from broker_ctl.store.interface import SessionEvent
+    from broker_ctl.store.zookeeper.store import ZooKeeperStore
+
+_CONNECT_S: Final = 10.0
+_SESSION_S: Final = 15.0
+_READ_S: Final = 10.0
+# Reports come in bursts, and nobody reads faster.
+_SETTLE_S: Final = 0.5
+_MAX_IN_FLIGHT: Final = 16
+# Where jute.maxbuffer was raised, reports may be larger than ours ever are.
+_MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl monitor-brokers --zookeeper 127.0.0.1:2181
+  broker-ctl monitor-brokers --zookeeper zk1,zk2,zk3/pulsar --interval 5
+  broker-ctl monitor-brokers --zookeeper zk1:2181 --once --output json
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """What to watch, and how to show it."""
+
+    url: "StoreUrl"
+    digest: bytes
+    interval_s: float
+    is_once: bool
+    output: Output
+
+    @property
+    def source(self) -> str:
+        """The ensemble, as it was typed but for the default ports."""
+        return str(self.url).removeprefix("zk:")
+
+
+@click.command(
+    short_help="Show the load of all brokers, read from ZooKeeper alone.", epilog=_EXAMPLES
+)
+@click.option(
+    "--zookeeper",
+    envvar="BROKER_CTL_ZOOKEEPER",
+    show_envvar=True,
+    required=True,
+    metavar="HOSTS[/CHROOT]",
+    help="host:port,host:port/chroot of the metadata store.",
+)
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(_SETTLE_S, 3600),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Show again after so long at the latest; a report that changes is shown at once.",
+)
+@click.option("--once", "is_once", is_flag=True, help="Show one moment and stop.")
+@click.option(
+    "--auth-digest-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with user:password, where the nodes are not for everybody.",
+)
+@click.option(
+    "--output",
+    type=click.Choice([kind.value for kind in Output]),
+    default=Output.TABLE.value,
+    show_default=True,
+    help="json: one object a line for each time.",
+)
+def command(
+    *, zookeeper: str, interval_s: float, is_once: bool, auth_digest_file: Path | None, output: str
+) -> None:
+    """Show usage, counts and rates of all brokers until Ctrl-C.
+
+    Needs no daemon, and works for a cluster of Pulsar's own brokers too, with the modular or the
+    Simple load manager. Nothing is ever written. A lost connection is told on stderr and waited
+    for; a report that cannot be read is named, with the reason, among those that were skipped.
+
+    Ends with 0 after Ctrl-C or --once, with 1 where ZooKeeper does not answer at the start, or,
+    with --once, where it keeps no load reports, and with 2 for a wrong option.
+    """
+    from broker_ctl.daemon.wiring.stores import read_secret
+    from broker_ctl.settings.addresses import StoreUrl
+
+    try:
+        url = StoreUrl.parse(zookeeper)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--zookeeper") from error
+    digest = b"" if auth_digest_file is None else read_secret(auth_digest_file, "auth-digest-file")
+    watching = Watching(url, digest, interval_s, is_once, Output(output))
+    with _quiet_session(), suppress(KeyboardInterrupt):
+        asyncio.run(_run(watching))
+
+
+@contextmanager
+def _quiet_session() -> Iterator[None]:
+    """What becomes of the session is told by us, in our own words."""
+    logger = logging.getLogger("broker_ctl.store")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+async def _run(watching: Watching) -> None:
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        work = group.create_task(_watch(watching), name="monitor brokers")
+        # A cancelled child ends its group quietly, after it has closed the session.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, work.cancel)
+
+
+async def _watch(watching: Watching) -> None:
+    from broker_ctl.cli.cluster.monitor_reports import ReportReader
+
+    store = _store_of(watching)
+    await store.start()
+    try:
+        await _wait_connected(store, watching.source)
+        changes = _Changes(store, watching.source)
+        if not watching.is_once:
+            await changes.follow()
+        reader = ReportReader(store, _READ_S)
+        while True:
+            await _show_once(reader, watching)
+            if watching.is_once:
+                return
+            await changes.wait(watching.interval_s)
+    finally:
+        await store.close()
+
+
+def _store_of(watching: Watching) -> "ZooKeeperStore":
+    from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+
+    return ZooKeeperStore(
+        StoreOptions(
+            hosts=",".join(map(str, watching.url.servers)),
+            chroot=watching.url.chroot,
+            session_timeout_s=_SESSION_S,
+            operation_timeout_s=_READ_S,
+            max_in_flight=_MAX_IN_FLIGHT,
+            max_frame_bytes=_MAX_FRAME_BYTES,
+            digest=watching.digest,
+        )
+    )
+
+
+async def _wait_connected(store: "ZooKeeperStore", source: str) -> None:
+    from broker_ctl.errors import ConnectionLoss
+
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            await store.wait_connected()
+    except TimeoutError:
+        raise ConnectionLoss(
+            f"no ZooKeeper answers at {source} within {_CONNECT_S:g} s: see --zookeeper"
+        ) from None
+
+
+async def _show_once(reader: "ReportReader", watching: Watching) -> None:
+    from broker_ctl.errors import SessionExpired, SessionMoved, StoreError
+
+    try:
+        reading = await reader.read()
+    except StoreError as error:
+        is_outage = error.can_retry or isinstance(error, SessionExpired | SessionMoved)
+        if watching.is_once or not is_outage:
+            raise
+        click.echo(f"not read: {error}", err=True)
+    else:
+        _show(reading, watching)
+
+
+def _show(reading: "Reading", watching: Watching) -> None:
+    from broker_ctl.cli.cluster import monitor_table
+    from broker_ctl.clock import SystemClock
+    from broker_ctl.codec import encode
+    from broker_ctl.errors import NoNode
+
+    if watching.is_once and not reading.is_there:
+        raise NoNode(monitor_table.missing(watching.source))
+    wall_ms = SystemClock().wall_ms()
+    if watching.output is Output.JSON:
+        click.echo(encode(monitor_table.to_row(reading, wall_ms)).decode())
+        return
+    if not watching.is_once:
+        click.clear()
+    monitor_table.show(reading, wall_ms, watching.source)
+
+
+class _Changes:
+    """Whether a report was written since, and what becomes of the connection."""
+
+    def __init__(self, store: "ZooKeeperStore", source: str) -> None:
+        self._store = store
+        self._source = source
+        self._changed = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Begin to hear of changes; a server that cannot tell of them is asked at each interval."""
+        from broker_ctl.errors import StoreError
+        from broker_ctl.store import paths
+
+        self._store.listen(self._session_changed)
+        try:
+            await self._store.watch(paths.LOAD_REPORTS, lambda _: self._changed.set())
+        except StoreError as error:
+            click.echo(f"changes are not told, only seen at each interval: {error}", err=True)
+
+    async def wait(self, interval_s: float) -> None:
+        """Until something has changed, or the interval is over."""
+        await asyncio.sleep(_SETTLE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(interval_s - _SETTLE_S):
+                await self._changed.wait()
+        self._changed.clear()
+
+    def _session_changed(self, event: "SessionEvent") -> None:
+        from broker_ctl.store.interface import SessionEvent
+
+        if event is SessionEvent.SUSPENDED:
+            click.echo(f"the connection to {self._source} is lost; trying again", err=True)
+        elif event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
+            click.echo(f"connected to {self._source} again", err=True)
+            self._changed.set()

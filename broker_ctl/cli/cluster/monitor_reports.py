@@ -1,0 +1,175 @@
+"""All load reports of a cluster, read from ZooKeeper and nowhere else.
+
+Whatever kind of broker wrote them: broker-ctl, or Pulsar with its modular or its Simple manager.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.core.model.load import BundleStats, SystemUsage
+from broker_ctl.core.model.printable import printable
+from broker_ctl.core.model.steps import Steps, batched
+from broker_ctl.errors import CorruptRecord, NoAuth, StoreError, TooLarge
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Aspect, BulkStore, Found, Read, Stat, Versioned
+from broker_ctl.store.records.fields import Fields
+from broker_ctl.store.records.load import TimeAverageBrokerData
+from broker_ctl.store.records.simple import LoadReport, decode_report
+
+T = TypeVar("T")
+
+# A report has a megabyte at most where jute.maxbuffer is what it is by default.
+_AT_ONCE: Final = 16
+_MOST_REASON: Final = 200
+# A load report has one of these, whichever manager wrote it.
+_MARKS: Final = frozenset({"loadReportType", "underLoaded", "lastStats"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What a report says in sum. ``updated_ms`` is 0 where its broker never set it."""
+
+    manager: str
+    usage: SystemUsage
+    total: BundleStats
+    bundles: int
+    gained: int
+    lost: int
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A node that cannot be shown, and why."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLine:
+    """A broker; ``average`` is None where no leader has written one."""
+
+    broker_id: str
+    report: Reported
+    average: TimeAverageBrokerData | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What all reports said at one moment; ``is_there``: there is a place for reports at all."""
+
+    brokers: tuple[BrokerLine, ...]
+    skipped: tuple[Skipped, ...]
+    is_there: bool
+
+
+class ReportReader:
+    """Reads again only what was written since; keeps sums, not the lines of bundles."""
+
+    def __init__(self, store: BulkStore, timeout_s: float) -> None:
+        self._store = store
+        self._timeout_s = timeout_s
+        # By path: the zxid that wrote it, and what was made of it.
+        self._known: dict[str, tuple[int, Reported | TimeAverageBrokerData | Skipped]] = {}
+
+    async def read(self) -> Reading:
+        """All reports, with the averages that the leader keeps.
+
+        Raises:
+            StoreError: the connection is gone, or the reports may not be listed.
+        """
+        is_there = await self._store.exists(paths.LOAD_REPORTS) is not None
+        names = await self._store.children(paths.LOAD_REPORTS)
+        reports = {name: paths.load_report(name) for name in names}
+        averages = {name: paths.broker_time_average(name) for name in names}
+        await self._refresh([*reports.values(), *averages.values()])
+        lines: list[BrokerLine] = []
+        for name in names:
+            report, average = self._value(reports[name]), self._value(averages[name])
+            if isinstance(report, Reported):
+                known = average if isinstance(average, TimeAverageBrokerData) else None
+                lines.append(BrokerLine(name, report, known))
+        skipped = [value for _, value in self._known.values() if isinstance(value, Skipped)]
+        skipped.sort(key=lambda one: one.node)
+        return Reading(tuple(lines), tuple(skipped), is_there)
+
+    def _value(self, path: str) -> Reported | TimeAverageBrokerData | Skipped | None:
+        return self._known.get(path, (0, None))[1]
+
+    async def _refresh(self, wanted: list[str]) -> None:
+        stats = await self._many((Read(path, Aspect.STAT) for path in wanted), Stat)
+        for path in set(self._known) - {path for path, stat in stats.items() if stat}:
+            del self._known[path]
+        zxids = {path: stat.mzxid for path, stat in stats.items() if isinstance(stat, Stat)}
+        changed = [path for path, zxid in zxids.items() if self._known.get(path, (0,))[0] != zxid]
+        nodes = await self._many((Read(path) for path in changed), Versioned)
+        for path, node in nodes.items():
+            if isinstance(node, Versioned):
+                self._known[path] = node.stat.mzxid, await _decoded(node)
+            elif node is None:
+                self._known.pop(path, None)
+            else:
+                # With its zxid: one that is too large costs a connection each time.
+                self._known[path] = zxids[path], node
+
+    async def _many(self, reads: Iterable[Read], kind: type[T]) -> dict[str, T | Skipped | None]:
+        """Answers by path. One node that may not be read says nothing of its neighbours."""
+        found: dict[str, T | Skipped | None] = {}
+        for some in batched(reads, _AT_ONCE):
+            deadline_s = asyncio.get_running_loop().time() + self._timeout_s
+            answers = await self._store.read_many(some, deadline_s)
+            for read, answer in zip(some, answers, strict=True):
+                found[read.path] = _checked(read.path, answer, kind)
+        return found
+
+
+def _checked(path: str, answer: Found | StoreError, kind: type[T]) -> T | Skipped | None:
+    if isinstance(answer, NoAuth | TooLarge):
+        return _skipped(path, f"{type(answer).__name__}: {answer}")
+    if isinstance(answer, StoreError):
+        raise answer
+    return answer if isinstance(answer, kind) else None
+
+
+async def _decoded(node: Versioned) -> Reported | TimeAverageBrokerData | Skipped:
+    decode: Callable[[Versioned], Steps[Reported | TimeAverageBrokerData]] = (
+        _reported if paths.name_below(paths.LOAD_REPORTS, node.path) else _average
+    )
+    try:
+        return await in_turns(decode(node))
+    except CorruptRecord as error:
+        return _skipped(node.path, str(error))
+
+
+def _skipped(path: str, reason: str) -> Skipped:
+    """Neither is a message without end, and nothing in it steers a terminal."""
+    told = reason.removeprefix(f"{path}: ")[:_MOST_REASON]
+    return Skipped(path, printable(told))
+
+
+def _reported(node: Versioned) -> Steps[Reported]:
+    fields = Fields.of(node.path, node.data)
+    if not _MARKS & set(fields.values):
+        # The extensible manager registers its brokers here, and has their load elsewhere.
+        manager = str(fields.values.get("loadManagerClassName", "")).rpartition(".")[2]
+        raise CorruptRecord(f"no load report; written by {manager or 'nobody known'}")
+    report = yield from decode_report(node.path, node.data)
+    load = report.load
+    return Reported(
+        manager="simple" if isinstance(report, LoadReport) else "modular",
+        usage=load.usage,
+        total=load.total,
+        bundles=load.bundle_count,
+        gained=len(report.gains),
+        lost=len(report.losses),
+        updated_ms=load.updated_ms,
+    )
+
+
+def _average(node: Versioned) -> Steps[TimeAverageBrokerData]:
+    yield
+    return TimeAverageBrokerData.decode(node.path, node.data)

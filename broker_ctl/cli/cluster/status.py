@@ -1,0 +1,79 @@
+"""``broker-ctl status``: how a broker stands, or the cluster as its leader sees it."""
+
+import asyncio
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker_ctl.cli.runtime.output import echo_json, print_facts
+from broker_ctl.cli.runtime.target import Target, daemon_options
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+
+_PERIOD_S: Final = 2.0
+_STATUS: Final = "/control/v1/status"
+_CLUSTER: Final = "/control/v1/cluster"
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl status
+  broker-ctl status --watch
+  broker-ctl status --cluster --url http://broker-2:8080
+  broker-ctl status --output json
+"""
+
+
+@click.command(short_help="Show how a broker or the cluster stands.", epilog=_EXAMPLES)
+@click.option("--cluster", is_flag=True, help="The whole cluster, as its leader sees it.")
+@click.option("--watch", is_flag=True, help="Again every two seconds, until Ctrl-C.")
+@daemon_options
+def command(target: Target, *, cluster: bool, watch: bool) -> None:
+    """Show session, lease, leadership, bundles and the newest decisions of a broker."""
+    path = _CLUSTER if cluster else _STATUS
+    if not watch:
+        _show(target, target.run(lambda client: client.get(path)))
+        return
+    with suppress(KeyboardInterrupt):
+        target.run(lambda client: _watch(target, client, path))
+
+
+async def _watch(target: Target, client: "Client", path: str) -> None:
+    from broker_ctl.errors import HttpError
+
+    is_tty = sys.stdout.isatty()
+    while True:
+        try:
+            seen = await client.get(path)
+        except HttpError as error:
+            # Who watches wants to see it come back.
+            click.echo(str(error), err=True)
+        else:
+            if target.is_json or not is_tty:
+                _show(target, seen)
+            else:
+                _redraw(seen)
+        await asyncio.sleep(_PERIOD_S)
+
+
+def _redraw(seen: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from broker_ctl.cli.cluster.status_screen import drawn
+
+    console = Console()
+    click.clear()
+    console.print(drawn(seen, console.height))
+
+
+def _show(target: Target, seen: dict[str, Any]) -> None:
+    if target.is_json:
+        echo_json(seen)
+        return
+    if "journal" in seen:
+        # Of a broker; the leader tells of the cluster's decisions by that name.
+        journal = [entry | entry["decision"] for entry in seen["journal"]]
+        seen = {name: part for name, part in seen.items() if name != "journal"}
+        seen["newest decisions"] = journal
+    print_facts(str(seen.get("broker", "cluster")), seen)

@@ -1,0 +1,1 @@
+"""Verbs for replicated partitions and their controller."""

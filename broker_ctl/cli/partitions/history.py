@@ -1,0 +1,57 @@
+"""``broker-ctl partitions history``: which partitions have other leaders, since when, and why."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from broker_ctl.cli.partitions.params import PARTITIONS, ids_text, named
+from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.units import time_text
+
+_COLUMNS: Final = ("when", "partition", "leader", "leader epoch", "in sync", "why")
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl partitions history
+  broker-ctl partitions history orders --limit 200
+  broker-ctl partitions history orders --partition 3 --output json
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("topic", required=False)
+@click.option("--partition", type=click.IntRange(0), help="Only of this partition of TOPIC.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@daemon_options
+def command(target: Target, *, topic: str | None, partition: int | None, limit: int) -> None:
+    """Show the newest changes of leaders and ISRs by the controller, newest first.
+
+    The controller's daemon remembers its newest ten thousand since it started; what another one
+    made before is in its log, and in its history where loadHistoryDirectory is set.
+    """
+    if partition is not None and topic is None:
+        raise click.UsageError("--partition is of a TOPIC")
+    wanted = {"topic": topic, "partition": partition, "limit": limit}
+    query = {name: str(value) for name, value in wanted.items() if value is not None}
+    rows = target.run(lambda client: client.get(f"{PARTITIONS}/transitions", query))
+    if target.is_json:
+        echo_json(rows)
+    else:
+        print_table("", _COLUMNS, map(_cells, rows))
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    before, leader = (_leader(row[name]) for name in ("before", "leader"))
+    return (
+        time_text(row["at_ms"]),
+        named(row),
+        leader if leader == before else f"{before} -> {leader}",
+        row["leader_epoch"],
+        ids_text(row["isr"]),
+        row["reason"],
+    )
+
+
+def _leader(broker_id: int) -> str:
+    return "none" if broker_id < 0 else str(broker_id)

@@ -1,0 +1,148 @@
+"""What the verbs for replicated partitions share: how partitions are typed, asked about, shown."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import click
+
+from broker_ctl.cli.runtime.output import print_table
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+
+PARTITIONS: Final = "/control/v1/partitions"
+TOPICS: Final = f"{PARTITIONS}/topics"
+REASSIGNMENTS: Final = f"{PARTITIONS}/reassignments"
+# A topic's name may be long, and a daemon takes a body of 1 MiB.
+AT_ONCE: Final = 2_000
+# Rows of a preview; the whole is in its JSON.
+_MOST_SHOWN: Final = 20
+_DRY: Final = {"dry_run": "true"}
+
+
+class PartitionName(click.ParamType[dict[str, Any]]):
+    """``TOPIC-PARTITION``, as the tables print it."""
+
+    name = "partition"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        """A partition as a daemon takes it."""
+        topic, _, number = str(value).rpartition("-")
+        if not topic or not number.isascii() or not number.isdecimal():
+            self.fail(f"{value!r} is no TOPIC-PARTITION, such as orders-7", param, ctx)
+        return {"topic": topic, "partition": int(number)}
+
+
+class Replicas(click.ParamType[tuple[str, list[int]]]):
+    """``PARTITION:BROKER,BROKER``: the replicas of one partition, the preferred one first."""
+
+    name = "replicas"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, list[int]]:
+        """The number of the partition, and broker ids."""
+        number, _, brokers = str(value).partition(":")
+        try:
+            if int(number) < 0:
+                raise ValueError
+            return str(int(number)), ids_in(brokers)
+        except ValueError:
+            self.fail(f"{value!r} is no PARTITION:BROKER,BROKER, such as 0:1,2,3", param, ctx)
+
+
+class BrokerIds(click.ParamType[list[int]]):
+    """``BROKER,BROKER``."""
+
+    name = "brokers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[int]:
+        """Broker ids."""
+        try:
+            return ids_in(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no list of broker ids, such as 1,2,3", param, ctx)
+
+
+def ids_in(text: str) -> list[int]:
+    """Broker ids with commas between them.
+
+    Raises:
+        ValueError: something else.
+    """
+    ids = [int(part) for part in text.split(",")]
+    if min(ids) < 0:
+        raise ValueError(text)
+    return ids
+
+
+def lists_of(replicas: Iterable[tuple[str, list[int]]]) -> dict[str, list[int]]:
+    """Replica lists by partition.
+
+    Raises:
+        UsageError: one is given twice.
+    """
+    lists: dict[str, list[int]] = {}
+    for number, brokers in replicas:
+        if number in lists:
+            raise click.UsageError(f"--replicas gives partition {number} twice")
+        lists[number] = brokers
+    return lists
+
+
+def topic_path(topic: str) -> str:
+    """Where a topic is served.
+
+    Raises:
+        InvalidName: no replicated topic may have this name.
+    """
+    from broker_ctl.core.partitions.names import checked_topic
+
+    return f"{TOPICS}/{quote(checked_topic(topic), safe='')}"
+
+
+async def judged(client: "Client", method: str, path: str, body: Any = None) -> dict[str, Any]:
+    """What a request would do, as the controller judges it; nothing is done."""
+    reply: dict[str, Any] = (await client.request(method, path, _DRY, json=body)).json()
+    return reply
+
+
+async def done(client: "Client", method: str, path: str, body: Any = None) -> dict[str, Any]:
+    """What a request has done."""
+    reply: dict[str, Any] = (await client.request(method, path, json=body)).json()
+    return reply
+
+
+def named(row: Mapping[str, Any]) -> str:
+    """A partition as it is typed."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+def ids_text(ids: Sequence[int]) -> str:
+    """Broker ids, as they are typed."""
+    return ",".join(map(str, ids))
+
+
+def preview(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """The first of the rows, and how many there are more."""
+    print_table("", columns, rows[:_MOST_SHOWN])
+    if len(rows) > _MOST_SHOWN:
+        click.echo(f"and {len(rows) - _MOST_SHOWN} more; --output json has all")
+
+
+def preview_moves(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Where partitions are, and where they go."""
+    preview(
+        ("partition", "replicas now", "replicas then"),
+        [(named(row), ids_text(row["before"]), ids_text(row["replicas"])) for row in rows],
+    )
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 partition``, ``2 partitions``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

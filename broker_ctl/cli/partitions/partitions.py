@@ -1,0 +1,298 @@
+"""``broker-ctl partitions``: replicated topics, and where their replicas are."""
+
+from typing import Any, Final
+
+import click
+
+from broker_ctl.cli.partitions.adopt import command as adopt
+from broker_ctl.cli.partitions.history import command as history
+from broker_ctl.cli.partitions.params import (
+    TOPICS,
+    Replicas,
+    counted,
+    done,
+    ids_text,
+    judged,
+    lists_of,
+    named,
+    preview,
+    topic_path,
+)
+from broker_ctl.cli.partitions.reassign import command as reassign
+from broker_ctl.cli.runtime.confirmation import act_options, is_wanted, say
+from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl partitions create orders --partitions 12 --replication-factor 3 --min-isr 2
+  broker-ctl partitions create audit --replicas 0:1,2,3 --replicas 1:2,3,1
+  broker-ctl partitions list
+  broker-ctl partitions describe orders
+  broker-ctl partitions grow orders --partitions 24 --dry-run
+  broker-ctl partitions alter orders --min-isr 2 --no-unclean
+  broker-ctl partitions delete orders
+  broker-ctl partitions reassign plan orders --brokers 2,3,4 --out moves.json
+"""
+_LISTED: Final = (
+    ("topic", "topic"),
+    ("partitions", "partitions"),
+    ("offline", "offline"),
+    ("under-replicated", "under_replicated"),
+    ("under min ISR", "under_min_isr"),
+    ("moving", "reassigning"),
+    ("being deleted", "is_deleting"),
+)
+# As many as a daemon takes in one request.
+_PARTITIONS: Final = click.IntRange(1, 10_000)
+_REPLICAS: Final = click.option(
+    "--replicas",
+    type=Replicas(),
+    multiple=True,
+    metavar="PARTITION:BROKER,BROKER",
+    help="Of one partition, by broker ids, the preferred one first; once for each partition.",
+)
+
+
+@click.group(
+    cls=VerbGroup, short_help="Create, show and move replicated partitions.", epilog=_EXAMPLES
+)
+def command() -> None:
+    """Work on replicated topics, whose partitions have replicas on brokers with a brokerId."""
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
+@_REPLICAS
+@click.option("--partitions", type=_PARTITIONS, help="How many, spread over the live brokers.")
+@click.option("--replication-factor", type=click.IntRange(1), help="Replicas of each of them.")
+@click.option(
+    "--min-isr",
+    type=click.IntRange(0),
+    default=0,
+    help="Replicas in sync without which nothing is committed.  [default: minInSyncReplicas]",
+)
+@click.option(
+    "--unclean/--no-unclean",
+    default=None,
+    help="Rather lose records than be without a leader, or never.  [default: "
+    "uncleanLeaderElectionEnable]",
+)
+@act_options
+@daemon_options
+def create(
+    target: Target,
+    *,
+    topic: str,
+    replicas: tuple[tuple[str, list[int]], ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    min_isr: int,
+    unclean: bool | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Make TOPIC; returns when its partitions have leaders.
+
+    Its partitions are either given with --replicas, or spread evenly.
+    """
+    if bool(replicas) == bool(partitions) or bool(partitions) != bool(replication_factor):
+        raise click.UsageError("--replicas, or --partitions and --replication-factor")
+    rules = {"min_isr": min_isr, "unclean": unclean}
+    body: dict[str, Any] = {**rules, "replicas": lists_of(replicas)}
+    if not replicas:
+        body = {**rules, "partitions": partitions, "replication_factor": replication_factor}
+    path = topic_path(topic)
+    rows = target.run(lambda client: judged(client, "PUT", path, body))["partitions"]
+    _preview(target, rows)
+    sentence = f"create {topic} with {counted(len(rows), 'partition')}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
+        # What was shown is made, also where a broker has come or gone since.
+        body = {**rules, "replicas": _lists(rows)}
+        target.run(lambda client: done(client, "PUT", path, body))
+        made = f"created {topic} with {counted(len(rows), 'partition')}"
+        say(target, "created", made, partitions=rows)
+
+
+@command.command(name="list", epilog=_EXAMPLES)
+@click.option("--offline", is_flag=True, help="Only topics with partitions that nobody leads.")
+@click.option(
+    "--under-replicated", is_flag=True, help="Only topics with replicas that are not in sync."
+)
+@click.option(
+    "--under-min-isr", is_flag=True, help="Only topics with partitions that commit nothing."
+)
+@daemon_options
+def list_(target: Target, /, **filters: bool) -> None:
+    """List replicated topics, with what is not well; of several filters any may hold."""
+    wanted = [name for name, is_given in filters.items() if is_given]
+    found = target.run(lambda client: client.get(TOPICS))
+    rows = [row for row in found if not wanted or any(row[name] for name in wanted)]
+    if target.is_json:
+        echo_json(rows)
+        return
+    columns = [column for column, _ in _LISTED]
+    print_table("", columns, ([row[name] for _, name in _LISTED] for row in rows))
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
+@daemon_options
+def describe(target: Target, *, topic: str) -> None:
+    """Show TOPIC, partition by partition: replicas, leader, who is in sync, epochs."""
+    path = topic_path(topic)
+    found = target.run(lambda client: client.get(path))
+    if target.is_json:
+        echo_json(found)
+        return
+    print_facts("", {name: value for name, value in found.items() if name != "partitions"})
+    print_table(
+        "",
+        ("partition", "leader", "replicas", "in sync", "leader epoch", "note"),
+        (_described(row, found["min_isr"]) for row in found["partitions"]),
+    )
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
+@click.option("--partitions", type=click.IntRange(1), required=True, help="How many in all.")
+@_REPLICAS
+@act_options
+@daemon_options
+def grow(
+    target: Target,
+    *,
+    topic: str,
+    partitions: int,
+    replicas: tuple[tuple[str, list[int]], ...],
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Give TOPIC more partitions, which cannot be taken back.
+
+    Those that --replicas does not give are spread. Producers that choose a partition by a message's
+    key send some keys to others from then on.
+    """
+    path = topic_path(topic)
+    body: dict[str, Any] = {"partitions": partitions, "replicas": lists_of(replicas)}
+    rows = target.run(lambda client: judged(client, "POST", path, body))["partitions"]
+    _preview(target, rows)
+    sentence = f"give {topic} {counted(len(rows), 'partition')} more"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
+        body = {"partitions": partitions, "replicas": _lists(rows)}
+        target.run(lambda client: done(client, "POST", path, body))
+        say(target, "grown", f"{topic} has {partitions} partitions now", partitions=rows)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
+@click.option("--min-isr", type=click.IntRange(1), help="Replicas in sync that a commit needs.")
+@click.option(
+    "--unclean/--no-unclean",
+    default=None,
+    help="Rather lose records than be without a leader, or never.",
+)
+@click.option(
+    "--reset",
+    type=click.Choice(["min-isr", "unclean"]),
+    multiple=True,
+    help="Take the topic's own value away, so that the setting holds.",
+)
+@act_options
+@daemon_options
+def alter(
+    target: Target,
+    *,
+    topic: str,
+    min_isr: int | None,
+    unclean: bool | None,
+    reset: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Change what TOPIC asks for; whatever is not named stays."""
+    given = {"min-isr": min_isr, "unclean": unclean}
+    named = [name for name in given if given[name] is not None]
+    if not (named or reset) or set(named) & set(reset):
+        raise click.UsageError("--min-isr, --unclean, or --reset of what is not given")
+    body = {name.replace("-", "_"): given[name] for name in (*named, *reset)}
+    path = f"{topic_path(topic)}/rules"
+    told = target.run(lambda client: judged(client, "POST", path, body))
+    sentence = f"change {topic}: {_changed(told)}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, **told):
+        told = target.run(lambda client: done(client, "POST", path, body))
+        say(target, "altered", f"changed {topic}: {_changed(told)}", **told)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topic")
+@act_options
+@daemon_options
+def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
+    """Delete TOPIC and all that it holds.
+
+    It ends when every replica on a live broker is gone; what is on a broker that is away goes when
+    that broker is back.
+    """
+    path = topic_path(topic)
+    count = target.run(lambda client: judged(client, "DELETE", path))["partitions"]
+    sentence = f"delete {topic}: {counted(count, 'partition')}, and all that they hold"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
+        target.run(lambda client: done(client, "DELETE", path))
+        say(target, "deleting", f"{topic} is being deleted; partitions list shows it until it is")
+
+
+command.add_command(adopt, "adopt")
+command.add_command(history, "history")
+command.add_command(reassign, "reassign")
+
+
+def _preview(target: Target, rows: list[dict[str, Any]]) -> None:
+    if not target.is_json:
+        preview(
+            ("partition", "replicas"), [(named(row), ids_text(row["replicas"])) for row in rows]
+        )
+
+
+def _changed(told: dict[str, Any]) -> str:
+    """What a topic asks for, before and after, and whom that leaves without commits."""
+    before, after, few = told["before"], told["after"], told["under_min_isr"]
+    words = {False: "forbidden", True: "allowed"}
+    sentence = (
+        f"min ISR {before['min_isr']} -> {after['min_isr']}, unclean elections"
+        f" {words[before['unclean']]} -> {words[after['unclean']]}"
+    )
+    return f"{sentence}; under min ISR: {counted(few, 'partition')}" if few else sentence
+
+
+def _lists(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
+    return {str(row["partition"]): row["replicas"] for row in rows}
+
+
+def _described(row: dict[str, Any], min_isr: int) -> tuple[object, ...]:
+    return (
+        named(row),
+        row["leader"] if row["leader"] >= 0 else "none",
+        ids_text(row["replicas"]),
+        ids_text(row["isr"]),
+        row["leader_epoch"],
+        _note(row, min_isr),
+    )
+
+
+def _note(row: dict[str, Any], min_isr: int) -> str:
+    """What is not as it should be."""
+    notes = []
+    if row["leader"] < 0:
+        notes.append("offline")
+    if row["adding"] or row["removing"]:
+        adding, removing = ids_text(row["adding"]), ids_text(row["removing"])
+        notes.append(f"moving: adding {adding or 'none'}, removing {removing or 'none'}")
+    elif len(row["isr"]) < len(row["replicas"]):
+        notes.append("under-replicated")
+    if len(row["isr"]) < min_isr:
+        notes.append(f"under min ISR ({len(row['isr'])} of {min_isr}): nothing is committed")
+    if row["is_recovering"]:
+        notes.append("elected out of sync: records may be lost")
+    return "; ".join(notes)

@@ -1,0 +1,253 @@
+"""``broker-ctl partitions reassign``: replicas on other brokers, planned, started and followed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from broker_ctl.cli.partitions.params import (
+    AT_ONCE,
+    PARTITIONS,
+    REASSIGNMENTS,
+    BrokerIds,
+    PartitionName,
+    counted,
+    done,
+    judged,
+    named,
+    preview_moves,
+    topic_path,
+)
+from broker_ctl.cli.partitions.reassign_progress import print_moving, wait_moved
+from broker_ctl.cli.runtime.confirmation import act_options, is_wanted, say
+from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl partitions reassign plan orders audit --brokers 2,3,4 --out moves.json
+  broker-ctl partitions reassign start --from moves.json --dry-run
+  broker-ctl partitions reassign start --from moves.json --wait
+  broker-ctl partitions reassign status --wait
+  broker-ctl partitions reassign cancel orders-0 orders-7
+  broker-ctl partitions reassign cancel --all
+"""
+_MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+# Of what did not go well.
+_MOST_NAMED: Final = 5
+
+
+@click.group(cls=VerbGroup, short_help="Move replicas to other brokers.", epilog=_EXAMPLES)
+def command() -> None:
+    """Move replicas to other brokers: plan it, start it, see how far it is, or go back.
+
+    A partition is served all the while: new replicas catch up first, then the old ones go.
+    """
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--brokers", type=BrokerIds(), required=True, help="Who is to have the replicas.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write it here, for `reassign start`; the file has the form that Kafka's tools read.",
+)
+@click.option("--force", is_flag=True, help="Replace the file of --out.")
+@daemon_options
+def plan(
+    target: Target, *, topics: tuple[str, ...], brokers: list[int], out: Path | None, force: bool
+) -> None:
+    """Plan replicas for all partitions of each TOPIC, evenly over --brokers, moving few.
+
+    Nothing is done by asking.
+    """
+    from broker_ctl.cli.runtime.output_files import check_new, written
+    from broker_ctl.codec import encode_pretty
+
+    if out is not None:
+        check_new(out, "--out", is_forced=force)
+    body = {"topics": list(topics), "brokers": brokers}
+    path = f"{PARTITIONS}/plan"
+    found = target.run(lambda client: client.request("POST", path, json=body)).json()
+    if out is not None:
+        with written(out) as beside:
+            beside.write_bytes(encode_pretty(found))
+    if target.is_json:
+        echo_json(found)
+        return
+    if not found["partitions"]:
+        click.echo("nothing would change")
+        return
+    preview_moves(found["partitions"])
+    if out is not None:
+        click.echo(f"broker-ctl partitions reassign start --from {out} has it done")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="Which partitions get which replicas: a file of `reassign plan`, or of Kafka's tools.",
+)
+@click.option("--wait", is_flag=True, help="Return when all of them have been moved.")
+@act_options
+@daemon_options
+def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -> None:
+    """Begin to move the partitions that a file names; one that is being moved gets a new target."""
+    targets = _targets_in(file)
+    rows = _judged(target, "PUT", targets)
+    if all(row["before"] == row["replicas"] for row in rows):
+        say(target, "nothing", "the partitions have these replicas already", partitions=rows)
+        return
+    if not target.is_json:
+        preview_moves(rows)
+    sentence = f"move {counted(len(rows), 'partition')}"
+    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
+        return
+    _carry_out(target, "PUT", targets)
+    if wait:
+        wait_moved(target, rows)
+        _check_moved(target, targets)
+        say(target, "moved", f"moved {counted(len(rows), 'partition')}")
+    else:
+        begun = f"moving {counted(len(rows), 'partition')}"
+        say(
+            target, "moving", f"{begun}; broker-ctl partitions reassign status shows how it goes on"
+        )
+
+
+@command.command(epilog=_EXAMPLES)
+@click.option("--wait", is_flag=True, help="Return when nothing is being moved any more.")
+@daemon_options
+def status(target: Target, *, wait: bool) -> None:
+    """Show which partitions are being moved, and which replicas are not in sync yet."""
+    if wait:
+        wait_moved(target, None)
+        say(target, "moved", "nothing is being moved")
+        return
+    rows = target.run(lambda client: client.get(REASSIGNMENTS))
+    if target.is_json:
+        echo_json(rows)
+    else:
+        print_moving(rows)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("partitions", nargs=-1, type=PartitionName(), metavar="[TOPIC-PARTITION]...")
+@click.option("--all", "is_all", is_flag=True, help="Whatever is being moved.")
+@act_options
+@daemon_options
+def cancel(
+    target: Target,
+    *,
+    partitions: tuple[dict[str, Any], ...],
+    is_all: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Have partitions go back to the replicas that they had."""
+    if bool(partitions) == is_all:
+        raise click.UsageError("name partitions, or --all")
+    # All are not named: one that has been moved by then would be an error.
+    rows = _judged(target, "DELETE", partitions)
+    if not rows:
+        say(target, "nothing", "nothing is being moved")
+        return
+    if not target.is_json:
+        preview_moves(rows)
+    sentence = f"take {counted(len(rows), 'partition')} back"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
+        _carry_out(target, "DELETE", partitions)
+        say(target, "cancelled", f"taking {counted(len(rows), 'partition')} back")
+
+
+def _targets_in(file: Path) -> list[dict[str, Any]]:
+    """What a plan says; a daemon judges it.
+
+    Raises:
+        BadParameter: it is none.
+    """
+    from broker_ctl.codec import decode_object
+    from broker_ctl.errors import CorruptRecord
+
+    try:
+        with file.open("rb") as opened:
+            rows = decode_object(opened.read(_MAX_FILE_BYTES)).get("partitions")
+        if not isinstance(rows, list) or not rows:
+            raise CorruptRecord("it names no partitions")
+        names = ("topic", "partition", "replicas")
+        return [{name: row[name] for name in names} for row in rows]
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except CorruptRecord as error:
+        reason = str(error)
+    except (KeyError, TypeError):
+        reason = 'each of partitions is {"topic": NAME, "partition": N, "replicas": [ID, ...]}'
+    raise click.BadParameter(f"{file}: {reason}", param_hint="'--from'")
+
+
+def _check_moved(target: Target, targets: list[dict[str, Any]]) -> None:
+    """What is not being moved any more is where it was to go.
+
+    Raises:
+        ClickException: somebody else has sent it elsewhere, or back.
+    """
+    wanted = {named(row): row["replicas"] for row in targets}
+
+    async def ask(client: Any) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for topic in sorted({row["topic"] for row in targets}):
+            rows += (await client.get(topic_path(topic)))["partitions"]
+        return rows
+
+    elsewhere = [
+        named(row)
+        for row in target.run(ask)
+        if row["replicas"] != wanted.get(named(row), row["replicas"])
+    ]
+    if elsewhere:
+        told = ", ".join(elsewhere[:_MOST_NAMED])
+        count = counted(len(elsewhere), "partition")
+        raise click.ClickException(f"{count} went elsewhere by another order, such as {told}")
+
+
+def _judged(target: Target, method: str, partitions: Sequence[Any]) -> list[dict[str, Any]]:
+    """All of it is judged before any of it is done."""
+
+    async def ask(client: Any) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for body in _bodies(partitions):
+            rows += (await judged(client, method, REASSIGNMENTS, body))["partitions"]
+        return rows
+
+    return target.run(ask)
+
+
+def _carry_out(target: Target, method: str, partitions: Sequence[Any]) -> None:
+    from broker_ctl.errors import HttpError
+
+    async def act(client: Any) -> None:
+        count = 0
+        for body in _bodies(partitions):
+            try:
+                await done(client, method, REASSIGNMENTS, body)
+            except HttpError as error:
+                if not count:
+                    raise
+                # Between two parts the cluster may have changed.
+                told = f"{count} of {len(partitions)} partitions were done; then: {error}"
+                raise click.ClickException(told) from error
+            count += len(body["partitions"])
+
+    target.run(act)
+
+
+def _bodies(partitions: Sequence[Any]) -> list[dict[str, Any]]:
+    from broker_ctl.core.model.steps import batched
+
+    return [{"partitions": part} for part in batched(partitions, AT_ONCE)] or [{"partitions": []}]

@@ -1,0 +1,73 @@
+"""How far reassignments have come."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from broker_ctl.cli.partitions.params import REASSIGNMENTS, counted, ids_text, named
+from broker_ctl.cli.runtime.output import print_table
+from broker_ctl.cli.runtime.progress import Stage, followed
+from broker_ctl.cli.runtime.target import Target
+from broker_ctl.cli.runtime.units import duration_text
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+
+_COLUMNS: Final = ("partition", "target", "in sync", "not in sync yet")
+
+
+class Pace:
+    """How many are left, and for how long at the pace so far; times in seconds."""
+
+    def __init__(self, total: int, began_s: float) -> None:
+        self._total = total
+        self._began_s = began_s
+
+    def eta_s(self, left: int, now_s: float) -> float | None:
+        """None until one is done."""
+        moved = self._total - left
+        return left * (now_s - self._began_s) / moved if moved > 0 else None
+
+    def stage(self, left: int, missing: int, now_s: float) -> Stage:
+        """What is shown of it."""
+        # Somebody may have begun more of them.
+        moved = max(0, self._total - left)
+        words = f"{counted(left, 'partition')} left, {counted(missing, 'replica')} not in sync yet"
+        eta = duration_text(self.eta_s(left, now_s))
+        return Stage(moved, self._total, f"{words}, ETA {eta}")
+
+
+def print_moving(rows: Iterable[Mapping[str, Any]]) -> None:
+    """One line each."""
+    print_table(
+        "",
+        _COLUMNS,
+        (
+            (named(row), *(ids_text(row[name]) for name in ("replicas", "isr", "missing")))
+            for row in rows
+        ),
+    )
+
+
+def wait_moved(target: Target, partitions: Sequence[Mapping[str, Any]] | None) -> None:
+    """Show how it goes on until none of these is being moved; None: none at all."""
+    import time
+
+    chosen = None if partitions is None else {named(row) for row in partitions}
+
+    async def follow(client: "Client") -> None:
+        pace = Pace(len((await ask(client))["rows"]), time.monotonic())
+        if chosen is not None:
+            pace = Pace(len(chosen), time.monotonic())
+
+        def stage_of(answer: Mapping[str, Any]) -> Stage:
+            rows = answer["rows"]
+            missing = sum(len(row["missing"]) for row in rows)
+            return pace.stage(len(rows), missing, time.monotonic())
+
+        await followed(target, lambda: ask(client), stage_of, lambda answer: not answer["rows"])
+
+    async def ask(client: "Client") -> dict[str, Any]:
+        rows = await client.get(REASSIGNMENTS)
+        return {"rows": [row for row in rows if chosen is None or named(row) in chosen]}
+
+    target.run(follow)

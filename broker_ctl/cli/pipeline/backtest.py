@@ -1,0 +1,289 @@
+"""``broker-ctl pipeline backtest``: what policies and settings would have made of a history."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import click
+
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.runtime.output import echo_json, print_facts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from broker_ctl.pipeline.backtest.candidates import Candidate
+    from broker_ctl.pipeline.backtest.tasks import Task
+    from broker_ctl.pipeline.backtest.traces import Trace
+
+_DAY_HOURS: Final = 24
+_MOST_TASKS: Final = 100_000
+# Of replays that failed; one fault of a strategy may be that of thousands.
+_FAULTS_TOLD: Final = 10
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl pipeline backtest diurnal --to results
+  broker-ctl pipeline backtest --tables tables --to results
+  broker-ctl pipeline backtest --tables tables --cluster east --hours 48 --to results --dry-run
+  broker-ctl pipeline backtest --all --policy balance --policy threshold --to results
+  broker-ctl pipeline backtest diurnal flash-crowd --to results --seeds 12 \\
+      --set loadBalancerBalanceHighPercentage=106,108,112 \\
+      --set loadBalancerBalanceLowPercentage=102,104
+  broker-ctl pipeline backtest diurnal --to results --random 40 --draw-seed 7 \\
+      --set loadBalancerBalanceHighPercentage=105..115 \\
+      --set loadBalancerBalanceSteadySeconds=300..2400
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    """What is replayed, as it was said.
+
+    Attributes:
+        names: of scenarios.
+        clusters: none: all that the tables have.
+        hours, brokers: None: the usual; of a history, all of it.
+    """
+
+    names: tuple[str, ...]
+    tables: str | None
+    clusters: tuple[str, ...]
+    hours: int | None
+    brokers: int | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """What the command was given.
+
+        Raises:
+            UsageError: options contradict each other, or there is no such scenario.
+        """
+        from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
+
+        plot = cls(**{field.name: options[field.name] for field in fields(cls)})
+        if options["is_all"] and plot.names:
+            raise click.UsageError("either scenarios or --all")
+        if plot.clusters and plot.tables is None:
+            raise click.UsageError("--cluster goes with --tables")
+        for name in plot.names:
+            if name not in NAMES:
+                what = f"{name!r}; one of {', '.join(NAMES)}"
+                raise click.BadParameter(what, param_hint="'SCENARIO'")
+        is_short = plot.hours is None or plot.hours <= _DAY_HOURS
+        every = tuple(name for name in NAMES if is_short or is_daily(name))
+        names = every if options["is_all"] else tuple(dict.fromkeys(plot.names))
+        if not names and plot.tables is None:
+            raise click.UsageError("of what? Scenarios, --all or --tables")
+        return replace(plot, names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """Which candidates are tried, and how often, as it was said.
+
+    Attributes:
+        texts: settings to try.
+        drawn: how many points; None: every combination.
+    """
+
+    policies: tuple[str, ...]
+    broker_conf: Path | None
+    texts: tuple[str, ...]
+    drawn: int | None
+    draw_seed: int | None
+    seeds: int
+    first_seed: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """What the command was given.
+
+        Raises:
+            UsageError: options contradict each other, or there is no such policy.
+        """
+        from broker_ctl.cli.simulate.replays import SETTINGS
+        from broker_ctl.simulation.replay.baselines import POLICIES
+
+        sweep = cls(**{field.name: options[field.name] for field in fields(cls)})
+        has_settings = sweep.broker_conf is not None or bool(sweep.texts)
+        names = sweep.policies or ((SETTINGS,) if has_settings else tuple(POLICIES))
+        for name in names:
+            if name not in (SETTINGS, *POLICIES):
+                what = f"{name!r}; one of {', '.join((SETTINGS, *POLICIES))}"
+                raise click.BadParameter(what, param_hint="'--policy'")
+        if has_settings and SETTINGS not in names:
+            raise click.UsageError(f"--broker-conf and --set are for --policy {SETTINGS}")
+        if sweep.drawn is not None and not sweep.texts:
+            raise click.UsageError("--random goes with --set")
+        if sweep.drawn is None and sweep.draw_seed is not None:
+            raise click.UsageError("--draw-seed goes with --random")
+        # What varies is held against what does not.
+        ordered = sorted(names, key=lambda name: name != SETTINGS) if sweep.texts else names
+        return replace(sweep, policies=tuple(ordered))
+
+    @property
+    def every_seed(self) -> range:
+        """One after the other."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+
+@click.command(
+    name="backtest", short_help="Replay a history under policies and settings.", epilog=_EXAMPLES
+)
+@click.argument("names", nargs=-1, metavar="[SCENARIO]...")
+@click.option("--to", "target", required=True, metavar="DIR", help="Where the results go.")
+@click.option("--all", "is_all", is_flag=True, help="All scenarios; of two days, the daily.")
+@click.option("--tables", metavar="DIR", help="Tables of a history: its clusters are replayed.")
+@click.option("--cluster", "clusters", multiple=True, help="Only this one of them; repeatable.")
+@click.option(
+    "--hours",
+    type=click.IntRange(min=1),
+    help="Of a scenario, and the newest of a history.  [default: 24; all of a history]",
+)
+@click.option("--brokers", type=click.IntRange(min=2), help="Of a scenario.  [default: 10]")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME",
+    help="As in broker-ctl simulate: balance, settings, overload, threshold, uniform, avg, "
+    "transfer; repeatable. The others are held against the first one, or against settings where "
+    "--set varies them.  [default: settings where any are given, or else all others]",
+)
+@click.option(
+    "--broker-conf",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A broker.conf for the policy settings.",
+)
+@click.option(
+    "--set",
+    "texts",
+    multiple=True,
+    metavar="KEY=V1,V2",
+    help="Values of a setting to try, every combination; or with --random KEY=LOW..HIGH; "
+    "repeatable.",
+)
+@click.option("--random", "drawn", type=click.IntRange(min=1), help="Draw so many combinations.")
+@click.option("--draw-seed", type=click.IntRange(min=0), help="Of these draws.  [default: 0]")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Replays of each."
+)
+@click.option(
+    "--first-seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The others follow it; --seed of broker-ctl simulate is the same one.",
+)
+@click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be replayed, and stop.")
+@engine_options
+def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> None:
+    """Replay scenarios, or what was recorded of clusters, under every candidate, seed by seed.
+
+    A candidate is a policy, or a leader under --broker-conf, the environment and one combination of
+    --set; the code that decides is the daemon's. A seed draws the traffic of a scenario. Recorded
+    traffic stays as it was: there it draws who has which bundle at the start; 0 is who had it.
+
+    Written are the tables backtest_replays, backtest_comparisons (each candidate against the first
+    one on the same seeds, with 95 % intervals) and backtest_front (whom no other beats in p99
+    imbalance, moved load and overloaded minutes). What stood there of them is replaced. A candidate
+    of which a replay fails is left out of them all, and told; the exit code is 1 then.
+    """
+    plot, sweep = _Plot.of(options), _Sweep.of(options)
+    candidates = _candidates(sweep)
+    with ExitStack() as stack:
+        # What needs no history is told at once.
+        spark = None if is_dry and plot.tables is None else stack.enter_context(engine.running())
+        traces = _traces(spark, plot)
+        if (count := len(traces) * len(candidates) * len(sweep.every_seed)) > _MOST_TASKS:
+            raise click.UsageError(f"{count} replays; at most {_MOST_TASKS}")
+        if spark is None or is_dry:
+            _tell(engine, [each.name for each in traces], candidates, sweep.every_seed)
+            return
+        from broker_ctl.pipeline.backtest.tasks import tasks_of
+
+        _replay(engine, spark, tasks_of(traces, candidates, sweep.every_seed), target)
+
+
+def _candidates(sweep: _Sweep) -> "list[Candidate]":
+    """The baseline comes first."""
+    from broker_ctl.cli.pipeline.backtest_candidates import Config, check_dimensions, chosen
+    from broker_ctl.pipeline.backtest.sweeps import dimension, drawn, grid
+
+    dimensions = [dimension(text) for text in sweep.texts]
+    check_dimensions(dimensions)
+    if sweep.drawn is None:
+        points = grid(dimensions)
+    else:
+        points = drawn(dimensions, sweep.drawn, sweep.draw_seed or 0)
+    config = Config(sweep.broker_conf, os.environ)
+    found = chosen(sweep.policies, config, dimensions, points)
+    if found.contradicting:
+        told = f"{found.contradicting} of {len(points)} combinations contradict themselves and are"
+        click.echo(f"{told} left out, such as: {found.reason}", err=True)
+    return found.candidates
+
+
+def _traces(spark: "SparkSession | None", plot: _Plot) -> "list[Trace]":
+    from broker_ctl.pipeline.backtest.traces import drawn_trace, recorded_trace
+    from broker_ctl.simulation.workload.sources import Source
+
+    hours = _DAY_HOURS if plot.hours is None else plot.hours
+    traces = [drawn_trace(Source(name, hours, plot.brokers)) for name in plot.names]
+    if spark is None or plot.tables is None:
+        return traces
+    from broker_ctl.pipeline.backtest.recorded import recorded
+    from broker_ctl.pipeline.backtest.recordings import Recordings
+
+    recordings = Recordings(spark, plot.tables)
+    there = recordings.clusters()
+    for cluster in plot.clusters:
+        if cluster not in there:
+            what = f"{cluster!r}; {plot.tables} has {', '.join(there)}"
+            raise click.BadParameter(what, param_hint="'--cluster'")
+    for cluster in dict.fromkeys(plot.clusters or there):
+        scenario = recorded(recordings.history(cluster, plot.hours))
+        traces.append(recorded_trace(scenario.name, spark.sparkContext.broadcast(scenario)))
+    return traces
+
+
+def _tell(
+    engine: Engine, traces: Sequence[str], candidates: "Sequence[Candidate]", seeds: range
+) -> None:
+    facts: dict[str, Any] = {
+        "replays": len(traces) * len(candidates) * len(seeds),
+        "seeds": f"{seeds[0]} to {seeds[-1]}",
+        "traces": [{"trace": each} for each in traces],
+        "candidates": [each.named._asdict() for each in candidates],
+    }
+    if engine.is_json:
+        echo_json(facts)
+    else:
+        print_facts("", facts)
+
+
+def _replay(engine: Engine, spark: "SparkSession", tasks: "Sequence[Task]", target: str) -> None:
+    from broker_ctl.cli.pipeline.backtest_table import show, to_row
+    from broker_ctl.pipeline.backtest.job import backtest
+
+    with shown(engine, f"{len(tasks)} replays") as tell:
+
+        def progress(done: int) -> None:
+            tell(f"{done} of {len(tasks)} replays", done, len(tasks))
+
+        progress(0)
+        verdict = backtest(spark, tasks, tasks[0].candidate.named, target, progress)
+    if engine.is_json:
+        echo_json(to_row(verdict))
+    else:
+        show(verdict)
+    if verdict.faults:
+        for fault in verdict.faults[:_FAULTS_TOLD]:
+            click.echo(fault.why, err=True)
+        raise click.ClickException(
+            f"{len(verdict.faults)} of {len(tasks)} replays failed; what came of their candidates"
+            " is left out"
+        )

@@ -1,0 +1,120 @@
+"""What is tried in a back-test: policies by name, and a leader under one setting or another."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker_ctl.cli.simulate.replays import SETTINGS, contestant_of
+from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.errors import SettingsError
+from broker_ctl.pipeline.backtest.candidates import Candidate
+from broker_ctl.pipeline.backtest.sweeps import Dimension, Point
+from broker_ctl.settings.intake import take_in
+from broker_ctl.settings.root import DECLARATIONS
+from broker_ctl.settings.schema import Entry
+from broker_ctl.simulation.replay.baselines import POLICIES, Contestant
+
+_ORIGIN: Final = "--set"
+
+
+class Config(NamedTuple):
+    """What the settings of a leader are before anything is tried."""
+
+    file: Path | None
+    environment: Mapping[str, str]
+
+
+class Chosen(NamedTuple):
+    """What is tried.
+
+    Attributes:
+        contradicting: how many points no daemon could obey, and the reason of the first.
+    """
+
+    candidates: list[Candidate]
+    contradicting: int = 0
+    reason: str = ""
+
+
+def check_dimensions(dimensions: Sequence[Dimension]) -> None:
+    """Before anything is made of them.
+
+    Raises:
+        SettingsError: an unknown key, or a value that it cannot have.
+    """
+    problems = []
+    for each in dimensions:
+        intake = take_in((Entry(each.key, value, _ORIGIN) for value in each.values), DECLARATIONS)
+        if intake.unknown or intake.unused:
+            problems.append(f"{_ORIGIN}: {each.key}: no setting of a daemon here")
+        for value in each.values:
+            one = take_in([Entry(each.key, value, _ORIGIN)], DECLARATIONS)
+            problems += [str(problem) for problem in one.problems]
+    if problems:
+        raise SettingsError("\n".join(dict.fromkeys(problems)))
+
+
+def chosen(
+    policies: Sequence[str],
+    config: Config,
+    dimensions: Sequence[Dimension],
+    points: Sequence[Point],
+) -> Chosen:
+    """Candidates in the order of the policies; the settings as they are come before the points.
+
+    Args:
+        policies: of `POLICIES`, or `SETTINGS`.
+        config: of the leader that `SETTINGS` means.
+        dimensions: that the points are of.
+        points: settings that win over ``config``.
+
+    Raises:
+        SettingsError: a bad setting, a key that nothing in a replay depends on, or no point that a
+            daemon could obey.
+    """
+    candidates: list[Candidate] = []
+    reasons: list[str] = []
+    for policy in dict.fromkeys(policies):
+        if policy != SETTINGS:
+            candidates.append(Candidate(policy, "", POLICIES[policy]()))
+            continue
+        usual = _leader(config, ())
+        _check_effects(usual, config, dimensions)
+        candidates.append(Candidate(SETTINGS, "", usual))
+        for point in points:
+            try:
+                found = _leader(config, point)
+            except SettingsError as error:
+                # Each of its values is right: they do not go together.
+                reasons.append(str(error))
+            else:
+                candidates.append(Candidate(SETTINGS, " ".join(point), found))
+        if points and len(reasons) == len(points):
+            raise SettingsError(reasons[0])
+    return Chosen(candidates, len(reasons), next(iter(reasons), ""))
+
+
+def _leader(config: Config, point: Point) -> Contestant:
+    """With what a replay uses of its rules, and no more."""
+    found = contestant_of(SETTINGS, config.file, config.environment, point)
+    rules = {field.name: getattr(found.rules, field.name) for field in fields(DecidingRules)}
+    return replace(found, rules=DecidingRules(**rules))
+
+
+def _check_effects(usual: Contestant, config: Config, dimensions: Sequence[Dimension]) -> None:
+    for each in dimensions:
+        if all(found == usual for found in _alone(config, each)):
+            values = ", ".join(each.values)
+            raise SettingsError(
+                f"{_ORIGIN}: {each.key}: no replay depends on it, or {values} is what it is anyway"
+            )
+
+
+def _alone(config: Config, dimension: Dimension) -> Iterator[Contestant | None]:
+    """The leader with each value of one key and nothing else; None: that contradicts the rest."""
+    for value in dimension.values:
+        try:
+            yield _leader(config, (f"{dimension.key}={value}",))
+        except SettingsError:
+            yield None

@@ -1,0 +1,48 @@
+"""``broker-ctl pipeline``: what the history of a cluster says, worked out on Spark."""
+
+import importlib
+from typing import Final
+
+import click
+
+from broker_ctl.cli.runtime.verb_help import VerbGroup, told
+
+# Verb -> where its command is; imported when it is asked for.
+_VERBS: Final = {
+    "backtest": "broker_ctl.cli.pipeline.backtest:command",
+    "ingest": "broker_ctl.cli.pipeline.ingest:command",
+    "profile": "broker_ctl.cli.pipeline.profile:command",
+    "recommend": "broker_ctl.cli.pipeline.recommend:command",
+    "report": "broker_ctl.cli.pipeline.report:command",
+    "synth": "broker_ctl.cli.pipeline.synth:command",
+}
+
+
+class _Verbs(VerbGroup):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_VERBS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = _VERBS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return told(command)
+
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl pipeline ingest /var/lib/broker-ctl/history --tables tables
+  broker-ctl pipeline profile tables --to profiles
+  broker-ctl pipeline report profiles --tables tables --to report.html
+"""
+
+
+@click.group(name="pipeline", cls=_Verbs, epilog=_EXAMPLES)
+def command() -> None:
+    """Make tables and profiles of the history that daemons write.
+
+    History comes from loadHistoryDirectory of the daemons. Spark does the work, on this machine or
+    on a cluster: --master says where. It needs Java 17 or newer and: pip install
+    'broker-ctl[pipeline]'
+    """

@@ -1,0 +1,75 @@
+"""``broker-ctl pipeline ingest``: segments of history become tables."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.runtime.output import echo_json, print_facts
+
+if TYPE_CHECKING:
+    from broker_ctl.pipeline.tables import BatchRow
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl pipeline ingest /var/lib/broker-ctl/history --tables /data/tables
+  broker-ctl pipeline ingest history --tables tables --check --output json
+  broker-ctl pipeline ingest history --tables tables --every 60
+  broker-ctl pipeline ingest hdfs:///history --tables hdfs:///tables --master yarn
+"""
+
+
+@click.command(name="ingest", short_help="Take a history into tables.", epilog=_EXAMPLES)
+@click.argument("history")
+@click.option("--tables", required=True, metavar="DIR", help="Where the tables are.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="Go on, and look for new segments so often; Ctrl-C ends it.",
+)
+@click.option("--check", "is_checked", is_flag=True, help="Then look all tables through.")
+@engine_options
+def command(
+    engine: Engine, history: str, tables: str, every_s: float | None, *, is_checked: bool
+) -> None:
+    """Take what is new in the directory HISTORY into tables, partitioned by day and cluster.
+
+    Only whole segments are read; each is taken in once, however often this is run, and whatever
+    killed it before. Lines that cannot be read go to the table quarantine, with the name of their
+    file and their number; the exit code is 0 all the same.
+    """
+    batches: list[BatchRow] = []
+    with engine.running() as spark:
+        from broker_ctl.pipeline.checks import check_all
+        from broker_ctl.pipeline.ingest import IngestRules, ingest
+
+        rules = IngestRules(engine.settings.batch_bytes, every_s)
+        with shown(engine, "Spark takes a first look") as tell:
+
+            def on_batch(batch: "BatchRow") -> None:
+                batches.append(batch)
+                rows = sum(each.rows for each in batches)
+                tell(f"{len(batches)} batches, {rows:,} rows", 0, 0)
+
+            ingest(spark, history, tables, rules, on_batch)
+            if is_checked:
+                tell("looking the tables through", 0, 0)
+        counts = check_all(spark, tables) if is_checked else None
+    _show(engine, batches, counts)
+
+
+def _show(engine: Engine, batches: "list[BatchRow]", counts: Mapping[str, int] | None) -> None:
+    names = ("segments", "unreadable", "lines", "faulty_lines", "repeated_lines", "rows")
+    facts: dict[str, Any] = {"batches": len(batches)}
+    facts |= {name: sum(getattr(batch, name) for batch in batches) for name in names}
+    if counts is not None:
+        facts["tables"] = [{"table": name, "rows": rows} for name, rows in counts.items()]
+    if engine.is_json:
+        echo_json(facts)
+        return
+    print_facts("", facts)
+    if facts["faulty_lines"] or facts["unreadable"]:
+        click.echo("What could not be read stands in the table quarantine.", err=True)

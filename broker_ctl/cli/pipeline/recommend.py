@@ -1,0 +1,146 @@
+"""``broker-ctl pipeline recommend``: settings that a back-test supports, and a placement plan."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.output_files import check_new, written
+from broker_ctl.clock import SystemClock
+from broker_ctl.codec import encode_pretty
+from broker_ctl.errors import OrderConflict, PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from broker_ctl.pipeline.recommend.placement import Placement
+    from broker_ctl.pipeline.recommend.recommendation import Recommendation
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl pipeline recommend backtest > recommended.conf
+  broker-ctl pipeline recommend backtest --trace cluster:east --output json
+  broker-ctl pipeline recommend --tables tables --profiles profiles --plan-to placement.json
+  broker-ctl plan --from placement.json
+"""
+
+
+@click.command(
+    name="recommend", short_help="Settings and a placement by the evidence.", epilog=_EXAMPLES
+)
+@click.argument("backtest", required=False)
+@click.option(
+    "--trace", "traces", multiple=True, metavar="NAME", help="Judge on this one; repeatable."
+)
+@click.option("--profiles", metavar="DIR", help="Profiles that a placement plan is made of.")
+@click.option("--tables", metavar="DIR", help="Tables that say who has what now.")
+@click.option("--cluster", metavar="NAME", help="Of the profiles, where they are of several.")
+@click.option(
+    "--plan-to",
+    "plan",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.json",
+    help="Write a placement plan by the daily profile, for broker-ctl plan --from.",
+)
+@click.option("--force", "is_forced", is_flag=True, help="Replace the file of the plan.")
+@engine_options
+def command(
+    engine: Engine,
+    *,
+    backtest: str | None,
+    traces: tuple[str, ...],
+    profiles: str | None,
+    tables: str | None,
+    cluster: str | None,
+    plan: Path | None,
+    is_forced: bool,
+) -> None:
+    """Print the lines of broker.conf that the back-test in the directory BACKTEST supports.
+
+    A candidate is supported where p99 or the load that is moved is better than the baseline's on
+    every trace, beyond what luck does with so many candidates, and nothing is worse. Where none is,
+    no line is printed, and comments say why. What is printed can be put at the end of a
+    broker.conf that does not have these keys.
+
+    With --plan-to, also write who should have which bundle by the usual day of the cluster. The
+    leader judges that plan, and may refuse it.
+    """
+    if backtest is None and plan is None:
+        raise click.UsageError("of what? A directory of pipeline backtest, or --plan-to")
+    if len({plan is None, profiles is None, tables is None}) > 1:
+        raise click.UsageError("--plan-to, --profiles and --tables go together")
+    if plan is not None:
+        check_new(plan, "--plan-to", is_forced=is_forced)
+    found: Recommendation | None = None
+    placed: Placement | None = None
+    refusal = ""
+    with engine.running() as spark, shown(engine, "Spark takes a first look") as tell:
+        if backtest is not None:
+            found = _recommended(spark, backtest, traces)
+        if plan is not None and profiles is not None and tables is not None:
+            tell("placing by the daily profile", 0, 0)
+            try:
+                placed = _placed(spark, tables, profiles, cluster, plan)
+            except PipelineError as error:
+                # What the back-test supports is told all the same.
+                refusal = str(error)
+    _show(engine, found, placed, refusal)
+    if plan is not None and placed is not None:
+        _say_of_plan(plan, placed)
+    if refusal:
+        raise click.ClickException(f"no plan was written: {refusal}")
+
+
+def _recommended(spark: "SparkSession", backtest: str, traces: tuple[str, ...]) -> "Recommendation":
+    from broker_ctl.pipeline.recommend.evidence import read_findings
+    from broker_ctl.pipeline.recommend.recommendation import Recommendation
+
+    return Recommendation.of(read_findings(spark, backtest), traces)
+
+
+def _placed(
+    spark: "SparkSession", tables: str, profiles: str, cluster: str | None, plan: Path
+) -> "Placement":
+    from broker_ctl.pipeline.recommend.placement import placement_of
+    from broker_ctl.pipeline.recommend.usual_day import read_usual_day
+
+    day = read_usual_day(spark, tables, profiles, cluster)
+    placed = placement_of(day, SystemClock().wall_ms())
+    with written(plan) as path:
+        path.write_bytes(encode_pretty(placed.file.to_row()))
+    return placed
+
+
+def _show(
+    engine: Engine, found: "Recommendation | None", placed: "Placement | None", refusal: str
+) -> None:
+    from broker_ctl.pipeline.recommend.fragment import fragment_of
+
+    if engine.is_json:
+        facts: dict[str, Any] = {} if found is None else found.to_row()
+        if placed is not None:
+            facts["plan"] = placed.to_row()
+        if refusal:
+            facts["no_plan"] = refusal
+        echo_json(facts)
+    elif found is not None:
+        click.echo(fragment_of(found), nl=False)
+
+
+def _say_of_plan(path: Path, placed: "Placement") -> None:
+    """On stderr: stdout may be going into a broker.conf."""
+    row = placed.to_row()
+    click.echo(
+        f"{path}: {row['moves']} of {row['bundles']} bundles of {row['cluster']} move, with"
+        f" {row['moved_ratio']:.1%} of the load; largest over mean usage in the worst hour of the"
+        f" day: {row['worst_hour_before']:.3f} as it is, {row['worst_hour_after']:.3f} by the plan",
+        err=True,
+    )
+    try:
+        placed.file.check(placed.file.cluster, SystemClock().wall_ms())
+    except OrderConflict as error:
+        click.echo(f"a leader would refuse it: {error}", err=True)
+    else:
+        click.echo(f"broker-ctl plan --from {path} asks the leader what it thinks of it", err=True)

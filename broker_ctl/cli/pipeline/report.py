@@ -1,0 +1,116 @@
+"""``broker-ctl pipeline report``: a cluster's history as one page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.runtime.extras import needing
+from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.output_files import written
+
+if TYPE_CHECKING:
+    from broker_ctl.pipeline.report.values import Report
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl pipeline report /data/profiles --tables /data/tables --to report.html
+  broker-ctl pipeline report profiles --tables tables --backtest backtest --to report.html
+  broker-ctl pipeline report profiles --cluster east --to east.html --json east-numbers.json
+"""
+
+
+@click.command(name="report", short_help="Draw a cluster's history as one page.", epilog=_EXAMPLES)
+@click.argument("profiles")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The HTML file; one that is there is replaced.",
+)
+@click.option(
+    "--json",
+    "numbers",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The same numbers.  [default: as --to, with .json]",
+)
+@click.option(
+    "--tables",
+    metavar="DIR",
+    help="What ingest has written: for the load of each broker, what-if, and the quarantine.",
+)
+@click.option("--backtest", metavar="DIR", help="What backtest has written.")
+@click.option("--cluster", metavar="NAME", help="Whose report; needed where there are several.")
+@engine_options
+def command(
+    engine: Engine,
+    *,
+    profiles: str,
+    target: Path,
+    numbers: Path | None,
+    tables: str | None,
+    backtest: str | None,
+    cluster: str | None,
+) -> None:
+    """Draw what the directory PROFILES says of a cluster into one HTML file.
+
+    \b
+    Load per broker and imbalance over time; the hottest bundles by hour; what changed hands, and
+    why; what would be with fewer brokers, more of them, or a tenant that doubles; a back-test;
+    advice; sessions and failovers; what could not be read. The file needs nothing from elsewhere
+    and runs no script. Where something is missing it says which command makes it.
+    """  # noqa: D301  a mark of click's: these lines stay as they are
+    beside = numbers or target.with_suffix(".json")
+    if beside == target:
+        raise click.BadParameter(f"{target}: that is the page itself", param_hint="'--json'")
+    for path, option in ((target, "--to"), (beside, "--json")):
+        if not path.parent.is_dir():
+            raise click.BadParameter(f"{path}: no such directory", param_hint=f"'{option}'")
+    # Before Spark works for what could not be drawn.
+    with needing("pipeline", "the report"):
+        from broker_ctl.pipeline.report.job import SECTIONS, report
+        from broker_ctl.pipeline.report.page import page
+        from broker_ctl.pipeline.report.source import Places
+    with engine.running() as spark:
+        places = Places(profiles, tables, backtest)
+        done: Report | None = None
+        with shown(engine, "looking for the cluster") as tell:
+            for section, done in report(spark, places, cluster):
+                tell(section.title, len(done.sections), len(SECTIONS))
+    if done is not None:
+        _write(done.to_row(), page(done), target, beside)
+        _show(engine, done, target, beside)
+
+
+def _write(row: dict[str, Any], page: str, target: Path, numbers: Path) -> None:
+    from broker_ctl.codec import encode_pretty
+
+    with written(numbers) as file:
+        file.write_bytes(encode_pretty(row) + b"\n")
+    with written(target) as file:
+        file.write_text(page, encoding="utf-8")
+
+
+def _show(engine: Engine, report: "Report", target: Path, numbers: Path) -> None:
+    if engine.is_json:
+        echo_json(
+            {
+                "cluster": report.cluster,
+                "page": str(target),
+                "numbers": str(numbers),
+                "sections": {each.name: each.rows for each in report.sections},
+                "missing": {
+                    section.name: [f"{each.what} {each.command}" for each in section.missing]
+                    for section in report.sections
+                    if section.missing
+                },
+            }
+        )
+        return
+    rows = (
+        (each.title, each.rows, " ".join(missing.what for missing in each.missing))
+        for each in report.sections
+    )
+    print_table(f"Cluster {report.cluster}: {target}", ("section", "rows", "missing"), rows)

@@ -1,0 +1,140 @@
+"""Where a job of the pipeline runs, and what is shown of it."""
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
+
+import click
+
+from broker_ctl.cli.runtime.extras import needing
+from broker_ctl.cli.runtime.target import Output
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from broker_ctl.pipeline.settings import PipelineSettings
+
+P = ParamSpec("P")
+
+_INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What the options that all verbs have say.
+
+    Attributes:
+        master: None: as the settings have it.
+        conf: Spark's own settings, by key.
+        log: where Spark's own words go.
+    """
+
+    settings: "PipelineSettings"
+    master: str | None
+    conf: dict[str, str]
+    log: Path | None
+    output: Output
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a program reads the output."""
+        return self.output is Output.JSON
+
+    @contextmanager
+    def running(self) -> "Iterator[SparkSession]":
+        """Spark, which stops with the block.
+
+        Raises:
+            ClickException: PySpark is not installed.
+            PipelineError: Spark does not start.
+        """
+        with needing("pipeline", "the pipeline"):
+            from broker_ctl.pipeline.session import session
+        master = self.master or self.settings.master
+        try:
+            with session(master, self.conf, os.environ, self.log) as spark:
+                yield spark
+        except KeyboardInterrupt:
+            raise SystemExit(_INTERRUPTED) from None
+
+
+def engine_options(command: Callable[Concatenate[Engine, P], None]) -> Callable[..., None]:
+    """Options of every verb of the pipeline; the verb gets an `Engine`."""
+
+    @click.option(
+        "--master", metavar="URL", help="Where Spark runs: local[2], spark://HOST:PORT, yarn."
+    )
+    @click.option(
+        "--conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_read_conf,
+        help="A setting of Spark's own, such as spark.driver.memory=4g; repeatable.",
+    )
+    @click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A pipeline.conf.",
+    )
+    @click.option(
+        "--log",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="File for what Spark itself has to say.",
+    )
+    @click.option(
+        "--output",
+        type=click.Choice([kind.value for kind in Output]),
+        default=Output.TABLE.value,
+        show_default=True,
+    )
+    @functools.wraps(command)
+    def with_engine(
+        master: str | None,
+        conf: dict[str, str],
+        config: Path | None,
+        log: Path | None,
+        output: str,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        from broker_ctl.pipeline.settings import Loaded, load
+
+        loaded = Loaded() if config is None else load(config)
+        engine = Engine(loaded.settings, master, {**loaded.spark, **conf}, log, Output(output))
+        command(engine, *args, **kwargs)
+
+    return with_engine
+
+
+def _read_conf(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise click.BadParameter(f"{text!r}; KEY=VALUE, and KEY begins with spark.")
+        pairs[key] = value
+    return pairs
+
+
+@contextmanager
+def shown(engine: Engine, sentence: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on stderr while the block goes on; told what is done now, how much, and of how much.
+
+    Of how much: 0 where nobody knows.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns: Any = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=engine.is_json, transient=True) as progress:
+        bar = progress.add_task(sentence, total=None)
+
+        def tell(words: str, done: int, total: int) -> None:
+            progress.update(bar, description=words, completed=done, total=total or None)
+
+        yield tell

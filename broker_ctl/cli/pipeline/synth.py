@@ -1,0 +1,115 @@
+"""``broker-ctl pipeline synth``: a history of any size, from the scenarios."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.runtime.output import echo_json, print_facts
+
+if TYPE_CHECKING:
+    from broker_ctl.pipeline.synthesis.shards import Written
+
+_DAY_HOURS: Final = 24
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl pipeline synth history
+  broker-ctl pipeline synth history --scenario diurnal --hours 168
+  broker-ctl pipeline synth history --rows 10000000 --hours 96 --seed 7
+"""
+
+
+@click.command(name="synth", short_help="Write a history from scenarios.", epilog=_EXAMPLES)
+@click.argument("history", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--scenario", "names", multiple=True, metavar="NAME", help="Only this one; repeatable."
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    help="Rows of bundle loads, at least: as many clusters as it takes.  [default: one cluster of "
+    "each scenario]",
+)
+@click.option("--hours", type=click.IntRange(min=1), default=24, show_default=True)
+@click.option("--brokers", type=click.IntRange(min=2), default=10, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, help="0: the scenarios' own.  [default: 0]"
+)
+@click.option(
+    "--start",
+    type=click.DateTime(["%Y-%m-%d"]),
+    default="2026-01-05",
+    show_default=True,
+    help="First day, UTC.",
+)
+@engine_options
+def command(
+    engine: Engine,
+    *,
+    history: Path,
+    names: tuple[str, ...],
+    rows: int | None,
+    hours: int,
+    brokers: int,
+    seed: int,
+    start: datetime,
+) -> None:
+    """Write segments of a history that never was into the directory HISTORY.
+
+    Each cluster of it is a scenario (broker-ctl simulate --list), replayed under the planner as it
+    is by default; what its daemons would have written is written, minute by minute. With --rows up
+    to four clusters are run alike, and differ in their names only. The same arguments write the
+    same history. Of scenarios of more than a day only those are taken whose
+    days are alike. HISTORY must be empty, or not there yet; all workers must see it.
+    """
+    from broker_ctl.pipeline.synthesis.shards import Extent, shards_of
+    from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
+
+    for name in names:
+        if name not in NAMES:
+            raise click.BadParameter(
+                f"{name!r}; one of {', '.join(NAMES)}", param_hint="--scenario"
+            )
+    chosen = names or tuple(name for name in NAMES if hours <= _DAY_HOURS or is_daily(name))
+    extent = Extent(chosen, rows, hours, brokers, seed)
+    start_ms = round(start.replace(tzinfo=UTC).timestamp() * 1000)
+    shards = shards_of(extent, start_ms, _empty(history))
+    with engine.running() as spark:
+        from broker_ctl.pipeline.synthesis.job import synthesise
+
+        written = []
+        clusters = sum(len(shard.clusters) for shard in shards)
+        with shown(engine, f"{clusters} clusters") as tell:
+            for each in synthesise(spark, shards):
+                written.append(each)
+                done = sum(one.clusters for one in written)
+                tell(f"{done} of {clusters} clusters", done, clusters)
+    facts = _facts(written)
+    if engine.is_json:
+        echo_json(facts)
+    else:
+        print_facts("", facts)
+
+
+def _facts(written: Sequence["Written"]) -> dict[str, int]:
+    return {
+        "clusters": sum(each.clusters for each in written),
+        "segments": sum(each.files for each in written),
+        "lines": sum(each.lines for each in written),
+        "rows": sum(each.rows for each in written),
+        "bundle_loads": sum(each.bundle_rows for each in written),
+    }
+
+
+def _empty(directory: Path) -> Path:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        is_empty = next(directory.iterdir(), None) is None
+    except OSError as error:
+        raise click.ClickException(f"{directory}: {error.strerror}") from error
+    if not is_empty:
+        raise click.ClickException(f"{directory} is not empty: two histories would be mixed up")
+    return directory.absolute()

@@ -1,0 +1,1 @@
+"""Verbs for the policies that operators set."""

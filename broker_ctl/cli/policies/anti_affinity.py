@@ -1,0 +1,102 @@
+"""``broker-ctl anti-affinity``: which namespaces keep apart."""
+
+from typing import Final
+from urllib.parse import quote
+
+import click
+
+from broker_ctl.cli.runtime.confirmation import (
+    Act,
+    act_options,
+    cluster_of,
+    cluster_option,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    say,
+)
+from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl anti-affinity set shop/orders critical
+  broker-ctl anti-affinity get shop/orders
+  broker-ctl anti-affinity list critical --tenant shop
+  broker-ctl anti-affinity clear shop/orders --yes
+"""
+
+
+@click.group(cls=VerbGroup, short_help="Say which namespaces keep apart.", epilog=_EXAMPLES)
+def command() -> None:
+    """Work on anti-affinity groups: namespaces of one group are spread over the brokers."""
+
+
+def _path(namespace: str) -> str:
+    from broker_ctl.cli.runtime.client import namespace_path
+    from broker_ctl.core.model.names import Namespace
+
+    return f"{namespace_path(Namespace.parse(namespace))}/antiAffinity"
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("namespace")
+@daemon_options
+def get(target: Target, *, namespace: str) -> None:
+    """Show the group of NAMESPACE."""
+    path = _path(namespace)
+    reply = target.run(lambda client: client.request("GET", path))
+    group = reply.body.decode() or None
+    if target.is_json:
+        echo_json({"namespace": namespace, "group": group})
+    else:
+        click.echo(group or f"{namespace} is in no group")
+
+
+@command.command(name="list", epilog=_EXAMPLES)
+@click.argument("group")
+@click.option("--tenant", required=True, help="Whose namespaces.")
+@cluster_option
+@daemon_options
+def list_(target: Target, *, group: str, tenant: str, cluster: str | None) -> None:
+    """List the namespaces of GROUP."""
+    cluster = cluster_of(target, cluster)
+    names = (quote(cluster, safe=""), quote(group, safe=""))
+    path = "/admin/v2/namespaces/{}/antiAffinity/{}".format(*names)
+    namespaces = target.run(lambda client: client.get(path, {"tenant": tenant}))
+    if target.is_json:
+        echo_json(namespaces)
+    else:
+        print_table("", ("namespace",), ([name] for name in namespaces))
+
+
+@command.command(name="set", epilog=_EXAMPLES)
+@click.argument("namespace")
+@click.argument("group")
+@act_options
+@daemon_options
+def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool) -> None:
+    """Put NAMESPACE into GROUP; it leaves the group that it was in."""
+    act, sentence = Act("POST", _path(namespace), body=group), f"put {namespace} into group {group}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "set", f"put {namespace} into group {group}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("namespace")
+@act_options
+@daemon_options
+def clear(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
+    """Take NAMESPACE out of its group."""
+    act = Act("DELETE", _path(namespace))
+    found = judged(target, act)
+    if found["group"] is None:
+        say(target, "nothing", f"{namespace} is in no group")
+        return
+    sentence = f"take {namespace} out of group {found['group']}"
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        done(target, act)
+        say(target, "cleared", f"took {namespace} out of its group")

@@ -1,0 +1,140 @@
+"""``broker-ctl clusters``: the clusters that are known here, and their peers."""
+
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+_CLUSTERS: Final = "/admin/v2/clusters"
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl clusters list
+  broker-ctl clusters get east --output json
+  broker-ctl clusters create west --service-url http://west:8080 --broker-url pulsar://west:6650
+  broker-ctl clusters update west --broker-url pulsar://west-2:6650 --yes
+  broker-ctl clusters set-peers east --peer west --yes
+  broker-ctl clusters delete west --dry-run
+"""
+_FIELDS: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls")
+
+
+def _addresses(verb: Any) -> Any:
+    """A cluster's addresses; called as pulsar-admin calls them, but for the daemon's own --url."""
+    for option, name, example in (
+        ("--broker-url-tls", "brokerServiceUrlTls", "pulsar+ssl://HOST:PORT"),
+        ("--broker-url", "brokerServiceUrl", "pulsar://HOST:PORT"),
+        ("--service-url-tls", "serviceUrlTls", "https://HOST:PORT"),
+        ("--service-url", "serviceUrl", "http://HOST:PORT"),
+    ):
+        verb = click.option(option, name, metavar=example, help=f"{name} of the cluster.")(verb)
+    return verb
+
+
+@click.group(cls=VerbGroup, short_help="Say which clusters there are.", epilog=_EXAMPLES)
+def command() -> None:
+    """Work on clusters: namespaces live in them, and clients are sent to peers of this one."""
+
+
+def _path(name: str, verb: str = "") -> str:
+    return f"{_CLUSTERS}/{quote(name, safe='')}{verb}"
+
+
+@command.command(name="list", epilog=_EXAMPLES)
+@daemon_options
+def list_(target: Target) -> None:
+    """List all clusters."""
+    names = target.run(lambda client: client.get(_CLUSTERS))
+    if target.is_json:
+        echo_json(names)
+    else:
+        print_table("", ("cluster",), ([name] for name in names))
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("cluster")
+@daemon_options
+def get(target: Target, *, cluster: str) -> None:
+    """Show CLUSTER: its addresses and its peers."""
+    data = target.run(lambda client: client.get(_path(cluster)))
+    if target.is_json:
+        echo_json(data)
+    else:
+        print_facts("", data)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("cluster")
+@_addresses
+@act_options
+@daemon_options
+def create(
+    target: Target, /, *, cluster: str, dry_run: bool, yes: bool, **addresses: str | None
+) -> None:
+    """Write CLUSTER down, with its addresses."""
+    data = {name: addresses[name] for name in _FIELDS if addresses[name]}
+    if not data:
+        raise click.UsageError("a cluster has an address: --service-url or --broker-url")
+    sentence = f"create cluster {cluster} at {', '.join(map(str, data.values()))}"
+    act = Act("PUT", _path(cluster), body=data)
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "created", f"created cluster {cluster}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("cluster")
+@_addresses
+@act_options
+@daemon_options
+def update(
+    target: Target, /, *, cluster: str, dry_run: bool, yes: bool, **addresses: str | None
+) -> None:
+    """Give CLUSTER other addresses; what is not said stays as it is."""
+    changed = {name: addresses[name] for name in _FIELDS if addresses[name]}
+    if not changed:
+        raise click.UsageError("nothing to change: --service-url, --broker-url and their TLS twins")
+    data = {**target.run(lambda client: client.get(_path(cluster))), **changed}
+    sentence = f"give cluster {cluster} {', '.join(f'{k} {v}' for k, v in changed.items())}"
+    act = Act("POST", _path(cluster), body=data)
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "updated", f"updated cluster {cluster}")
+
+
+@command.command(name="set-peers", epilog=_EXAMPLES)
+@click.argument("cluster")
+@click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    metavar="CLUSTER",
+    help="May be given several times; without any it has none.",
+)
+@act_options
+@daemon_options
+def set_peers(
+    target: Target, *, cluster: str, peers: tuple[str, ...], dry_run: bool, yes: bool
+) -> None:
+    """Say where clients of CLUSTER are sent for namespaces that do not live in it."""
+    sentence = f"make {', '.join(peers) or 'none'} the peers of cluster {cluster}"
+    act = Act("POST", _path(cluster, "/peers"), body=list(peers))
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "set", f"set the peers of cluster {cluster}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("cluster")
+@act_options
+@daemon_options
+def delete(target: Target, *, cluster: str, dry_run: bool, yes: bool) -> None:
+    """Forget CLUSTER; refused while a tenant may use it, or a policy is set for it."""
+    act = Act("DELETE", _path(cluster))
+    if is_judged_and_wanted(target, act, f"delete cluster {cluster}", dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "deleted", f"deleted cluster {cluster}")

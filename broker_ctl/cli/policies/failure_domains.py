@@ -1,0 +1,118 @@
+"""``broker-ctl failure-domains``: which brokers fail together."""
+
+from typing import Final
+from urllib.parse import quote
+
+import click
+
+from broker_ctl.cli.runtime.confirmation import (
+    Act,
+    act_options,
+    cluster_of,
+    cluster_option,
+    done,
+    is_judged_and_wanted,
+    is_wanted,
+    judged,
+    say,
+)
+from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl failure-domains list
+  broker-ctl failure-domains get rack-1
+  broker-ctl failure-domains set rack-1 --broker broker-1:8080 --broker broker-2:8080
+  broker-ctl failure-domains delete rack-1 --yes
+"""
+
+
+@click.group(cls=VerbGroup, short_help="Say which brokers fail together.", epilog=_EXAMPLES)
+def command() -> None:
+    """Work on failure domains.
+
+    Namespaces of one anti-affinity group are kept in different domains (failureDomainsEnabled).
+    """
+
+
+def _path(cluster: str, name: str | None = None) -> str:
+    root = f"/admin/v2/clusters/{quote(cluster, safe='')}/failureDomains"
+    return root if name is None else f"{root}/{quote(name, safe='')}"
+
+
+@command.command(name="list", epilog=_EXAMPLES)
+@cluster_option
+@daemon_options
+def list_(target: Target, *, cluster: str | None) -> None:
+    """List all domains with their brokers."""
+    cluster = cluster_of(target, cluster)
+    domains = target.run(lambda client: client.get(_path(cluster)))
+    if target.is_json:
+        echo_json(domains)
+    else:
+        rows = ((name, " ".join(domain["brokers"])) for name, domain in domains.items())
+        print_table("", ("failure domain", "brokers"), rows)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("name")
+@cluster_option
+@daemon_options
+def get(target: Target, *, name: str, cluster: str | None) -> None:
+    """Show the brokers of the domain NAME."""
+    cluster = cluster_of(target, cluster)
+    domain = target.run(lambda client: client.get(_path(cluster, name)))
+    if target.is_json:
+        echo_json(domain)
+    else:
+        print_table("", ("broker",), ([broker] for broker in domain["brokers"]))
+
+
+@command.command(name="set", epilog=_EXAMPLES)
+@click.argument("name")
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    required=True,
+    metavar="HOST:PORT",
+    help="A broker's id; may be given several times.",
+)
+@act_options
+@cluster_option
+@daemon_options
+def set_(
+    target: Target,
+    *,
+    name: str,
+    brokers: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    cluster: str | None,
+) -> None:
+    """Make the domain NAME of these brokers, which may be in no other one."""
+    cluster = cluster_of(target, cluster)
+    sentence = f"make failure domain {name} of {', '.join(brokers)}"
+    act = Act("POST", _path(cluster, name), body={"brokers": brokers})
+    found = judged(target, act)
+    if found["not_alive"]:
+        click.echo(f"warning: not alive: {', '.join(found['not_alive'])}", err=True)
+    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        done(target, act)
+        say(target, "set", f"set failure domain {name}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("name")
+@act_options
+@cluster_option
+@daemon_options
+def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
+    """Delete the domain NAME; its brokers are in none then."""
+    cluster = cluster_of(target, cluster)
+    act, sentence = Act("DELETE", _path(cluster, name)), f"delete failure domain {name}"
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "deleted", f"deleted failure domain {name}")

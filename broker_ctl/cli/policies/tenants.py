@@ -1,0 +1,147 @@
+"""``broker-ctl tenants``: who has namespaces, and in which clusters."""
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import click
+
+from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
+from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+
+_TENANTS: Final = "/admin/v2/tenants"
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl tenants list
+  broker-ctl tenants create shop --yes
+  broker-ctl tenants create shop --allowed-cluster east --allowed-cluster west --admin-role seller
+  broker-ctl tenants get shop --output json
+  broker-ctl tenants update shop --allowed-cluster east --dry-run
+  broker-ctl tenants delete shop --yes
+"""
+_CLUSTERS: Final = click.option(
+    "--allowed-cluster",
+    "clusters",
+    multiple=True,
+    metavar="CLUSTER",
+    help="Where its namespaces may live; may be given several times.  [default: all clusters]",
+)
+_ROLES: Final = click.option(
+    "--admin-role",
+    "roles",
+    multiple=True,
+    metavar="ROLE",
+    help="Who administers it, for the broker processes; may be given several times.",
+)
+
+
+@click.group(cls=VerbGroup, short_help="Create, show, change and delete tenants.", epilog=_EXAMPLES)
+def command() -> None:
+    """Work on tenants: a namespace belongs to one, and lives in clusters that it may use."""
+
+
+def _path(name: str) -> str:
+    return f"{_TENANTS}/{quote(name, safe='')}"
+
+
+@command.command(name="list", epilog=_EXAMPLES)
+@daemon_options
+def list_(target: Target) -> None:
+    """List all tenants."""
+    names = target.run(lambda client: client.get(_TENANTS))
+    if target.is_json:
+        echo_json(names)
+    else:
+        print_table("", ("tenant",), ([name] for name in names))
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("tenant")
+@daemon_options
+def get(target: Target, *, tenant: str) -> None:
+    """Show TENANT: its clusters and its administrators."""
+    info = target.run(lambda client: client.get(_path(tenant)))
+    if target.is_json:
+        echo_json(info)
+    else:
+        print_facts("", {name: " ".join(map(str, values)) for name, values in info.items()})
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("tenant")
+@_CLUSTERS
+@_ROLES
+@act_options
+@daemon_options
+def create(
+    target: Target,
+    *,
+    tenant: str,
+    clusters: tuple[str, ...],
+    roles: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Create TENANT."""
+    info = target.run(lambda client: _info(client, clusters, roles))
+    sentence = f"create tenant {tenant}, allowed in {', '.join(info['allowedClusters'])}"
+    act = Act("PUT", _path(tenant), body=info)
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "created", f"created tenant {tenant}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("tenant")
+@_CLUSTERS
+@_ROLES
+@act_options
+@daemon_options
+def update(
+    target: Target,
+    *,
+    tenant: str,
+    clusters: tuple[str, ...],
+    roles: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Give TENANT other clusters or administrators; what is not said stays as it is."""
+    old = target.run(lambda client: client.get(_path(tenant)))
+    info = {
+        **old,
+        "allowedClusters": list(clusters) or old["allowedClusters"],
+        "adminRoles": list(roles) or old["adminRoles"],
+    }
+    sentence = (
+        f"let tenant {tenant} use {', '.join(info['allowedClusters'])}, "
+        f"administered by {', '.join(info['adminRoles']) or 'nobody'}"
+    )
+    act = Act("POST", _path(tenant), body=info)
+    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "updated", f"updated tenant {tenant}")
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("tenant")
+@act_options
+@daemon_options
+def delete(target: Target, *, tenant: str, dry_run: bool, yes: bool) -> None:
+    """Delete TENANT; refused while it has namespaces."""
+    act = Act("DELETE", _path(tenant))
+    if is_judged_and_wanted(target, act, f"delete tenant {tenant}", dry_run=dry_run, yes=yes):
+        done(target, act)
+        say(target, "deleted", f"deleted tenant {tenant}")
+
+
+async def _info(
+    client: "Client", clusters: tuple[str, ...], roles: tuple[str, ...]
+) -> dict[str, Any]:
+    """What a new tenant is; without clusters it may use all that there are, as in Pulsar's tool."""
+    allowed = list(clusters) or await client.get("/admin/v2/clusters")
+    return {"adminRoles": list(roles), "allowedClusters": allowed}

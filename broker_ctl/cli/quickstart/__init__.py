@@ -1,0 +1,1 @@
+"""``broker-ctl quickstart``: a cluster of three on this machine."""

@@ -1,0 +1,319 @@
+"""A trial cluster: servers, daemons and clients, and what their act logs prove at the end."""
+
+import asyncio
+import random
+import secrets
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from broker_ctl.cli.quickstart import partitions as trial_partitions
+from broker_ctl.cli.quickstart.table import TrialPicture, TrialTable
+from broker_ctl.dataplane.bundles.act_log import merged, read_acts
+from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
+from broker_ctl.embedded.daemons import Daemons
+from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.embedded.load_client import LoadClient
+from broker_ctl.errors import EmbeddedError, HttpError
+from broker_ctl.http_client import HttpClient
+from broker_ctl.simulation.workload.workload import Workload
+from broker_ctl.store import paths
+from broker_ctl.store.records.broker_ctl import ClusterName
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+
+WORKLOAD: Final = "skewed"
+_SEED: Final = 1
+_TICK_S: Final = 0.1
+_NAMESPACE: Final = "public/default"
+_BUNDLES: Final = 4
+_POLL_S: Final = 1.0
+
+# Short intervals, so that a minute shows what takes an hour with the defaults.
+SETTINGS: Final = {
+    "clusterName": "quickstart",
+    "metadataStoreSessionTimeoutMillis": "6000",
+    "zookeeperTickTimeMillis": "500",
+    "dataPlane": "simulated",
+    "simulatedWorkload": WORKLOAD,
+    "simulatedSeed": str(_SEED),
+    "hostUsageSource": "dataplane",
+    "statsUpdateFrequencyInSecs": "1",
+    "loadBalancerHostUsageCheckIntervalMinutes": "0.02",
+    "loadBalancerReportUpdateMinIntervalMillis": "1000",
+    "loadBalancerReportUpdateMaxIntervalMinutes": "0.05",
+    "loadBalancerSheddingIntervalMinutes": "0.05",
+    "loadBalancerSplitIntervalMinutes": "0.05",
+    "loadBalancerSheddingGracePeriodMinutes": "0.25",
+    "loadBalancerHistoryResourcePercentage": "0.2",
+    "loadBalancerBundleUnloadMinThroughputThreshold": "0",
+    "loadBalancerMaxLoadMovedPerHourPercentage": "1000",
+    "brokerShutdownTimeoutMs": "10000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """What to run, and for how long; with 0 partitions nothing is replicated."""
+
+    brokers: int
+    servers: int
+    partitions: int
+    duration_s: float | None
+    is_live: bool
+    zookeeper: str | None
+    directory: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """What came of it. ``imbalance`` is max over mean of the brokers' usage.
+
+    ``owners_ok``, ``double_served`` and ``unserved_s`` come from the act logs of all data planes
+    over the whole run.
+    """
+
+    brokers: int
+    leader: str
+    bundles: int
+    splits: int
+    unloads: int
+    imbalance_first: float
+    imbalance_last: float
+    owners_ok: bool
+    double_served: int
+    unserved_s: float
+    partitions: int
+    offline_partitions: int
+    metrics_urls: list[str] = field(default_factory=list)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the cluster lived long enough to say anything."""
+        return self.bundles > 0
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        served = "no topic was served twice" if not self.double_served else "DOUBLE SERVED"
+        return (
+            f"{self.splits} splits, {self.unloads} unloads; "
+            f"imbalance {self.imbalance_first:.2f} -> {self.imbalance_last:.2f}; "
+            f"{served}; longest gap {self.unserved_s:.2f} s"
+        )
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The leader's overview, first and newest, and the newest of the controller's."""
+
+    first: float = 0.0
+    newest: dict[str, Any] = field(default_factory=dict)
+    leader: str = ""
+    replicated: dict[str, Any] = field(default_factory=dict)
+
+
+class Trial:
+    """One run. Everything is a scope; leaving it leaves nothing behind."""
+
+    def __init__(self, options: TrialOptions) -> None:
+        self._options = options
+        self._workload = Workload.named(WORKLOAD, _SEED)
+        self._seen = _Seen()
+
+    async def run(self) -> TrialResult:
+        """Run until the duration is over or a signal comes."""
+        async with AsyncExitStack() as scopes:
+            directory = self._options.directory
+            if directory is None:
+                kept = tempfile.TemporaryDirectory(prefix="broker-ctl-quickstart-")
+                directory = Path(scopes.enter_context(kept))
+            stopped = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, stopped.set)
+            verdict, daemons = await self._run(directory, stopped)
+        return self._result(verdict, daemons)
+
+    async def _run(self, directory: Path, stopped: asyncio.Event) -> tuple[Verdict, Daemons]:
+        async with (
+            self._ensemble(directory) as hosts,
+            HttpClient(timeout_s=5.0, max_body_bytes=8 << 20) as http,
+        ):
+            settings = {
+                "metadataStoreUrl": f"zk:{hosts}",
+                **SETTINGS,
+                "loadHistoryDirectory": str((directory / "history").absolute()),
+                # One start for all, or a bundle's load would jump when it moves.
+                "simulatedOriginSeconds": f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f}",
+            }
+            daemons = self._daemons(directory, settings)
+            for daemon in daemons.all:
+                # An earlier run's acts would be judged with this run's.
+                daemon.files.act_log.unlink(missing_ok=True)
+            async with daemons:
+                await daemons.wait_ready(http)
+                await self._make_namespace(http, daemons)
+                await self._make_topic(http, daemons)
+                self._say(f"broker.conf: {daemons.all[0].files.configuration}")
+                await self._watch(http, daemons, stopped)
+                end_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                await self._look(http, daemons)
+        self._say("stopped; judging the act logs")
+        return self._judge(daemons, end_ns), daemons
+
+    def _daemons(self, directory: Path, settings: dict[str, str]) -> Daemons:
+        count = self._options.brokers
+        if not self._options.partitions:
+            return Daemons(directory, count, settings)
+        return Daemons(directory, count, settings, trial_partitions.settings_of)
+
+    @staticmethod
+    def _say(text: str) -> None:
+        # stdout belongs to the table and to the JSON line.
+        sys.stderr.write(text + "\n")
+
+    @asynccontextmanager
+    async def _ensemble(self, directory: Path) -> AsyncIterator[str]:
+        """``host:port.../chroot`` of servers started for this run, or of the given ones."""
+        if self._options.zookeeper is None:
+            self._say(f"starting {self._options.servers} ZooKeeper server(s)")
+            home = directory / "zookeeper"
+            async with Ensemble.of(home, self._options.servers) as ensemble:
+                yield ensemble.connect_string
+            return
+        hosts, chroot = self._options.zookeeper, f"/broker-ctl-quickstart-{secrets.token_hex(6)}"
+        store = ZooKeeperStore(StoreOptions(hosts, operation_timeout_s=10.0))
+        await store.start()
+        try:
+            # Another run on the same servers is a cluster of the same name.
+            name = ClusterName(SETTINGS["clusterName"]).encode()
+            await store.create(chroot + paths.CLUSTER_NAME, name, make_parents=True)
+            yield hosts + chroot
+        finally:
+            await _remove(store, chroot)
+            await store.close()
+
+    async def _make_namespace(self, http: HttpClient, daemons: Daemons) -> None:
+        tenant = {"allowedClusters": [SETTINGS["clusterName"]]}
+        bundles = {"bundles": {"numBundles": _BUNDLES}}
+        admin = f"{daemons.all[0].url}/admin/v2"
+        for path, body in (("tenants/public", tenant), (f"namespaces/{_NAMESPACE}", bundles)):
+            url = f"{admin}/{path}"
+            reply = await http.request("PUT", url, json=body)
+            if reply.status not in {204, 409}:
+                raise EmbeddedError(f"{url}: {reply.status} {reply.body.decode(errors='replace')}")
+
+    async def _make_topic(self, http: HttpClient, daemons: Daemons) -> None:
+        if count := self._options.partitions:
+            url = daemons.all[0].url
+            await trial_partitions.make_topic(http, url, count, len(daemons.all))
+            self._say(f"try: broker-ctl partitions describe {trial_partitions.TOPIC} --url {url}")
+
+    async def _watch(self, http: HttpClient, daemons: Daemons, stopped: asyncio.Event) -> None:
+        """Clients look up, the table shows, until the time is over."""
+        client = LoadClient(
+            http,
+            [daemon.url for daemon in daemons.all],
+            [topic.name for topic in self._workload.topics],
+            random.Random(_SEED),  # noqa: S311  (spreads requests)
+        )
+        async with asyncio.TaskGroup() as group:
+            clients = group.create_task(client.run(), name="load client")
+            watching = group.create_task(self._show(http, daemons, client), name="table")
+            try:
+                async with asyncio.timeout(self._options.duration_s):
+                    await stopped.wait()
+            except TimeoutError:
+                pass
+            clients.cancel()
+            watching.cancel()
+
+    async def _show(self, http: HttpClient, daemons: Daemons, client: LoadClient) -> None:
+        table = TrialTable(is_live=self._options.is_live)
+        with table:
+            while True:
+                await self._look(http, daemons)
+                table.show(self._picture(daemons, client))
+                await asyncio.sleep(_POLL_S)
+
+    def _picture(self, daemons: Daemons, client: LoadClient) -> TrialPicture:
+        running = [daemon.url for daemon in daemons.all if daemon.is_running]
+        ended = [
+            f"{daemon.broker_id} has ended with exit code {daemon.exit_code}: {daemon.files.log}"
+            for daemon in daemons.all
+            if not daemon.is_running
+        ]
+        urls = running or [daemon.url for daemon in daemons.all]
+        seen = self._seen
+        return TrialPicture(seen.newest, client.statistics, urls, ended, seen.replicated)
+
+    async def _look(self, http: HttpClient, daemons: Daemons) -> None:
+        """The leader's overview, from whichever broker answers, and the controller's."""
+        if self._options.partitions:
+            told = await trial_partitions.overview(http, daemons.all[0].url)
+            self._seen.replicated = told or self._seen.replicated
+        for daemon in daemons.all:
+            try:
+                reply = await http.request(
+                    "GET", f"{daemon.url}/control/v1/cluster", allow_redirects=True
+                )
+                if reply.status == 200:
+                    self._note(reply.json())
+                    return
+            except HttpError:
+                continue
+
+    def _note(self, overview: dict[str, Any]) -> None:
+        self._seen.newest = overview
+        self._seen.leader = str(overview.get("leader", ""))
+        owned = sum(1 for bundle in overview["bundles"] if bundle.get("owner"))
+        # The first picture that shows all bundles owned and measured.
+        is_whole = owned >= _BUNDLES and all(
+            b["throughput_bytes_per_s"] > 0 for b in overview["bundles"]
+        )
+        if not self._seen.first and is_whole:
+            self._seen.first = float(overview["usage_imbalance"] or 0.0)
+
+    def _judge(self, daemons: Daemons, end_ns: int) -> Verdict:
+        # A broker that never served anything has no log.
+        logs = [path for d in daemons.all if (path := d.files.act_log).exists()]
+        acts = merged(map(read_acts, logs))
+        expected = self._workload.positions_with_traffic(0.0)
+        return judge(acts, _TICK_S, expected, end_ns)
+
+    def _result(self, verdict: Verdict, daemons: Daemons) -> TrialResult:
+        newest = self._seen.newest
+        return TrialResult(
+            brokers=len(daemons.all),
+            leader=self._seen.leader,
+            bundles=len(newest.get("bundles", ())),
+            splits=int(newest.get("splits", 0)),
+            unloads=int(newest.get("unloads", 0)),
+            imbalance_first=self._seen.first,
+            imbalance_last=float(newest.get("usage_imbalance") or 0.0),
+            owners_ok=verdict.owners_ok,
+            double_served=verdict.double_served,
+            unserved_s=verdict.unserved_s,
+            partitions=int(self._seen.replicated.get("partitions", 0)),
+            offline_partitions=int(self._seen.replicated.get("offline", 0)),
+            metrics_urls=[f"{daemon.url}/metrics" for daemon in daemons.all],
+        )
+
+
+async def _remove(store: ZooKeeperStore, path: str) -> None:
+    """Delete a node and all below it; ephemerals of daemons that have ended may still go away."""
+    for name in await store.children(path):
+        await _remove(store, f"{path}/{name}")
+    stat = await store.exists(path)
+    if stat is not None:
+        await store.delete(path)

@@ -1,0 +1,89 @@
+"""``broker-ctl quickstart``: a whole cluster on this machine, under load, to look at."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl quickstart
+  broker-ctl quickstart --brokers 5 --ensemble 3
+  broker-ctl quickstart --partitions 12
+  broker-ctl quickstart --headless --duration 60 --json
+  broker-ctl quickstart --zookeeper 127.0.0.1:2181
+"""
+
+
+@click.command(short_help="Watch three brokers share load over a real ZooKeeper.", epilog=_EXAMPLES)
+@click.option(
+    "--brokers", type=click.IntRange(1, 16), default=3, show_default=True, help="Daemons to run."
+)
+@click.option(
+    "--ensemble",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    help="ZooKeeper servers to run.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    help="Also keep a replicated topic with so many partitions.",
+)
+@click.option(
+    "--duration",
+    type=click.FloatRange(min=5),
+    metavar="SECONDS",
+    help="Stop by itself after so long.  [default: run until Ctrl-C; 60 with --headless]",
+)
+@click.option("--headless", is_flag=True, help="No live table.")
+@click.option("--json", "as_json", is_flag=True, help="End with one line of JSON on stdout.")
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT",
+    help="Use this ensemble, below a chroot that is made for the run and removed after it.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep broker.conf files and logs here.  [default: a directory that is removed]",
+)
+def command(
+    *,
+    brokers: int,
+    ensemble: str,
+    partitions: int,
+    duration: float | None,
+    headless: bool,
+    as_json: bool,
+    zookeeper: str | None,
+    directory: Path | None,
+) -> None:
+    """Run ZooKeeper, some brokers with a skewed workload, and clients that look topics up.
+
+    One bundle is too hot: within the first minute it is split, and load is shed until the brokers
+    carry about the same. Every broker of it is a real `broker-ctl run`, with the broker.conf that
+    is named at the start. Ctrl-C stops everything.
+    """
+    from broker_ctl.cli.quickstart.cluster import Trial, TrialOptions
+    from broker_ctl.codec import encode
+
+    options = TrialOptions(
+        brokers=brokers,
+        servers=int(ensemble),
+        partitions=partitions,
+        duration_s=duration if duration is not None else (60.0 if headless else None),
+        is_live=not headless,
+        zookeeper=zookeeper,
+        directory=directory,
+    )
+    result = asyncio.run(Trial(options).run())
+    if as_json:
+        sys.stdout.write(encode(result.to_row()).decode() + "\n")
+    elif result.is_measured:
+        click.echo(result.sentence)

@@ -1,0 +1,1 @@
+"""What all verbs share: the client, the daemon to ask, output, confirmation."""

@@ -1,0 +1,161 @@
+"""Talking to a daemon: redirects are followed, and a refusal says what to do."""
+
+import asyncio
+from collections.abc import Mapping
+from ssl import SSLContext, SSLError
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+import click
+
+from broker_ctl.cli.runtime.reply_fields import answered
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.errors import HttpError
+from broker_ctl.http_client import HttpClient, HttpReply
+
+# As many as Pulsar's clients follow (maxLookupRedirects).
+MAX_REDIRECTS: Final = 20
+# Daemons end a read after 30 s. A move takes as long as the source needs to close its topics.
+_READ_TIMEOUT_S: Final = 40.0
+_ACT_TIMEOUT_S: Final = 120.0
+_READS: Final = frozenset({"GET", "HEAD"})
+# Who waits for longer is told for what.
+_PATIENCE_S: Final = 5.0
+_MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
+_FORBIDDEN: Final = 403
+_ADVICE: Final = {
+    401: "the daemon wants a token: use --token-file",
+    _FORBIDDEN: "the token's role must be in superUserRoles, for what only reads in readOnlyRoles",
+    503: "ask again in a moment",
+}
+
+
+class Client:
+    """One daemon's surface. The token also goes where the daemon sends a request on to."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        tls: SSLContext | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._http = HttpClient(
+            token=token, timeout_s=_ACT_TIMEOUT_S, max_body_bytes=_MAX_REPLY_BYTES, ssl=tls
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.close()
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        """The JSON that is served there."""
+        return (await self.request("GET", path, query)).json()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        json: Any = None,
+        hops: list[str] | None = None,
+    ) -> HttpReply:
+        """A reply that is no refusal; ``hops`` gets the addresses that it was sent on to.
+
+        Raises:
+            HttpError: not reached, or refused: what happened, and what to do.
+        """
+        url = f"{self._url}{path}" + (f"?{urlencode(query)}" if query else "")
+        for _ in range(MAX_REDIRECTS + 1):
+            reply = await self._send(method, url, json)
+            if reply.status != 307:
+                return answered(_accepted(method, path, reply), f"{method} {path}", url)
+            url = _location(url, reply)
+            if hops is not None:
+                hops.append(url)
+        raise HttpError(f"sent on more than {MAX_REDIRECTS} times; ask again [{method} {path}]")
+
+    async def _send(self, method: str, url: str, json: Any) -> HttpReply:
+        limit_s = self._timeout_s or (_READ_TIMEOUT_S if method in _READS else _ACT_TIMEOUT_S)
+        waiting = f"waiting for {urlsplit(url).netloc}, for {limit_s:g} s at most (--timeout)"
+        told = asyncio.get_running_loop().call_later(_PATIENCE_S, _say_waiting, waiting)
+        try:
+            return await self._http.request(method, url, json=json, timeout_s=limit_s)
+        except HttpError as error:
+            if url.startswith(self._url):
+                advice = _connection_advice(error.__cause__)
+                reason = f"no answer from the daemon at {self._url}: {advice} ({error})"
+                raise HttpError(reason) from error
+            raise HttpError(f"sent on to a broker that does not answer ({error})") from error
+        finally:
+            told.cancel()
+
+
+def _say_waiting(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+def _connection_advice(cause: BaseException | None) -> str:
+    if not isinstance(cause, SSLError):
+        return "is it running? --url or BROKER_CTL_URL says which to ask"
+    if "WRONG_VERSION_NUMBER" in str(cause):
+        return "it does not speak TLS at this port: use http://, or its webServicePortTls"
+    return "--tls-ca says whom to trust, --tls-cert what to show"
+
+
+def _location(url: str, reply: HttpReply) -> str:
+    """Where a request was sent on to; never from a protected connection to an open one."""
+    location = urljoin(url, reply.headers.get("Location", ""))
+    if url.startswith("https:") and not location.startswith("https:"):
+        raise HttpError(f"sent on from https to {location}: not followed")
+    return location
+
+
+def _accepted(method: str, path: str, reply: HttpReply) -> HttpReply:
+    if reply.status < 400:
+        return reply
+    reason = _reason(reply)
+    advice = _advice(reply)
+    raise HttpError(f"{reason}" + (f"; {advice}" if advice else "") + f" [{method} {path}]")
+
+
+def _reason(reply: HttpReply) -> str:
+    try:
+        body = reply.json()
+    except HttpError:
+        return f"status {reply.status}; is this a broker-ctl daemon?"
+    reason = body.get("reason") if isinstance(body, dict) else None
+    return f"{reason} ({reply.status})" if reason else f"status {reply.status}"
+
+
+def _advice(reply: HttpReply) -> str | None:
+    """What to do; another role does not help where a write is refused for another reason."""
+    if reply.status == _FORBIDDEN:
+        try:
+            body = reply.json()
+        except HttpError:
+            return None
+        if not (isinstance(body, dict) and body.get("error") == "Forbidden"):
+            return None
+    return _ADVICE.get(reply.status)
+
+
+def namespace_path(namespace: Namespace) -> str:
+    """Where a namespace is served."""
+    return f"/admin/v2/namespaces/{quote(namespace.tenant)}/{quote(namespace.name)}"
+
+
+def bundle_path(bundle: Bundle, verb: str) -> str:
+    """Where a verb for a bundle is served."""
+    return f"{namespace_path(bundle.namespace)}/{bundle.range}/{verb}"

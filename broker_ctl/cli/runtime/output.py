@@ -1,0 +1,116 @@
+"""What verbs print: tables for people, JSON for programs."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from broker_ctl.cli.runtime.units import label_of, shown
+
+_PIPE_WIDTH: Final = 400
+# From here on the decimals of a number say nothing to a reader.
+_LARGE: Final = 100
+# A longer table is not fitted to the terminal, which takes seconds for ten thousand rows.
+_MOST_FITTED: Final = 1_000
+
+
+def echo_json(value: Any) -> None:
+    """Indented JSON."""
+    from broker_ctl.codec import encode_pretty
+
+    click.echo(encode_pretty(value).decode())
+
+
+def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """One row a line, so that in a pipe grep finds a name with what belongs to it."""
+    headers = list(columns)
+    cells = [[_cell(value) for value in row] for row in rows]
+    if len(cells) > _MOST_FITTED:
+        click.echo(_unfitted(title, headers, cells))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD if any(headers) else box.SIMPLE,
+        show_header=any(headers),
+    )
+    for column in headers:
+        table.add_column(column, overflow="fold")
+    for row in cells:
+        # Text: a value in brackets is no markup.
+        table.add_row(*map(Text, row))
+    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+
+
+def _unfitted(title: str, headers: list[str], cells: list[list[str]]) -> str:
+    """The same table, as wide as it is."""
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    rows = [headers, ["-" * width for width in widths], *cells] if any(headers) else cells
+    lines = [
+        "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    return "\n".join([*([title] if title else []), "", *(line.rstrip() for line in lines), ""])
+
+
+def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Any JSON object: plain values as one table, then each list of objects as its own."""
+    plain = {key: value for key, value in facts.items() if not _is_nested(value)}
+    if plain:
+        facts_shown = ((label_of(key), shown(key, value)) for key, value in plain.items())
+        print_table(title, ("", ""), facts_shown)
+    for key, value in facts.items():
+        if isinstance(value, Mapping) and value:
+            print_facts(label_of(key), value)
+        elif _is_nested(value):
+            columns = _columns(value)
+            rows = ([shown(name, _worded(row, name)) for name in columns] for row in value)
+            print_table(label_of(key), map(label_of, columns), rows)
+
+
+def sentence_of(decision: Mapping[str, Any]) -> str:
+    """Of a decision whose result is told beside it: that it was skipped is said once."""
+    sentence = str(decision["sentence"])
+    return sentence.removeprefix("skip ") if decision.get("result") == "skipped" else sentence
+
+
+def _worded(row: Mapping[str, Any], name: str) -> Any:
+    return sentence_of(row) if name == "sentence" else row.get(name)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """All that occur; of decisions, their sentence says it all."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return ["result", "sentence"] if "sentence" in names else names
+
+
+def _is_nested(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return False
+    return bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float() if abs(value) >= _LARGE:
+            return f"{value:,.0f}"
+        case float():
+            return f"{value:.3g}"
+        case dict() | list():
+            from broker_ctl.codec import encode
+
+            return encode(value).decode() if value else "-"
+        case _:
+            return str(value)

@@ -1,0 +1,201 @@
+"""Which daemon a verb talks to, as whom, and how the answer is shown."""
+
+import functools
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from broker_ctl.cli.runtime.client import Client
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_DEFAULT_URL: Final = "http://127.0.0.1:8080"
+_TIMEOUT: Final = "broker_ctl.timeout_s"
+_MAX_SECRET_BYTES: Final = 64 * 1024
+_TLS_CA: Final = click.option(
+    "--tls-ca",
+    envvar="BROKER_CTL_TLS_CA",
+    show_envvar=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the authorities (PEM) that an https daemon is checked against.",
+)
+_TLS_CERT: Final = click.option(
+    "--tls-cert",
+    envvar="BROKER_CTL_TLS_CERT",
+    show_envvar=True,
+    nargs=2,
+    metavar="FILE KEY_FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Files with the certificate that an https daemon is shown and its key (PEM); in the "
+    "environment, with a colon between them.",
+)
+
+
+def _keep_timeout(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    del param
+    ctx.meta[_TIMEOUT] = value
+    return value
+
+
+_TIMEOUT_OPTION: Final = click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3600.0),
+    metavar="SECONDS",
+    expose_value=False,
+    callback=_keep_timeout,
+    help="How long a request may take.  [default: 40 for what reads, 120 for what acts]",
+)
+
+
+class Output(StrEnum):
+    """For people, or for programs."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One daemon, and how to talk to it."""
+
+    url: str
+    token: str | None = field(repr=False)
+    output: Output
+    tls: "SSLContext | None" = field(default=None, repr=False)
+    timeout_s: float | None = None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a program reads the output."""
+        return self.output is Output.JSON
+
+    def run(self, work: "Callable[[Client], Awaitable[T]]") -> T:
+        """Work with a client of this daemon."""
+        import asyncio
+
+        from broker_ctl.cli.runtime.client import Client
+
+        async def session() -> T:
+            async with Client(self.url, self.token, self.tls, self.timeout_s) as client:
+                return await work(client)
+
+        return asyncio.run(session())
+
+
+def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
+    """Options of every verb that talks to a daemon; the verb gets a `Target`."""
+
+    @click.option(
+        "--url",
+        envvar="BROKER_CTL_URL",
+        show_envvar=True,
+        default=_DEFAULT_URL,
+        show_default=True,
+        help="The daemon to ask; any of the cluster will do, it sends on what is not its own.",
+    )
+    @click.option(
+        "--token-file",
+        envvar="BROKER_CTL_TOKEN_FILE",
+        show_envvar=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="File with the bearer token, or with role:secret lines, of which the first counts.",
+    )
+    @_TLS_CA
+    @_TLS_CERT
+    @_TIMEOUT_OPTION
+    @click.option(
+        "--output",
+        type=click.Choice([kind.value for kind in Output]),
+        default=Output.TABLE.value,
+        show_default=True,
+    )
+    @functools.wraps(command)
+    def with_target(
+        url: str,
+        token_file: Path | None,
+        tls_ca: Path | None,
+        tls_cert: tuple[Path, Path] | None,
+        output: str,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        token = None if token_file is None else _read_token(token_file)
+        tls = _tls_context(tls_ca, tls_cert)
+        timeout_s = click.get_current_context().meta.get(_TIMEOUT)
+        target = Target(_checked(url), token, Output(output), tls, timeout_s)
+        with _told_as_json() if target.is_json else nullcontext():
+            command(target, *args, **kwargs)
+
+    return with_target
+
+
+class _JsonError(click.ClickException):
+    """An error for a program: on stderr as JSON, in one line."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self._kind = kind
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """See `click.ClickException.show`."""
+        from broker_ctl.codec import encode
+
+        text = encode({"error": self._kind, "reason": self.message}).decode()
+        click.echo(text, file=file, err=file is None)
+
+
+@contextmanager
+def _told_as_json() -> Iterator[None]:
+    """What goes wrong in the block is told to a program; how a verb is typed stays for people."""
+    from broker_ctl.errors import BrokerCtlError
+
+    try:
+        yield
+    except BrokerCtlError as error:
+        raise _JsonError(type(error).__name__, str(error)) from error
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise _JsonError("Error", error.message) from error
+
+
+def _checked(url: str) -> str:
+    if url.startswith(("http://", "https://")):
+        return url
+    raise click.BadParameter(
+        f"{url!r} has no scheme: http://{url.rpartition('://')[2]}, or https://",
+        param_hint="'--url'",
+    )
+
+
+def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SSLContext | None":
+    if authorities is None and own is None:
+        return None
+    from broker_ctl.daemon.wiring.tls import KeyPair, PemFile, client_context
+
+    return client_context(
+        None if authorities is None else PemFile("--tls-ca", authorities),
+        None if own is None else KeyPair(*(PemFile("--tls-cert", path) for path in own)),
+    )
+
+
+def _read_token(path: Path) -> str:
+    try:
+        with path.open(encoding="ascii") as file:
+            lines = file.read(_MAX_SECRET_BYTES).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--token-file") from error
+    secrets = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    token = secrets[0].rpartition(":")[2].strip() if secrets else ""
+    if not token or not token.isprintable():
+        raise click.BadParameter(f"{path} holds no token", param_hint="--token-file")
+    return token

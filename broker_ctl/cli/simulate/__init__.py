@@ -1,0 +1,1 @@
+"""``broker-ctl simulate``: a day of traffic replayed in seconds."""

@@ -1,0 +1,211 @@
+"""Options of ``broker-ctl simulate``: what is replayed, and what becomes of the result."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import click
+
+from broker_ctl.cli.runtime.extras import needing
+from broker_ctl.cli.runtime.output_files import check_new
+from broker_ctl.cli.runtime.target import Output
+from broker_ctl.core.model.printable import printable
+
+if TYPE_CHECKING:
+    from broker_ctl.simulation.workload.sources import Source
+
+V = TypeVar("V", bound=Callable[..., None])
+
+TERMINAL: Final = "-"
+_DAY_HOURS: Final = 24
+_READ: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+_WRITTEN: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which scenarios, as it was said; None and empty are what was not."""
+
+    names: tuple[str, ...]
+    is_all: bool
+    is_list: bool
+    hours: int | None
+    brokers: int | None
+    seed: int | None
+    trace: Path | None
+    events: Path | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """What `scenario_options` took in."""
+        return cls(**{field.name: options[field.name] for field in fields(cls)})
+
+    @property
+    def is_any(self) -> bool:
+        """Whether something to replay is named."""
+        return bool(self.names) or self.is_all or self.trace is not None
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """Files that are read."""
+        return tuple(path for path in (self.trace, self.events) if path is not None)
+
+    def sources(self) -> "list[Source]":
+        """Where they come from, each once.
+
+        Raises:
+            UsageError: options contradict each other, or there is no such scenario.
+        """
+        from broker_ctl.simulation.workload.sources import Source
+
+        self._check()
+        if self.trace is not None:
+            # A file may be called anything; what is shown of it is one line.
+            name = printable(self.trace.stem)
+            return [Source(name, 0, self.brokers, None, self.trace, self.events)]
+        hours = _DAY_HOURS if self.hours is None else self.hours
+        return [Source(name, hours, self.brokers, self.seed) for name in self._all_names(hours)]
+
+    def _check(self) -> None:
+        if self.names and self.is_all:
+            raise click.UsageError("either scenarios or --all")
+        if self.events is not None and self.trace is None:
+            raise click.UsageError("--events goes with --trace")
+        if not self.is_any:
+            raise click.UsageError("of what? Scenarios, --all or --trace")
+        if self.trace is not None and (self.names or self.is_all):
+            raise click.UsageError("either scenarios or --trace")
+        if self.trace is not None and (self.hours is not None or self.seed is not None):
+            raise click.UsageError("--hours and --seed are for scenarios, not for --trace")
+
+    def _all_names(self, hours: int) -> tuple[str, ...]:
+        from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
+
+        for name in self.names:
+            if name not in NAMES:
+                raise click.BadParameter(
+                    f"{name!r}; one of {', '.join(NAMES)}", param_hint="'SCENARIO'"
+                )
+        if self.is_all:
+            return tuple(name for name in NAMES if hours <= _DAY_HOURS or is_daily(name))
+        return tuple(dict.fromkeys(self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """What becomes of the result."""
+
+    output: str
+    plot: str | None
+    moves: Path | None
+    export_trace: Path | None
+    is_plotless: bool
+    is_forced: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """What `outlet_options` took in."""
+        return cls(**{field.name: options[field.name] for field in fields(cls)})
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a program reads the output."""
+        return self.output == Output.JSON
+
+    @property
+    def picture(self) -> Path | None:
+        """The file of the plot."""
+        return None if self.plot in (None, TERMINAL) else Path(str(self.plot))
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the plot belongs below the table."""
+        if self.is_json or self.is_plotless:
+            return False
+        return self.plot == TERMINAL or (self.plot is None and sys.stdout.isatty())
+
+    def check(self, inputs: Sequence[Path]) -> None:
+        """Before anything is replayed; ``inputs`` are not written over, force or not.
+
+        Raises:
+            UsageError: options contradict each other, or a file cannot be written.
+            ClickException: a picture is wanted, and what draws it is not installed.
+        """
+        if self.is_plotless and self.plot is not None:
+            raise click.UsageError("either --plot or --no-plot")
+        if self.is_json and self.plot == TERMINAL:
+            raise click.UsageError("--plot - goes with --output table")
+        if self.export_trace is not None and (self.moves is not None or self.plot is not None):
+            raise click.UsageError("--export-trace replays nothing: without --plot and --moves")
+        for option, path, suffixes in (
+            ("--plot", self.picture, (".svg",)),
+            ("--moves", self.moves, (".csv",)),
+            ("--export-trace", self.export_trace, (".csv", ".parquet")),
+        ):
+            if path is None:
+                continue
+            if path.suffix.lower() not in suffixes:
+                what = f"{path}: a name that ends in {' or '.join(suffixes)}"
+                raise click.BadParameter(what, param_hint=f"'{option}'")
+            check_new(path, option, is_forced=self.is_forced)
+            if path.exists() and any(path.samefile(each) for each in inputs):
+                raise click.BadParameter(f"{path} is read", param_hint=f"'{option}'")
+        if self.picture is not None:
+            with needing("plot", "a picture"):
+                import_module("broker_ctl.simulation.plots.plot_svg")
+
+
+_SCENARIO_OPTIONS: Final = (
+    click.argument("names", nargs=-1, metavar="[SCENARIO]..."),
+    click.option("--all", "is_all", is_flag=True, help="All scenarios; of two days, the daily."),
+    click.option("--list", "is_list", is_flag=True, help="Say what scenarios there are."),
+    click.option("--hours", type=click.IntRange(min=1), help="How long.  [default: 24]"),
+    click.option(
+        "--brokers", type=click.IntRange(min=1), help="How many are ever there.  [default: 10]"
+    ),
+    click.option("--seed", type=click.IntRange(min=0), help="Another one than the scenario's own."),
+    click.option("--trace", type=_READ, help="Recorded traffic, CSV or Parquet."),
+    click.option("--events", type=_READ, help="What befell the brokers of --trace meanwhile."),
+)
+_OUTLET_OPTIONS: Final = (
+    click.option(
+        "--output",
+        type=click.Choice([kind.value for kind in Output]),
+        default=Output.TABLE.value,
+        show_default=True,
+    ),
+    click.option(
+        "--plot",
+        metavar="FILE.svg|-",
+        help="A picture (needs the extra plot); -: below the table, as it is where stdout is a "
+        "terminal.",
+    ),
+    click.option("--no-plot", "is_plotless", is_flag=True, help="No plot below the table."),
+    click.option("--moves", type=_WRITTEN, metavar="FILE.csv", help="Each move, and why."),
+    click.option(
+        "--export-trace",
+        type=_WRITTEN,
+        metavar="FILE",
+        help="Write the traffic of one scenario for --trace (.csv or .parquet), and stop.",
+    ),
+    click.option("--force", "is_forced", is_flag=True, help="Replace files that are there."),
+)
+
+
+def scenario_options(verb: V) -> V:
+    """What is replayed; see `Chosen.of`."""
+    return _with(_SCENARIO_OPTIONS, verb)
+
+
+def outlet_options(verb: V) -> V:
+    """Where the result goes; see `Outlets.of`."""
+    return _with(_OUTLET_OPTIONS, verb)
+
+
+def _with(options: Sequence[Callable[[V], V]], verb: V) -> V:
+    for option in reversed(options):
+        verb = option(verb)
+    return verb

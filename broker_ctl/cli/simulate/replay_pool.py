@@ -1,0 +1,155 @@
+"""Replays one after the other, or several at once in processes of their own."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ALL_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Event
+from typing import Final
+
+import click
+
+from broker_ctl.cli.simulate.replays import Done, Run, run_in_steps
+
+# A replay makes millions of small values and hardly ever a cycle.
+_GARBAGE_AT: Final = 200_000
+_LOOK_EVERY_S: Final = 0.2
+
+# Is told how many minutes of all replays together are over.
+Progress = Callable[[int], None]
+
+
+def replayed(runs: Sequence[Run], jobs: int, progress: Progress) -> list[Done]:
+    """All of them, in their order.
+
+    Raises:
+        BrokerCtlError: a scenario or a strategy is at fault.
+        ClickException: the system has ended a process.
+    """
+    if jobs == 1 or len(runs) == 1:
+        return _in_turn(runs, progress)
+    try:
+        return _at_once(runs, min(jobs, len(runs)), progress)
+    except BrokenProcessPool as error:
+        what = "a process was ended from outside; fewer --jobs need less memory"
+        raise click.ClickException(what) from error
+
+
+def _in_turn(runs: Sequence[Run], progress: Progress) -> list[Done]:
+    minutes = 0
+
+    def advance() -> None:
+        nonlocal minutes
+        minutes += 1
+        progress(minutes)
+
+    usual = gc.get_threshold()
+    gc.set_threshold(_GARBAGE_AT)
+    try:
+        return [_gone_through(run, advance) for run in runs]
+    finally:
+        gc.set_threshold(*usual)
+
+
+def _at_once(runs: Sequence[Run], jobs: int, progress: Progress) -> list[Done]:
+    context = multiprocessing.get_context("spawn")
+    minutes, stopped = context.Value("q", 0), context.Event()
+    with ProcessPoolExecutor(
+        max_workers=jobs, mp_context=context, initializer=_begin, initargs=(minutes, stopped)
+    ) as pool:
+        try:
+            futures = _submitted(pool, runs)
+            while wait(futures, _LOOK_EVERY_S, ALL_COMPLETED).not_done:
+                progress(minutes.value)
+                for future in futures:
+                    if future.done():
+                        # What failed is told at once, not when the others are over.
+                        future.result()
+            return [future.result() for future in futures]
+        finally:
+            # A replay ends at its next minute. Those that are still beginning are waited for: they
+            # look for semaphores that would be gone with this call, and fail with a traceback.
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _submitted(pool: ProcessPoolExecutor, runs: Sequence[Run]) -> "list[Future[Done]]":
+    """Its processes begin here, and have blocked what is blocked here.
+
+    Ctrl-C goes to all processes of a terminal at once: this one is told, and tells the others.
+    """
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with _interrupted_afterwards():
+            return [pool.submit(_one, run) for run in runs]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+
+
+@contextmanager
+def _interrupted_afterwards() -> Iterator[None]:
+    """A process that is begun by halves ends with a traceback: Ctrl-C counts after the block.
+
+    What this thread has blocked is given to another one, such as the one that draws the bar, and
+    Python then calls the handler in this thread all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if came:
+        raise KeyboardInterrupt
+
+
+class _Shared:
+    """What a process of the pool was given when it began."""
+
+    minutes: "Synchronized[int]"
+    stopped: Event
+
+
+def _begin(minutes: "Synchronized[int]", stopped: Event) -> None:
+    threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
+    gc.set_threshold(_GARBAGE_AT)
+    _Shared.minutes, _Shared.stopped = minutes, stopped
+
+
+def _end_with_parent() -> None:
+    """A pool whose owner was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _one(run: Run) -> Done:
+    def advance() -> None:
+        if _Shared.stopped.is_set():
+            raise KeyboardInterrupt
+        with _Shared.minutes.get_lock():
+            _Shared.minutes.value += 1
+
+    return _gone_through(run, advance)
+
+
+def _gone_through(run: Run, advance: Callable[[], None]) -> Done:
+    """The end of a replay; ``advance`` is called at each minute of it."""
+    steps = run_in_steps(run)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            done: Done = stop.value
+            return done
+        advance()

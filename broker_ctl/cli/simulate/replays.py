@@ -1,0 +1,76 @@
+"""Scenarios that are replayed, under which policies, and what comes of each pair."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker_ctl.core.model.steps import Steps
+from broker_ctl.simulation.plots.chart import Curve
+from broker_ctl.simulation.replay.baselines import POLICIES, Contestant
+from broker_ctl.simulation.replay.lower_bound import bound_of
+from broker_ctl.simulation.replay.record import Moved
+from broker_ctl.simulation.replay.replay import replay_in_steps
+from broker_ctl.simulation.replay.scores import Scores, scores_of
+from broker_ctl.simulation.workload.sources import Source, scenario_of
+
+SETTINGS: Final = "settings"
+BALANCE: Final = "balance"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A scenario under a policy."""
+
+    source: Source
+    policy: str
+    contestant: Contestant
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of it, without the traffic."""
+
+    scenario: str
+    policy: str
+    bound: float
+    scores: Scores
+    curve: Curve
+    moves: tuple[Moved, ...]
+
+
+def run_in_steps(run: Run) -> Steps[Done]:
+    """A replay, a minute at a time.
+
+    Raises:
+        SettingsError: as `scenario_of`.
+        InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
+    """
+    found = scenario_of(run.source)
+    replay = yield from replay_in_steps(found, run.contestant.rules, run.contestant.pace)
+    return Done(
+        scenario=run.source.name,
+        policy=run.policy,
+        bound=bound_of(found),
+        scores=scores_of(replay),
+        curve=Curve.of(run.policy, replay),
+        moves=replay.moves,
+    )
+
+
+def contestant_of(
+    policy: str, config: Path | None, environment: Mapping[str, str], overrides: tuple[str, ...]
+) -> Contestant:
+    """A policy of `POLICIES`; or what a leader makes of its settings.
+
+    Raises:
+        SettingsError: a bad setting.
+        KeyError: no such policy.
+    """
+    if policy != SETTINGS:
+        return POLICIES[policy]()
+    from broker_ctl.daemon.wiring.leader_rules import leader_rules
+    from broker_ctl.settings.sources import load
+
+    # A leader has one pace, whatever its strategies.
+    return Contestant(leader_rules(load(config, environment, overrides)), POLICIES[BALANCE]().pace)

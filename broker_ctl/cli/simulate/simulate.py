@@ -1,0 +1,206 @@
+"""``broker-ctl simulate``: what a policy, or a setting, would make of a day."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.simulate.options import Chosen, Outlets, outlet_options, scenario_options
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.simulate.replays import Done, Run
+    from broker_ctl.simulation.workload.sources import Source
+
+_INTERRUPTED: Final = 130
+_MOST_JOBS: Final = 64
+_PIPE_WIDTH: Final = 100
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl simulate
+  broker-ctl simulate flash-crowd
+  broker-ctl simulate flash-crowd --policy balance --policy threshold --plot crowd.svg
+  broker-ctl simulate diurnal --set loadBalancerBalanceHighPercentage=115 --moves moves.csv
+  broker-ctl simulate diurnal --config broker.conf --policy settings --policy balance
+  broker-ctl simulate --all --hours 48 --jobs 4 --output json
+  broker-ctl simulate --trace week.parquet --events week-events.csv --brokers 12
+  broker-ctl simulate diurnal --export-trace diurnal.csv
+"""
+
+
+@click.command(short_help="Replay a day under a policy, or under settings.", epilog=_EXAMPLES)
+@scenario_options
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME",
+    help="balance: the planner as it is by default; settings: a leader under --config, the "
+    "environment and --set; overload, threshold, uniform, avg, transfer: Pulsar's strategies as it "
+    "ships them. May be given several times.  [default: balance; settings where any are given]",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A broker.conf for the policy settings.",
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over it."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, _MOST_JOBS),
+    default=1,
+    show_default=True,
+    help="Processes that share scenarios and policies among them.",
+)
+@outlet_options
+def command(
+    *,
+    policies: tuple[str, ...],
+    config: Path | None,
+    overrides: tuple[str, ...],
+    jobs: int,
+    **options: Any,
+) -> None:
+    """Replay scenarios, or recorded traffic, minute by minute under each policy.
+
+    The strategies are those of the daemon, their rules what it makes of its settings; the cluster
+    around them is simulated, with late reports and clients that need time to come back. The leader
+    decides each minute. Printed are the largest over the mean broker usage (p50, p99 and max of
+    the minutes, the first ten left out), what was moved for it, and what no placement can beat.
+    Nothing is asked of a daemon.
+    """
+    chosen, outlets = Chosen.of(options), Outlets.of(options)
+    if chosen.is_list or not (chosen.is_any or _is_said(click.get_current_context())):
+        _list(outlets)
+        return
+    sources = chosen.sources()
+    outlets.check(chosen.inputs)
+    try:
+        if outlets.export_trace is not None:
+            _export(sources, outlets.export_trace)
+        else:
+            _replay(_runs(sources, policies, config, overrides), jobs, outlets)
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
+
+
+def _replay(runs: "Sequence[Run]", jobs: int, outlets: Outlets) -> None:
+    all_done = _replayed(runs, jobs, outlets)
+    _keep(all_done, outlets)
+    _show(all_done, outlets)
+
+
+def _is_said(ctx: click.Context) -> bool:
+    """Whether more was typed than how a list is shown."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    return any(ctx.get_parameter_source(name) is typed for name in ctx.params if name != "output")
+
+
+def _list(outlets: Outlets) -> None:
+    from broker_ctl.cli.simulate.scenario_list import scenario_rows
+
+    rows = scenario_rows()
+    if outlets.is_json:
+        echo_json(rows)
+    else:
+        print_table("", ("scenario", "what happens"), ((r["name"], r["sentence"]) for r in rows))
+
+
+def _export(sources: "Sequence[Source]", path: Path) -> None:
+    from broker_ctl.cli.runtime.output_files import written
+    from broker_ctl.simulation.traces.trace_files import write_traffic
+    from broker_ctl.simulation.workload.sources import scenario_of
+
+    if len(sources) != 1:
+        raise click.UsageError("--export-trace is of one scenario")
+    traffic = scenario_of(sources[0]).traffic
+    with written(path) as beside:
+        write_traffic(traffic, beside)
+
+
+def _runs(
+    sources: "Sequence[Source]",
+    policies: tuple[str, ...],
+    config: Path | None,
+    overrides: tuple[str, ...],
+) -> "list[Run]":
+    """Every scenario under every policy; what is wrong with one is told before the first."""
+    from broker_ctl.cli.simulate.replays import BALANCE, SETTINGS, Run, contestant_of
+    from broker_ctl.simulation.replay.baselines import POLICIES
+
+    has_settings = config is not None or bool(overrides)
+    names = tuple(dict.fromkeys(policies or (SETTINGS if has_settings else BALANCE,)))
+    for name in names:
+        if name not in (SETTINGS, *POLICIES):
+            what = f"{name!r}; one of {', '.join((SETTINGS, *POLICIES))}"
+            raise click.BadParameter(what, param_hint="'--policy'")
+    if has_settings and SETTINGS not in names:
+        raise click.UsageError(f"--config and --set are for --policy {SETTINGS}")
+    contestants = {name: contestant_of(name, config, os.environ, overrides) for name in names}
+    return [
+        Run(source, name, contestant)
+        for source in sources
+        for name, contestant in contestants.items()
+    ]
+
+
+def _replayed(runs: "Sequence[Run]", jobs: int, outlets: Outlets) -> "list[Done]":
+    from broker_ctl.cli.simulate.replay_pool import replayed
+    from broker_ctl.simulation.workload.sources import scenario_of
+
+    sources = [run.source for run in runs]
+    # The first is drawn or read at once: what is wrong with its size is wrong with all.
+    first = scenario_of(sources[0]).traffic.minutes
+    title = f"{len(runs)} replay{'s' if len(runs) > 1 else ''} of {first} minutes"
+    with _bar(title, first * len(runs), is_hidden=outlets.is_json) as progress:
+        return replayed(runs, jobs, progress)
+
+
+@contextmanager
+def _bar(title: str, total: int, *, is_hidden: bool) -> Iterator[Callable[[int], None]]:
+    """On stderr, while the block goes on."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    columns = (BarColumn(), TaskProgressColumn(), Remaining(), TextColumn("{task.description}"))
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=is_hidden, transient=True) as progress:
+        bar = progress.add_task(title, total=total)
+        yield lambda minutes: progress.update(bar, completed=minutes)
+
+
+def _keep(all_done: "Sequence[Done]", outlets: Outlets) -> None:
+    """The files that were asked for."""
+    from broker_ctl.cli.runtime.output_files import written
+    from broker_ctl.cli.simulate.replay_table import by_scenario, chart_of, write_moves
+
+    if outlets.moves is not None:
+        with written(outlets.moves) as beside:
+            write_moves(beside, all_done)
+    if outlets.picture is not None:
+        from broker_ctl.simulation.plots.plot_svg import svg_plot
+
+        picture = svg_plot([chart_of(group) for group in by_scenario(all_done)])
+        with written(outlets.picture) as beside:
+            beside.write_text(picture, encoding="utf-8")
+
+
+def _show(all_done: "Sequence[Done]", outlets: Outlets) -> None:
+    from broker_ctl.cli.simulate.replay_table import by_scenario, chart_of, show, to_row
+    from broker_ctl.simulation.plots.plot_text import text_plot
+
+    if outlets.is_json:
+        echo_json(to_row(all_done))
+        return
+    width = shutil.get_terminal_size((_PIPE_WIDTH, 0)).columns
+    for group in by_scenario(all_done):
+        show(group)
+        if outlets.is_drawn:
+            click.echo(text_plot(chart_of(group), width) + "\n")

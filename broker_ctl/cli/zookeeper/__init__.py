@@ -1,0 +1,1 @@
+"""``broker-ctl zookeeper``: embedded servers and the state of an ensemble."""

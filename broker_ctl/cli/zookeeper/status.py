@@ -1,0 +1,78 @@
+"""``broker-ctl zookeeper status``: does an ensemble have a leader, and who serves."""
+
+import asyncio
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker_ctl.cli.runtime.output import echo_json, print_table
+
+if TYPE_CHECKING:
+    import ssl
+
+_COLUMNS: Final = ("server", "state", "version", "zxid", "connections", "note")
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl zookeeper status zk1:2181,zk2:2181,zk3:2181
+  broker-ctl zookeeper status --config broker.conf
+  broker-ctl zookeeper status zk1:2181 --output json
+"""
+
+
+@click.command(
+    "status", short_help="Show who serves, and whether there is a leader.", epilog=_EXAMPLES
+)
+@click.argument("hosts", required=False, metavar="HOST:PORT,HOST:PORT")
+@click.option(
+    "--config",
+    "configuration",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A broker.conf: its metadataStoreUrl, and its TLS.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 60.0),
+    default=3.0,
+    show_default=True,
+    help="Seconds for each server.",
+)
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(hosts: str | None, configuration: Path | None, timeout: float, output: str) -> None:
+    """Ask each ZooKeeper server what part it plays, with the four letters srvr.
+
+    A server that is up and without a quorum says so. Ends with 1 where no server is led.
+    """
+    from broker_ctl.store.zookeeper.server_status import ask_all, verdict
+
+    servers, tls = _servers(hosts, configuration)
+    standings = asyncio.run(ask_all(servers, limit_s=timeout, tls=tls))
+    is_led, told = verdict(standings)
+    rows = [asdict(one) for one in standings]
+    if output == "json":
+        echo_json({"has_leader": is_led, "verdict": told, "servers": rows})
+    else:
+        print_table("", _COLUMNS, ([row[name] for name in _COLUMNS] for row in rows))
+        click.echo(told)
+    sys.exit(not is_led)
+
+
+def _servers(
+    hosts: str | None, configuration: Path | None
+) -> "tuple[list[tuple[str, int]], ssl.SSLContext | None]":
+    from broker_ctl.daemon.wiring.stores import tls_context
+    from broker_ctl.settings.sources import load
+    from broker_ctl.store.zookeeper.store import parse_hosts
+
+    if (hosts is None) == (configuration is None):
+        raise click.UsageError("servers or --config are needed")
+    if hosts is not None:
+        return parse_hosts(hosts), None
+    settings = load(configuration, os.environ, ())
+    if settings.metadata.store_url is None:
+        raise click.ClickException(f"{configuration}: metadataStoreUrl is not set")
+    servers = ",".join(str(server) for server in settings.metadata.store_url.servers)
+    return parse_hosts(servers), tls_context(settings)

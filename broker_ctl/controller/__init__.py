@@ -1,0 +1,4 @@
+"""The partition controller: what only the broker that is elected controller runs.
+
+Docs: kafka-design-v3.
+"""

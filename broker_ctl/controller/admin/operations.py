@@ -1,0 +1,284 @@
+"""Where operators and brokers ask the controller (`ports.PartitionDesk`).
+
+What only tells is answered at once from what is known; what changes something takes its turn in the
+queue of events, where it is judged again, and nothing else happens while it is done. What is judged
+in a dry run is judged by the same lines.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from broker_ctl.controller.admin import views
+from broker_ctl.controller.procedures.controlled_shutdown import Shutdowns
+from broker_ctl.controller.procedures.known_names import check_partition, check_topic, leader_of
+from broker_ctl.controller.procedures.preferred_election import KINDS, UNCLEAN, Preferred
+from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.reassignment import Reassignments
+from broker_ctl.controller.procedures.topic_adoption import Adopting
+from broker_ctl.controller.procedures.topic_configuration import Configuring
+from broker_ctl.controller.procedures.topic_creation import Growth
+from broker_ctl.controller.procedures.topic_deletion import Deletions
+from broker_ctl.core.partitions.elections import Election
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.reassigning import fault_of_target
+from broker_ctl.core.partitions.replanning import replanned
+from broker_ctl.core.partitions.replica_lists import fault_of
+from broker_ctl.core.partitions.values import RuleChanges, TopicRules
+from broker_ctl.errors import (
+    Fenced,
+    InvalidReplicas,
+    NoController,
+    ReassignmentMissing,
+    StoreError,
+)
+from broker_ctl.ports import Replicas, Reply, Targets
+
+T = TypeVar("T")
+
+# For an act, the time in the queue included; then it is not known whether it is done.
+_PATIENCE_S: Final = 60.0
+
+
+class Desk:
+    """`PartitionDesk` of one leading.
+
+    Args:
+        broker_id: of the controller.
+    """
+
+    def __init__(
+        self,
+        parts: Controlled,
+        broker_id: int,
+        *,
+        growth: Growth,
+        configuring: Configuring,
+        adopting: Adopting,
+        deletions: Deletions,
+        reassignments: Reassignments,
+        preferred: Preferred,
+        shutdowns: Shutdowns,
+    ) -> None:
+        self._parts = parts
+        self._context = parts.context
+        self._broker_id = broker_id
+        self._growth = growth
+        self._configuring = configuring
+        self._adopting = adopting
+        self._deletions = deletions
+        self._reassignments = reassignments
+        self._preferred = preferred
+        self._shutdowns = shutdowns
+
+    async def _turn(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
+        """Do it when its turn comes."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._parts.events.call(name, act)
+        except TimeoutError:
+            raise NoController(
+                f"{name}: the controller had not done it after {_PATIENCE_S:.0f} s; it may still"
+            ) from None
+
+    # What there is.
+
+    def overview(self) -> Mapping[str, Any]:
+        """See `PartitionDesk`."""
+        counts = {"queue": len(self._parts.events), "watches": len(self._parts.watches)}
+        return {**views.overview(self._context, self._broker_id), **counts}
+
+    def topics(self) -> list[dict[str, Any]]:
+        """See `PartitionDesk`."""
+        known = [views.topic_row(self._context, name) for name in self._context.topics]
+        ending = [views.ending_row(row) for row in self._deletions.rows()]
+        return sorted([*known, *ending], key=lambda row: str(row["topic"]))
+
+    def describe(self, topic: str) -> Mapping[str, Any]:
+        """See `PartitionDesk`."""
+        check_topic(self._context, topic)
+        return views.description(self._context, topic)
+
+    def reassignments(self) -> list[dict[str, Any]]:
+        """See `PartitionDesk`."""
+        moving = sorted(self._context.reassigning)
+        return [views.reassignment_row(self._context, each) for each in moving]
+
+    def transitions(
+        self, topic: str | None, partition: int | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """See `PartitionDesk`."""
+        newest = self._parts.recent.newest(topic, partition, limit)
+        return [views.transition_row(*each) for each in newest]
+
+    # Topics.
+
+    def spread(self, partitions: int, replication_factor: int) -> Replicas:
+        """See `PartitionDesk`."""
+        return self._growth.spread(partitions, replication_factor)
+
+    async def create_topic(
+        self, topic: str, replicas: Replicas, rules: TopicRules, *, is_dry_run: bool
+    ) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def create() -> None:
+            self._growth.check_new(topic, replicas, rules)
+            await self._growth.create(topic, replicas, rules)
+
+        self._growth.check_new(topic, replicas, rules)
+        if not is_dry_run:
+            await self._turn("create topic", create)
+        return views.created_rows(topic, replicas)
+
+    async def grow_topic(
+        self, topic: str, partitions: int, replicas: Replicas, *, is_dry_run: bool
+    ) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def grow() -> Replicas:
+            new = self._growth.grown(topic, partitions, replicas)
+            await self._growth.grow(topic, new)
+            return new
+
+        new = self._growth.grown(topic, partitions, replicas)
+        if not is_dry_run:
+            new = await self._turn("grow topic", grow)
+        return views.created_rows(topic, new)
+
+    async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
+        """See `PartitionDesk`."""
+        reply = await self._configuring.judge(topic, changes)
+        if not is_dry_run:
+            reply = await self._turn("alter topic", lambda: self._configuring.alter(topic, changes))
+        return reply
+
+    async def adopt_topic(self, topic: str, topic_id: str | None, *, is_dry_run: bool) -> Reply:
+        """See `PartitionDesk`."""
+        if is_dry_run:
+            return await self._adopting.judge(topic, topic_id)
+        return await self._turn("adopt topic", lambda: self._adopting.adopt(topic, topic_id))
+
+    async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def delete() -> None:
+            check_topic(self._context, topic)
+            await self._deletions.ask(topic)
+
+        check_topic(self._context, topic)
+        reply = {"topic": topic, "partitions": len(self._context.topics[topic].partitions)}
+        if not is_dry_run:
+            await self._turn("delete topic", delete)
+        return reply
+
+    # Reassignments.
+
+    def plan_reassignment(self, topics: list[str], brokers: list[int]) -> Mapping[str, Any]:
+        """See `PartitionDesk`."""
+        fault = fault_of(brokers, self._context.brokers)
+        if fault is not None:
+            raise InvalidReplicas(f"the list of brokers {fault}")
+        before: dict[TopicPartition, tuple[int, ...]] = {}
+        for topic in topics:
+            check_topic(self._context, topic)
+            for partition in self._context.partitions_of(topic):
+                before[partition] = self._context.assignments[partition].target
+        after = replanned(before, brokers)
+        changed = [(each, after[each]) for each in sorted(after) if after[each] != before[each]]
+        return {"version": 1, "partitions": views.moved_rows(self._context, changed)}
+
+    async def reassign(self, targets: Targets, *, is_dry_run: bool) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def begin() -> None:
+            self._check_targets(targets)
+            await self._reassignments.ask(targets)
+
+        self._check_targets(targets)
+        reply = {"partitions": views.moved_rows(self._context, sorted(targets.items()))}
+        if not is_dry_run:
+            await self._turn("reassign", begin)
+        return reply
+
+    async def cancel_reassignment(
+        self, partitions: list[TopicPartition], *, is_dry_run: bool
+    ) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def cancel() -> None:
+            await self._reassignments.ask(self._origins(partitions))
+
+        origins = self._origins(partitions)
+        reply = {"partitions": views.moved_rows(self._context, sorted(origins.items()))}
+        if not is_dry_run:
+            await self._turn("cancel reassignment", cancel)
+        return reply
+
+    def _origins(self, partitions: Iterable[TopicPartition]) -> Targets:
+        """Where partitions came from; none: all that are under way."""
+        context = self._context
+        chosen = list(partitions) or list(context.reassigning)
+        for partition in chosen:
+            if partition not in context.reassigning:
+                raise ReassignmentMissing(f"{partition} is not being reassigned")
+        return {partition: context.assignments[partition].origin for partition in chosen}
+
+    def _check_targets(self, targets: Targets) -> None:
+        context = self._context
+        for partition, target in targets.items():
+            check_partition(self._context, partition)
+            min_isr = context.rules_of(partition.topic).min_isr
+            fault = fault_of_target(
+                target, context.assignments[partition], context.brokers, min_isr
+            )
+            if fault is not None:
+                raise InvalidReplicas(f"{partition} {fault}")
+
+    # Leaders.
+
+    async def elect(
+        self, kind: str, partitions: list[TopicPartition], *, is_dry_run: bool
+    ) -> Reply:
+        """See `PartitionDesk`."""
+        if kind not in KINDS:
+            raise InvalidReplicas(f"{kind!r} is no election: there are {', '.join(KINDS)}")
+        if kind == UNCLEAN and not partitions:
+            raise InvalidReplicas("an unclean election loses records: name its partitions")
+        for partition in partitions:
+            check_partition(self._context, partition)
+
+        async def elect() -> list[dict[str, Any]]:
+            chosen = partitions or self._preferred.candidates()
+            before = {each: leader_of(self._context, each) for each in chosen}
+            changes = await self._preferred.elect(kind, chosen)
+            became: dict[TopicPartition, Election | StoreError] = {
+                **changes.failed,
+                **changes.refused,
+                **changes.changed,
+            }
+            return [views.election_row(each, before[each], became[each]) for each in chosen]
+
+        if is_dry_run:
+            rows = [
+                views.election_row(
+                    each, leader_of(self._context, each), self._preferred.judge(kind, each)
+                )
+                for each in partitions or self._preferred.candidates()
+            ]
+        else:
+            rows = await self._turn(f"{kind} election", elect)
+        return {"kind": kind, "partitions": rows}
+
+    async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
+        """See `PartitionDesk`."""
+
+        async def shut_down() -> Reply | str:
+            # `Fenced` in an event would be taken for the end of this leading.
+            fault = self._shutdowns.fault_of(broker_id, broker_epoch)
+            return fault or await self._shutdowns.shut_down(broker_id, is_forced=is_forced)
+
+        reply = await self._turn("controlled shutdown", shut_down)
+        if isinstance(reply, str):
+            raise Fenced(reply)
+        return reply

@@ -1,0 +1,138 @@
+"""The one queue of the controller, and its one consumer (docs: kafka-event-queue).
+
+Whoever notices something only says so; what is the case is read when the turn comes, so that news
+of one kind that wait are one, and repeated news do no harm (KAFKA-5502, 5879). Nobody else touches
+what the controller knows.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from broker_ctl.clock import Clock
+from broker_ctl.controller.store.fenced_writer import ends_leading
+from broker_ctl.errors import BrokerCtlError, NoController
+from broker_ctl.instruments.partitions import ControllerInstruments
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Calls of operators that may wait; what the controller itself notices is bounded by its kinds.
+MAX_CALLS: Final = 1000
+# After a failure: no busy loop while the store does not answer.
+PAUSE_S: Final = 0.25
+
+
+class _Event(NamedTuple):
+    """Attributes: future: of whoever waits for the answer; None: nobody does."""
+
+    name: str
+    work: Callable[[], Awaitable[Any]]
+    queued_s: float
+    future: "asyncio.Future[Any] | None"
+
+
+class EventQueue:
+    """Events of one leading, in the order in which they came."""
+
+    def __init__(self, clock: Clock, instruments: ControllerInstruments) -> None:
+        self._clock = clock
+        self._instruments = instruments
+        self._events: deque[_Event] = deque()
+        self._noticed: set[str] = set()
+        self._wake = asyncio.Event()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def notice(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it when its turn comes; while one of that name waits, it is one."""
+        if name not in self._noticed and not self._is_closed:
+            self._noticed.add(name)
+            self._put(_Event(name, work, self._clock.now_s(), None))
+
+    async def call(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """The answer, when it has had its turn.
+
+        Raises:
+            NoController: this broker controls no more; whether it was done is not known.
+        """
+        if self._is_closed:
+            raise NoController("this broker does not control partitions any more")
+        if len(self._events) - len(self._noticed) >= MAX_CALLS:
+            raise NoController(f"{MAX_CALLS} calls wait for the controller already")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._put(_Event(name, work, self._clock.now_s(), future))
+        return await future
+
+    def _put(self, event: _Event) -> None:
+        self._events.append(event)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Consume, until cancelled.
+
+        Raises:
+            BrokerCtlError: one that ends the leading (see `ends_leading`).
+        """
+        while True:
+            while not self._events:
+                self._wake.clear()
+                await self._wake.wait()
+            event = self._events.popleft()
+            # Only now: what comes while it is handled may be what it has not seen.
+            if event.future is None:
+                self._noticed.discard(event.name)
+            elif event.future.done():
+                continue  # whoever asked has gone away
+            waited_s = self._clock.now_s() - event.queued_s
+            self._instruments.event_queue_ms.observe(waited_s * 1000)
+            await self._handle(event)
+
+    async def _handle(self, event: _Event) -> None:
+        began_s = self._clock.now_s()
+        try:
+            answer = await event.work()
+        except asyncio.CancelledError:
+            _refuse(event, NoController("this broker does not control partitions any more"))
+            raise
+        except Exception as error:
+            if ends_leading(error):
+                _refuse(event, NoController(f"this broker does not control any more: {error}"))
+                raise
+            _refuse(event, error)
+            await self._failed(event, error)
+        else:
+            if event.future is not None and not event.future.done():
+                event.future.set_result(answer)
+        finally:
+            self._instruments.event_ms.observe((self._clock.now_s() - began_s) * 1000, event.name)
+
+    async def _failed(self, event: _Event, error: Exception) -> None:
+        """The next event is handled all the same."""
+        self._instruments.event_failures.add(event.name)
+        if isinstance(error, BrokerCtlError):
+            if event.future is None:
+                log.warning("%s: %s", event.name, error)
+        else:
+            log.error("%s failed", event.name, exc_info=error)
+        if event.future is None:
+            # It may be noticed again at once: no busy loop while the store does not answer.
+            await asyncio.sleep(PAUSE_S)
+
+    def close(self) -> None:
+        """The leading is over: whoever waits hears so, and nothing more is taken."""
+        self._is_closed = True
+        events, self._events = self._events, deque()
+        self._noticed.clear()
+        for event in events:
+            _refuse(event, NoController("this broker does not control partitions any more"))
+
+
+def _refuse(event: _Event, error: Exception) -> None:
+    if event.future is not None and not event.future.done():
+        event.future.set_exception(error)

@@ -1,0 +1,220 @@
+"""What becomes of partitions when brokers come, go, bounce, fall silent, or lose a disk.
+
+Docs: kafka-design-v3, kafka-procedures, kafka-failure-kinds.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from broker_ctl.controller.state.batch_writer import Changes
+from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.store.loader import Loader
+from broker_ctl.controller.transport.messages import Transport
+from broker_ctl.core.model.steps import batched
+from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.elections import Election, after_broker_change
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import (
+    NO_LEADER,
+    Assignment,
+    BrokersChanged,
+    LeaderAndIsr,
+    LiveBroker,
+)
+
+log = logging.getLogger(__name__)
+
+# Partitions looked at between two turns of the loop.
+_LOOKS: Final = 5000
+
+
+class Membership:
+    """The brokers of one leading."""
+
+    def __init__(
+        self, context: Context, loader: Loader, engine: Engine, transport: Transport
+    ) -> None:
+        self._context = context
+        self._loader = loader
+        self._engine = engine
+        self._transport = transport
+        # An event was not carried through: what it would have done is found by looking at all.
+        self.is_behind = False
+        # As they were when an event was carried through last.
+        self._seen: Mapping[int, LiveBroker] = {}
+
+    async def load(self) -> None:
+        """Who is there, for the first time: nobody was before."""
+        brokers = await self._loader.brokers()
+        changed = BrokersChanged.between({}, brokers)
+        self._context.put_brokers(brokers)
+        await self._read_failures(brokers)
+        await self._transport.brokers_changed(changed)
+        self._seen = brokers
+
+    async def _read_failures(self, brokers: Collection[int]) -> None:
+        for broker_id, failed in (await self._loader.failures(brokers)).items():
+            self._context.failures.put(broker_id, failed)
+
+    async def brokers_changed(self) -> BrokersChanged | None:
+        """Read who is there, and do what follows; None: nothing is new since this ended well last.
+
+        Dead and bounced ones are failed over first; then new and bounced ones are told all that
+        they have, and what was offline is tried again (KAFKA-1120, 7235).
+        """
+        brokers = await self._loader.brokers()
+        changed = BrokersChanged.between(self._context.brokers, brokers)
+        if changed.dead or changed.bounced or changed.new:
+            await self._change(changed)
+        if self.is_behind:
+            await self.catch_up()
+        seen, self._seen = self._seen, brokers
+        since = BrokersChanged.between(seen, brokers)
+        return since if since.dead or since.bounced or since.new else None
+
+    async def _change(self, changed: BrokersChanged) -> None:
+        context, brokers = self._context, changed.live
+        gone, come = changed.dead | changed.bounced, changed.new | changed.bounced
+        log.info(
+            "brokers: %s new, %s dead, %s bounced",
+            *map(sorted, (changed.new, changed.dead, changed.bounced)),
+        )
+        await self._transport.brokers_changed(changed)
+        stopped = context.leaving & gone
+        context.put_brokers({each: brokers[each] for each in brokers if each not in gone})
+        # They may have told of them before it was known that they live.
+        await self._read_failures(come)
+        if gone:
+            await self._fail_over(gone, "broker died")
+        for broker_id in stopped:
+            # In their next life leaders may let them in again.
+            await self._engine.tell(list(context.replicas_on(broker_id)))
+        context.put_brokers(brokers)
+        if come:
+            await self._welcome(come)
+        # Also where nobody leads anything else now: whom to fetch from has changed (KAFKA-13225).
+        await self._engine.announce()
+
+    async def _fail_over(self, gone: Collection[int], reason: str) -> None:
+        """New leaders first; then the dead followers leave the ISR, or commits would wait."""
+        context = self._context
+        led = [each for broker_id in gone for each in context.led_by(broker_id)]
+        await self._engine.change(led, self._elect, reason)
+        followed: dict[TopicPartition, None] = {}
+        for broker_id in gone:
+            for chunk in batched(list(context.replicas_on(broker_id)), _LOOKS):
+                followed.update(
+                    dict.fromkeys(each for each in chunk if self._is_in_sync(each, broker_id))
+                )
+                await asyncio.sleep(0)
+        await self._engine.change(followed, self._elect, reason)
+
+    def _is_in_sync(self, partition: TopicPartition, broker_id: int) -> bool:
+        state = self._context.states.get(partition)
+        return state is not None and state.leader != NO_LEADER and broker_id in state.isr
+
+    async def _welcome(self, come: Iterable[int]) -> None:
+        """Whatever waits for a replica on them is led again, and they are told all."""
+        await self.retry_offline(come, "broker started")
+        await self._engine.send_full(come)
+
+    async def retry_offline(self, brokers: Iterable[int], reason: str) -> Changes:
+        """Elect for partitions that nobody leads and that have a replica on one of these.
+
+        Docs: kafka-elections.
+        """
+        context = self._context
+        offline = dict.fromkeys(
+            partition
+            for broker_id in brokers
+            for partition in context.replicas_on(broker_id)
+            if partition in context.offline
+        )
+        return await self.elect(offline, reason)
+
+    async def catch_up(self) -> None:
+        """Whatever the live brokers ask for, found by looking at every partition; tell all."""
+        context = self._context
+        await self.elect(self._awaited(), "takeover")
+        dead_in_sync: list[TopicPartition] = []
+        for chunk in batched(list(context.states.items()), _LOOKS):
+            live = context.usable
+            dead_in_sync += [each for each, state in chunk if not live.issuperset(state.isr)]
+            await asyncio.sleep(0)
+        await self._engine.change(dead_in_sync, self._elect, "takeover")
+        await self._engine.send_full(list(context.brokers))
+        self.is_behind = False
+
+    def _awaited(self) -> list[TopicPartition]:
+        """What nobody leads; but new partitions of a topic that is to end never will be led."""
+        context = self._context
+        return [
+            partition
+            for partition in context.offline
+            if partition in context.states or partition.topic not in context.deleting
+        ]
+
+    async def elect(self, offline: Iterable[TopicPartition], reason: str) -> Changes:
+        """Leaders for these, or first states where they have none."""
+        states = self._context.states
+        led_once: list[TopicPartition] = []
+        new: list[TopicPartition] = []
+        for partition in offline:
+            (led_once if partition in states else new).append(partition)
+        changes = await self._engine.change(led_once, self._elect, reason)
+        first = await self._engine.initialise(new, reason)
+        changes.update(first)
+        # What Kafka led has its state now, and perhaps nobody who leads it.
+        taken_over = [each for each in new if each in states and each in self._context.offline]
+        if taken_over:
+            changes.update(await self._engine.change(taken_over, self._elect, reason))
+        return changes
+
+    async def failures_changed(self) -> None:
+        """Replicas that brokers cannot serve lose their leaderships; healed ones may lead again."""
+        context = self._context
+        failed_now: set[TopicPartition] = set()
+        healed: set[TopicPartition] = set()
+        for broker_id, failed in (await self._loader.failures(list(context.brokers))).items():
+            before = context.failures.on(broker_id)
+            context.failures.put(broker_id, failed)
+            failed_now |= failed - before
+            healed |= before - failed
+        known = context.states.keys()
+        if failed_now:
+            await self._engine.change(failed_now & known, self._elect, "replica failed")
+        await self._engine.change(
+            healed & context.offline.keys() & known, self._elect, "replica healed"
+        )
+
+    async def silence_changed(self, silent: Collection[int]) -> None:
+        """These do not acknowledge: they count as dead, as long as somebody else can lead."""
+        context = self._context
+        before = context.silent
+        context.put_silent(context.brokers.keys() & set(silent))
+        fell = context.silent - before
+        if fell:
+            log.warning("brokers %s do not acknowledge instructions", sorted(fell))
+            await self._fail_over(fell, "broker silent")
+        await self.retry_offline(before - context.silent, "broker acknowledges again")
+
+    def _elect(
+        self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
+    ) -> Election:
+        """What the brokers that live ask for; who is leaving or silent leads where nobody else can.
+
+        Either is better than nobody: it may well serve. And it may commit alone as long as it is
+        registered, so that nobody out of sync takes its place before.
+        """
+        context = self._context
+        epoch, rules = context.epoch, context.rules_of(partition[0])
+        live = context.live_for(partition)
+        if context.leaving or context.silent:
+            for choice in (live - context.leaving, live):
+                elected = after_broker_change(assignment, state, choice, epoch)
+                if isinstance(elected, LeaderAndIsr) and elected.leader != NO_LEADER:
+                    return elected
+            live = context.registered_for(partition)
+        return after_broker_change(assignment, state, live, epoch, rules)

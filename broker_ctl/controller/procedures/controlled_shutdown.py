@@ -1,0 +1,151 @@
+"""Brokers that are about to stop give up what they lead, and leave the ISRs.
+
+Docs: kafka-procedures. From then on no leader lets them in again (KIP-841; see
+`drafts.named_in_letter`). It is done while they still serve, so that nobody waits for a session to
+expire. A broker asks again until it leads nothing more; a controller that takes over in between is
+asked like the one before.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.core.partitions import elections
+from broker_ctl.core.partitions.elections import Election, Reason, Refused
+from broker_ctl.core.partitions.instructions import ReplicaStop
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.stopping import next_state, shortfall
+from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr
+from broker_ctl.ports import Reply
+
+log = logging.getLogger(__name__)
+
+# So many partitions are named in a refusal; of all there is the count.
+_NAMED: Final = 5
+_UNCHANGED: Final = Refused(Reason.NOTHING_CHANGES)
+
+
+class Shutdowns:
+    """The brokers that stop during one leading."""
+
+    def __init__(self, parts: Controlled) -> None:
+        self._context = parts.context
+        self._engine = parts.engine
+
+    def fault_of(self, broker_id: int, broker_epoch: int) -> str | None:
+        """Why this is no broker that can stop: it is gone, or was another life of it."""
+        broker = self._context.brokers.get(broker_id)
+        if broker is not None and broker.epoch == broker_epoch:
+            return None
+        known = "is not registered" if broker is None else f"has epoch {broker.epoch}"
+        return f"broker {broker_id} {known}, and asks with epoch {broker_epoch}"
+
+    async def shut_down(self, broker_id: int, *, is_forced: bool) -> Reply:
+        """Take everything away from it that others can take over, or nothing."""
+        context = self._context
+        replicas = list(context.replicas_on(broker_id))
+        is_new = broker_id not in context.leaving
+        context.leaving.add(broker_id)
+        reason = "" if is_forced else self._refusal(broker_id, replicas)
+        is_told = not reason
+        if not reason:
+            await self._take_away(replicas, is_forced=is_forced, is_new=is_new)
+            # ISRs may have been smaller than was known.
+            reason = "" if is_forced else self._refusal(broker_id, replicas)
+        if reason:
+            if is_new:
+                context.leaving.discard(broker_id)
+            if is_new and is_told:
+                # Leaders have heard that it is not to be let in any more.
+                await self._engine.tell(replicas)
+            log.warning("broker %d may not stop: %s", broker_id, reason)
+            return self._reply(broker_id, is_done=False, reason=reason)
+        await self._stop(broker_id, replicas)
+        reply = self._reply(broker_id, is_done=True, reason="")
+        log.info(
+            "broker %d is about to stop: of %d replicas it still leads %d",
+            broker_id,
+            len(replicas),
+            len(reply["led"]),
+        )
+        return reply
+
+    def _refusal(self, broker_id: int, replicas: Iterable[TopicPartition]) -> str:
+        """Why it may not go, by the first of the partitions; empty where it may."""
+        short: list[str] = []
+        count = 0
+        for partition in replicas:
+            remaining = self._shortfall(partition)
+            if remaining is None:
+                continue
+            count += 1
+            if len(short) < _NAMED:
+                left = ", ".join(map(str, remaining)) or "nobody"
+                short.append(f"{partition} would have {left} in sync")
+        if not count:
+            return ""
+        named = "; ".join(short)
+        return (
+            f"{count} partitions need broker {broker_id}, as fewer than they ask for would be left"
+            f" in sync: {named}{'; ...' if count > len(short) else ''}"
+        )
+
+    def _shortfall(self, partition: TopicPartition) -> tuple[int, ...] | None:
+        context = self._context
+        state = context.states.get(partition)
+        return None if state is None else self._judge(partition, state)
+
+    def _judge(self, partition: TopicPartition, state: LeaderAndIsr) -> tuple[int, ...] | None:
+        context = self._context
+        return shortfall(
+            context.assignments[partition],
+            state,
+            context.live_for(partition),
+            context.leaving,
+            context.rules_of(partition.topic).min_isr,
+        )
+
+    async def _take_away(
+        self, replicas: list[TopicPartition], *, is_forced: bool, is_new: bool
+    ) -> None:
+        """With the next leader epoch each leader hears whom it may let in, and whom no more."""
+        context = self._context
+
+        def leave(
+            partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
+        ) -> Election:
+            live = context.live_for(partition)
+            if not is_forced and self._judge(partition, state) is not None:
+                return Refused(Reason.TOO_FEW_REMAIN)
+            left = next_state(assignment, state, live, context.leaving, context.epoch)
+            if is_new and left == _UNCHANGED and state.leader != NO_LEADER:
+                # It is not in sync; its leader may be about to let it in.
+                return elections.bumped(state, context.epoch)
+            return left
+
+        await self._engine.change(replicas, leave, "controlled shutdown")
+
+    async def _stop(self, broker_id: int, replicas: list[TopicPartition]) -> None:
+        """End its replicas: nobody waits for them any more, nor lets them in."""
+        context = self._context
+        stops = [
+            ReplicaStop(
+                partition,
+                context.topics[partition.topic].topic_id,
+                state.leader_epoch,
+                is_deleted=False,
+            )
+            for partition in replicas
+            if (state := context.states.get(partition)) is not None and broker_id not in state.isr
+        ]
+        await self._engine.stop({broker_id: stops})
+
+    def _reply(self, broker_id: int, *, is_done: bool, reason: str) -> dict[str, Any]:
+        led = sorted(self._context.led_by(broker_id))
+        return {
+            "broker": broker_id,
+            "is_done": is_done,
+            "led": [list(partition) for partition in led],
+            "reason": reason,
+        }

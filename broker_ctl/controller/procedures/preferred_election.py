@@ -1,0 +1,145 @@
+"""Leadership goes back to where it was meant to be (docs: kafka-preferred).
+
+By itself, where a broker has lost too much of it, or by order of an operator; by order also to
+replicas out of sync, where nobody in sync lives (KIP-460).
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.timers import Alarm
+from broker_ctl.controller.state.batch_writer import Changes
+from broker_ctl.controller.state.state_changes import Decide
+from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.core.partitions import elections
+from broker_ctl.core.partitions.elections import Election, Reason, Refused
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.preferring import BATCH, imbalanced, is_warm
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    BrokersChanged,
+    LeaderAndIsr,
+    TopicRules,
+)
+
+log = logging.getLogger(__name__)
+
+# After a leading has begun; brokers that were just elected away from may be on their way back.
+FIRST_CHECK_S: Final = 5.0
+PREFERRED: Final = "preferred"
+UNCLEAN: Final = "unclean"
+KINDS: Final = (PREFERRED, UNCLEAN)
+_UNCLEAN: Final = TopicRules(is_unclean_allowed=True)
+
+
+class Preferred:
+    """`Procedure`: elections that no change of the cluster asks for."""
+
+    def __init__(self, parts: Controlled) -> None:
+        self._context = parts.context
+        self._engine = parts.engine
+        self._events = parts.events
+        self._clock = parts.clock
+        self._rules = parts.rules
+        self._alarm = Alarm(parts, "preferred leaders", self._check)
+        # When brokers that came since this controller leads were seen first.
+        self._since_s: dict[int, float] = {}
+
+    async def resume(self) -> None:
+        """See `Procedure`."""
+        self._alarm.set(FIRST_CHECK_S)
+
+    async def requests_changed(self) -> None:
+        """See `Procedure`: nothing follows from it."""
+
+    async def brokers_changed(self, changed: BrokersChanged) -> None:
+        """See `Procedure`."""
+        for broker_id in changed.new | changed.bounced:
+            self._since_s[broker_id] = self._clock.now_s()
+
+    async def topics_changed(self, topics: Collection[str]) -> None:
+        """See `Procedure`: nothing follows from it."""
+
+    async def states_changed(self, partitions: Collection[TopicPartition]) -> None:
+        """See `Procedure`: what is in sync again is found at the next look."""
+
+    async def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+        """See `Procedure`: nothing follows from it."""
+
+    # By itself.
+
+    async def _check(self) -> None:
+        """Give back what can be given, a batch at a time."""
+        rules, context = self._rules(), self._context
+        self._alarm.set(rules.imbalance_check_s)
+        if not rules.is_rebalancing:
+            return
+        brokers = imbalanced(context.preferring, context.led_elsewhere, rules.imbalance_percent)
+        due = [
+            partition
+            for broker_id in brokers
+            if self._may_receive(broker_id)
+            for partition in sorted(context.led_elsewhere[broker_id])
+            if isinstance(self.judge(PREFERRED, partition), LeaderAndIsr)
+        ]
+        if not due:
+            return
+        changes = await self._engine.change(due[:BATCH], self._decide(PREFERRED), "preferred")
+        log.info("%d partitions are led by their preferred replica again", len(changes.changed))
+        if len(due) > BATCH and changes.changed:
+            self._events.notice("preferred leaders", self._check)
+
+    def _may_receive(self, broker_id: int) -> bool:
+        context = self._context
+        since_s = self._since_s.get(broker_id)
+        age_s = None if since_s is None else self._clock.now_s() - since_s
+        lagging = context.under_replicated.intersection(context.replicas_on(broker_id))
+        behind = sum(1 for each in lagging if not self._is_in_sync(broker_id, each))
+        return is_warm(age_s, behind)
+
+    def _is_in_sync(self, broker_id: int, partition: TopicPartition) -> bool:
+        state = self._context.states.get(partition)
+        return state is not None and broker_id in state.isr
+
+    # By order.
+
+    def candidates(self) -> list[TopicPartition]:
+        """All that a preferred election would change."""
+        elsewhere = {each for of_one in self._context.led_elsewhere.values() for each in of_one}
+        return sorted(
+            each for each in elsewhere if isinstance(self.judge(PREFERRED, each), LeaderAndIsr)
+        )
+
+    def judge(self, kind: str, partition: TopicPartition) -> Election:
+        """What an election would come to, by what is known."""
+        context = self._context
+        state = context.states.get(partition)
+        if state is None:
+            return Refused(Reason.NONE_LIVES)
+        return self._decide(kind)(partition, context.assignments[partition], state)
+
+    async def elect(self, kind: str, partitions: Iterable[TopicPartition]) -> Changes:
+        """Elect now, by order of an operator; a broker that is not warm yet may be given it."""
+        return await self._engine.change(partitions, self._decide(kind), f"{kind} election")
+
+    def _decide(self, kind: str) -> Decide:
+        return self._preferred if kind == PREFERRED else self._unclean
+
+    def _preferred(
+        self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
+    ) -> Election:
+        context = self._context
+        live = context.live_for(partition) - context.leaving
+        return elections.preferred(assignment, state, live, context.epoch)
+
+    def _unclean(
+        self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
+    ) -> Election:
+        """Only where nobody leads, nor may still: it loses records."""
+        context = self._context
+        if state.leader in context.registered_for(partition):
+            return Refused(Reason.NOTHING_CHANGES)
+        live = context.live_for(partition)
+        return elections.offline(assignment, state, live, context.epoch, _UNCLEAN)

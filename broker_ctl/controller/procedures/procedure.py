@@ -1,0 +1,106 @@
+"""What runs in steps over many events: reassignments, deletions, shutdowns, preferred leaders.
+
+Each procedure keeps nothing that a crash may lose: `resume` finds in the store and in the context
+what is under way. All methods are called by the one consumer of events, one after another; an
+error is logged and does not keep the others from hearing.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence, Sized
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+from broker_ctl.clock import Clock
+from broker_ctl.controller.state.recent_transitions import RecentTransitions
+from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.rules import ControllerRules
+from broker_ctl.core.partitions.values import BrokersChanged
+from broker_ctl.ports import PartitionDesk
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.tasks import TaskScope
+
+T = TypeVar("T")
+
+
+class Events(Protocol):
+    """The one queue of the controller."""
+
+    def __len__(self) -> int:
+        """How many wait."""
+        ...
+
+    def notice(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it when its turn comes; while one of that name waits, it is one."""
+        ...
+
+    async def call(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """The answer, when it has had its turn.
+
+        Raises:
+            NoController: this broker controls no more; whether it was done is not known.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Controlled:
+    """What a procedure of one leading works with.
+
+    Attributes:
+        store: to read; what is written goes through ``engine``.
+        rules: asked at each turn, as settings may change.
+        tasks: for timers, which end with the leading; what is due is noticed as an event.
+        watches: those that the controller has set.
+        recent: transitions of this leading, and of those before on this broker.
+    """
+
+    store: MetadataStore
+    context: Context
+    engine: Engine
+    events: Events
+    clock: Clock
+    rules: Callable[[], ControllerRules]
+    tasks: TaskScope
+    watches: Sized
+    recent: RecentTransitions
+
+
+class Procedure(Protocol):
+    """One of them, in one leading."""
+
+    async def resume(self) -> None:
+        """Go on with whatever is under way: once at the start of the leading."""
+        ...
+
+    async def requests_changed(self) -> None:
+        """Nodes came or went below /brokers/partitions_reassigned or /admin/delete_topics."""
+        ...
+
+    async def brokers_changed(self, changed: BrokersChanged) -> None:
+        """After leaders were elected, and the new ones were told all."""
+        ...
+
+    async def topics_changed(self, topics: Collection[str]) -> None:
+        """These came, grew or went; the new partitions are initialised."""
+        ...
+
+    async def states_changed(self, partitions: Collection[TopicPartition]) -> None:
+        """Leaders have changed the ISR of these."""
+        ...
+
+    async def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+        """Brokers have ended replicas, or will not."""
+        ...
+
+
+class Office(NamedTuple):
+    """Attributes: procedures: in the order in which they hear of things."""
+
+    procedures: Sequence[Procedure]
+    desk: PartitionDesk
+
+
+# Builds what works in one leading.
+MakeOffice = Callable[[Controlled], Office]

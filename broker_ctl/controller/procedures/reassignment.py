@@ -1,0 +1,296 @@
+"""Moving partitions to other replicas, many at a time (docs: kafka-design-v3, kafka-reassignment).
+
+What is to be done next is judged by `core/partitions/reassigning.py`, from what is written and from
+what this controller has told; it is judged anew whenever an ISR, a broker or a request changes, and
+never polled. Of a topic, whose node is one, many partitions are written at once (KAFKA-6617).
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.reassignment_requests import Requests
+from broker_ctl.controller.procedures.timers import Alarm
+from broker_ctl.controller.state.batch_writer import CHUNK
+from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.core.model.steps import batched
+from broker_ctl.core.partitions import elections
+from broker_ctl.core.partitions.elections import Election, Reason, Refused
+from broker_ctl.core.partitions.instructions import ReplicaStop
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.reassigning import (
+    NOTHING_TOLD,
+    Announce,
+    Finish,
+    Settle,
+    Step,
+    Told,
+    begun,
+    is_undone,
+    next_step,
+)
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    BrokersChanged,
+    LeaderAndIsr,
+    TopicAssignment,
+)
+from broker_ctl.errors import MultiFailed, TopicMissing
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Check, Delete, Operation
+
+log = logging.getLogger(__name__)
+
+# So that what comes into sync together is written together.
+_PAUSE_S: Final = 0.2
+
+Assignments = Mapping[TopicPartition, Assignment]
+# By topic.
+Wanted = Mapping[str, dict[TopicPartition, Assignment]]
+
+
+class Reassignments:
+    """`Procedure`: the reassignments of one leading."""
+
+    def __init__(self, parts: Controlled) -> None:
+        self._context = parts.context
+        self._engine = parts.engine
+        self._alarm = Alarm(parts, "reassignments", self._advance_all)
+        self.requests = Requests(parts.store, parts.context, parts.engine)
+        self._told: dict[TopicPartition, Told] = {}
+
+    async def resume(self) -> None:
+        """See `Procedure`."""
+        await self.requests_changed()
+
+    async def requests_changed(self) -> None:
+        """See `Procedure`."""
+        await self.requests.read()
+        await self.advance([*self.requests.standing, *self._context.reassigning])
+
+    async def brokers_changed(self, changed: BrokersChanged) -> None:  # noqa: ARG002
+        """See `Procedure`."""
+        await self.advance(self._context.reassigning)
+
+    async def topics_changed(self, topics: Collection[str]) -> None:
+        """See `Procedure`: requests for a new topic may have been there before it was known."""
+        if topics:
+            await self.requests_changed()
+
+    async def states_changed(self, partitions: Collection[TopicPartition]) -> None:
+        """See `Procedure`."""
+        if not self._context.reassigning.isdisjoint(partitions):
+            self._alarm.set(_PAUSE_S)
+
+    async def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+        """See `Procedure`: what was not deleted is a stray, and goes with a full instruction."""
+
+    async def ask(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        """Put requests, and begin."""
+        await self.requests.put(targets)
+        await self.advance(targets)
+
+    async def advance(self, partitions: Iterable[TopicPartition]) -> None:
+        """Do for each of them whatever can be done now."""
+        each_once = sorted(set(partitions))
+        is_begun = await self._begin(each_once)
+        await self._announce(each_once)
+        if not (await self._end(each_once) and is_begun):
+            self._alarm.set(_PAUSE_S)
+
+    async def _advance_all(self) -> None:
+        await self.advance([*self.requests.standing, *self._context.reassigning])
+
+    # Beginning.
+
+    async def _begin(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Write both sets of replicas where another target is asked for (U1); false: as `_end`."""
+        wanted: defaultdict[str, dict[TopicPartition, Assignment]] = defaultdict(dict)
+        for partition in partitions:
+            before = self._context.assignments.get(partition)
+            request = self.requests.standing.get(partition)
+            if before is not None and request is not None and request.target != before.target:
+                wanted[partition.topic][partition] = begun(before, request.target)
+        is_done = await self._announce_undone(wanted)
+        for topic, assignments in wanted.items():
+            if not assignments:
+                continue
+            # Another order of the same replicas is all that some may ask for: they end here.
+            ended = [each for each, of in assignments.items() if not of.is_reassigning]
+            if await self._write(topic, assignments, {}, ended):
+                log.info("topic %s: %d partitions are to be moved", topic, len(assignments))
+                for partition in assignments:
+                    self._told.pop(partition, None)
+            else:
+                is_done = False
+        return is_done
+
+    async def _announce_undone(self, wanted: Wanted) -> bool:
+        """Tell all replicas of those where nothing is to be moved any more; the others wait."""
+        known = self._context.assignments
+        undone = [
+            partition
+            for assignments in wanted.values()
+            for partition, after in assignments.items()
+            if is_undone(known[partition], after) and partition in self._context.states
+        ]
+        if not undone:
+            return True
+        changes = await self._engine.change(undone, self._bump, "reassignment undone")
+        for partition in set(undone).difference(changes.changed):
+            del wanted[partition.topic][partition]  # next time
+        return len(changes.changed) == len(undone)
+
+    async def _announce(self, partitions: Iterable[TopicPartition]) -> None:
+        """Tell all replicas of all, under the next leader epoch (A1)."""
+        news = [each for each in partitions if isinstance(self._step(each), Announce)]
+        if news:
+            changes = await self._engine.change(news, self._bump, "reassignment begun")
+            for partition in changes.changed:
+                self._told[partition] = Told(is_announced=True)
+
+    def _bump(self, _: TopicPartition, __: Assignment, state: LeaderAndIsr) -> Election:
+        return elections.bumped(state, self._context.epoch)
+
+    def _step(self, partition: TopicPartition) -> Step | None:
+        """What is to be done next; None: it is not reassigned, or nobody has ever led it."""
+        context = self._context
+        if partition not in context.reassigning or partition not in context.states:
+            return None
+        return next_step(
+            context.assignments[partition],
+            context.states[partition],
+            context.live_for(partition),
+            context.epoch,
+            self._told.get(partition, NOTHING_TOLD),
+        )
+
+    # Ending.
+
+    async def _end(self, partitions: Iterable[TopicPartition]) -> bool:
+        """End those that can be; false: something came in between, and it is to be tried again."""
+        ready: defaultdict[str, list[TopicPartition]] = defaultdict(list)
+        for partition in partitions:
+            if self._is_ready(partition):
+                ready[partition.topic].append(partition)
+        is_done = True
+        for topic, of_topic in ready.items():
+            for chunk in batched(of_topic, CHUNK):
+                is_done &= await self._end_chunk(topic, chunk)
+        return is_done
+
+    def _is_ready(self, partition: TopicPartition) -> bool:
+        context, request = self._context, self.requests.standing.get(partition)
+        assignment = context.assignments.get(partition)
+        if assignment is None or (request is not None and request.target != assignment.target):
+            return False  # another target is asked for: that is begun first
+        if not assignment.is_reassigning:
+            return request is not None
+        # What nobody has ever led has nothing to be copied.
+        is_new = partition not in context.states
+        return is_new or isinstance(self._step(partition), Settle | Finish)
+
+    async def _end_chunk(self, topic: str, chunk: list[TopicPartition]) -> bool:
+        """Settle and finish all of them; false: not all could be."""
+        context = self._context
+        before = {partition: context.assignments[partition] for partition in chunk}
+        await self._settle(
+            topic,
+            {each: of for each, of in before.items() if isinstance(self._step(each), Settle)},
+        )
+        ended = {
+            partition: Assignment(assignment.target)
+            for partition, assignment in before.items()
+            if partition not in context.states
+            or not assignment.is_reassigning
+            or isinstance(self._step(partition), Finish)
+        }
+        states = {each: context.states[each] for each in ended if each in context.states}
+        if not await self._write(topic, ended, states, ended):
+            return False
+        # After the leader was told (B5, KAFKA-1170).
+        topic_id = context.topics[topic].topic_id
+        await self._engine.stop(_stops(topic_id, {each: before[each] for each in ended}, states))
+        await self._engine.initialise(ended.keys() - states.keys(), "replicas reassigned")
+        log.info("topic %s: %d partitions have been moved", topic, len(ended))
+        return len(ended) == len(chunk)
+
+    async def _settle(self, topic: str, moving: Assignments) -> None:
+        """Have the target lead and be in sync alone, and tell its replicas so (B3, B4)."""
+        if not moving:
+            return
+        context = self._context
+
+        def settled(partition: TopicPartition, _: Assignment, state: LeaderAndIsr) -> Election:
+            live = context.live_for(partition)
+            step = next_step(moving[partition], state, live, context.epoch, NOTHING_TOLD)
+            return step.state if isinstance(step, Settle) else Refused(Reason.NONE_IN_TARGET)
+
+        written = context.topics[topic]
+        # Who hears of them from here on hears of the target alone (B2).
+        targets = {each: Assignment(of.target) for each, of in moving.items()}
+        context.put_topic(topic, _with(written, targets))
+        try:
+            changes = await self._engine.change(moving, settled, "replicas reassigned")
+        finally:
+            context.put_topic(topic, written)
+        for partition, state in changes.changed.items():
+            self._told[partition] = Told(is_announced=True, settled_epoch=state.leader_epoch)
+
+    # Writing.
+
+    async def _write(
+        self,
+        topic: str,
+        assignments: Assignments,
+        states: Mapping[TopicPartition, LeaderAndIsr],
+        ended: Collection[TopicPartition],
+    ) -> bool:
+        """The topic's node, if the states are still these; with it go the requests of the ended.
+
+        False: somebody was faster, and all that this rests on has been read again.
+        """
+        standing = self.requests.standing
+        operations: list[Operation] = [
+            Check(partition_paths.leader_and_isr(partition), state.version)
+            for partition, state in states.items()
+        ]
+        operations += [
+            Delete(partition_paths.reassigned(partition), standing[partition].version)
+            for partition in ended
+            if partition in standing
+        ]
+
+        try:
+            await self._engine.change_topic(
+                topic, lambda node: _with(node, assignments), operations
+            )
+        except (MultiFailed, TopicMissing) as error:
+            log.info("topic %s: what is moved is looked at again: %s", topic, error)
+            await self._engine.refresh(list(states))
+            await self.requests.read()
+            return False
+        for partition in ended:
+            standing.pop(partition, None)
+        return True
+
+
+def _with(topic: TopicAssignment, assignments: Assignments) -> TopicAssignment:
+    partitions = {partition.partition: of for partition, of in assignments.items()}
+    return replace(topic, partitions={**topic.partitions, **partitions})
+
+
+def _stops(
+    topic_id: str, moved: Assignments, states: Mapping[TopicPartition, LeaderAndIsr]
+) -> dict[int, list[ReplicaStop]]:
+    """The replicas that are no more, by broker."""
+    stops: defaultdict[int, list[ReplicaStop]] = defaultdict(list)
+    for partition, assignment in moved.items():
+        leader_epoch = states[partition].leader_epoch if partition in states else 0
+        stop = ReplicaStop(partition, topic_id, leader_epoch, is_deleted=True)
+        for broker_id in assignment.removing:
+            stops[broker_id].append(stop)
+    return stops

@@ -1,0 +1,138 @@
+"""The nodes by which operators ask for a reassignment: read, judged, and taken away.
+
+A request is `/brokers/partitions_reassigned/T/P`; it goes with the final assignment, or at once
+where it cannot be carried out, which the log tells (docs: kafka-paths, kafka-reassignment;
+KAFKA-9478: one that stays behind must not keep later ones from being seen).
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from broker_ctl.controller.procedures.parents import make_parents
+from broker_ctl.controller.state.batch_writer import CHUNK
+from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.store.pipelining import READS, pipelined, read_nodes
+from broker_ctl.core.model.steps import batched
+from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.reassigning import fault_of_target
+from broker_ctl.errors import CorruptRecord, MultiFailed, StoreError
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData, Versioned
+from broker_ctl.store.records.partitions import decode_request, encode_request
+
+log = logging.getLogger(__name__)
+
+
+class Request(NamedTuple):
+    """What was asked for; ``version`` is that of the node."""
+
+    target: tuple[int, ...]
+    version: int
+
+
+class Requests:
+    """Those that stand, as they were read last."""
+
+    def __init__(self, store: MetadataStore, context: Context, engine: Engine) -> None:
+        self._store = store
+        self._context = context
+        self._engine = engine
+        self.standing: dict[TopicPartition, Request] = {}
+
+    async def read(self) -> None:
+        """All that stand now; those that cannot be carried out are taken away."""
+        self.standing = {}
+        paths: list[str] = []
+        empty: list[str] = []
+
+        async def list_below(topic: str) -> None:
+            parent = f"{partition_paths.REASSIGNED}/{topic}"
+            numbers = await self._store.children(parent)
+            paths.extend(f"{parent}/{number}" for number in numbers)
+            if not numbers:
+                empty.append(parent)
+
+        topics = await self._store.children(partition_paths.REASSIGNED)
+        await pipelined(topics, list_below, "topics of requests")
+
+        async def read(batch: list[str]) -> None:
+            for path, node in zip(batch, await read_nodes(self._store, batch), strict=True):
+                await self._take(path, node)
+
+        await pipelined(batched(paths, READS), read, "requests")
+        await pipelined(empty, self._remove_parent, "parents of requests")
+
+    async def _remove_parent(self, path: str) -> None:
+        """Nothing stands below any more: no later look is to list it again.
+
+        One that never had anything below was made a moment ago, for what somebody asks for next.
+        """
+        stat = await self._store.exists(path)
+        if stat is not None and stat.cversion > 0:
+            await self._remove([Delete(path)])
+
+    async def _take(self, path: str, node: Versioned | StoreError | None) -> None:
+        if node is None:
+            return
+        partition = partition_paths.partition_of_request(path)
+        if isinstance(node, StoreError) or partition is None:
+            log.warning("%s is left alone: it is no request that can be read", path)
+            return
+        try:
+            request = Request(decode_request(node), node.stat.version)
+        except CorruptRecord as error:
+            await self._refuse(path, node.stat.version, str(error))
+            return
+        assignment = self._context.assignments.get(partition)
+        if assignment is None:
+            # The topic may be so new that its own event waits behind this one, or on its way out.
+            if await self._is_unknown(partition):
+                await self._refuse(path, request.version, f"there is no partition {partition}")
+            return
+        min_isr = self._context.rules_of(partition.topic).min_isr
+        fault = fault_of_target(request.target, assignment, self._context.brokers, min_isr)
+        if fault is not None:
+            await self._refuse(path, request.version, f"it {fault}")
+            return
+        self.standing[partition] = request
+
+    async def _is_unknown(self, partition: TopicPartition) -> bool:
+        if partition.topic in self._context.topics:
+            return True
+        return await self._store.exists(partition_paths.topic(partition.topic)) is None
+
+    async def _refuse(self, path: str, version: int, why: str) -> None:
+        log.warning("the request %s is refused, and taken away: %s", path, why)
+        await self._remove([Delete(path, version)])
+
+    async def _remove(self, operations: Sequence[Operation]) -> None:
+        try:
+            await self._engine.write(operations)
+        except MultiFailed as error:
+            # Gone, another one by now, or not empty: the next look will tell.
+            log.debug("%s", error)
+
+    # Asking.
+
+    async def put(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        """Write requests, each in place of the one that stands.
+
+        Raises:
+            MultiFailed: somebody else writes them, too; some may have been written.
+        """
+        await self.read()
+        for topic in sorted({partition.topic for partition in targets}):
+            parent = f"{partition_paths.reassigned_topic(topic)}/0"
+            await make_parents(self._store, self._engine, parent)
+        for batch in batched(sorted(targets), CHUNK):
+            await self._engine.write([self._put(each, targets[each]) for each in batch])
+        await self.read()
+
+    def _put(self, partition: TopicPartition, target: tuple[int, ...]) -> Operation:
+        path, data = partition_paths.reassigned(partition), encode_request(target)
+        standing = self.standing.get(partition)
+        if standing is None:
+            return Create(path, data)
+        return SetData(path, data, standing.version)

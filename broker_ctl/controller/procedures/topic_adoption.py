@@ -1,0 +1,172 @@
+"""Topics whose nodes name no id though they have been led, adopted by order of an operator.
+
+`TopicIds` guesses no id for such a topic: brokers may hold its replicas under one. The operator
+knows, or decides that no broker does. In Kafka's own layout the states of partitions stand
+elsewhere than ours: they are taken over first, so that nobody leads who was not in sync, and epochs
+of leaders go on. The id comes last: until it stands nobody is told of the topic, and whoever was
+cut off in between begins again.
+"""
+
+import logging
+import random
+from typing import Any, Final, NamedTuple
+
+from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.topic_deletion import Deletions
+from broker_ctl.controller.store.kafka_states import (
+    KAFKAS,
+    Led,
+    read_led,
+    take_over_operations,
+)
+from broker_ctl.controller.store.pipelining import READS
+from broker_ctl.controller.store.topic_ids import new_topic_id
+from broker_ctl.core.model.steps import batched
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import (
+    NO_LEADER,
+    TopicAssignment,
+)
+from broker_ctl.errors import (
+    Ambiguous,
+    BadVersion,
+    CorruptRecord,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    OrderConflict,
+    TopicMissing,
+)
+from broker_ctl.ports import Reply
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Check, Operation, SetData
+from broker_ctl.store.records.partitions import (
+    decode_topic_in_any_form,
+    encode_topic,
+)
+
+log = logging.getLogger(__name__)
+
+# How often nodes are read again that change meanwhile.
+_TRIES: Final = 10
+
+
+class _Nameless(NamedTuple):
+    """What stands there of a topic without an id."""
+
+    topic: TopicAssignment
+    led: dict[TopicPartition, Led]
+
+
+class Adopting:
+    """Gives ids by order, in one leading; that the node has one then comes back as a change."""
+
+    def __init__(self, parts: Controlled, deletions: Deletions, draws: random.Random) -> None:
+        self._store = parts.store
+        self._context = parts.context
+        self._engine = parts.engine
+        self._deletions = deletions
+        self._draws = draws
+
+    async def judge(self, name: str, topic_id: str | None) -> Reply:
+        """What would be done; see `PartitionDesk.adopt_topic`."""
+        given = topic_id or new_topic_id(self._draws)
+        return self._told(name, given, await self._found(name, await self._read(name), given))
+
+    async def adopt(self, name: str, topic_id: str | None) -> Reply:
+        """Do it; see `PartitionDesk.adopt_topic`."""
+        given = topic_id or new_topic_id(self._draws)
+        told: Reply | None = None
+        for _ in range(_TRIES):
+            topic = await self._read(name)
+            if told is not None and topic.topic_id == given:
+                return told  # it was written, and the reply was lost
+            found = await self._found(name, topic, given)
+            told = self._told(name, given, found)
+            try:
+                await self._write(name, given, found)
+            except Ambiguous as error:
+                log.info("topic %s: it is not known whether its id was written: %s", name, error)
+            except MultiFailed as error:
+                if not isinstance(error.cause, BadVersion | NodeExists | NoNode):
+                    raise
+                log.info("topic %s has changed meanwhile: %s", name, error)
+            else:
+                log.warning("topic %s had no topic_id, and is adopted under %s", name, given)
+                return told
+        raise OrderConflict(f"{name}: its nodes have changed each time they were read: try again")
+
+    # What there is.
+
+    async def _read(self, name: str) -> TopicAssignment:
+        """The topic's node as it stands.
+
+        Raises:
+            TopicMissing: there is none, or it is being deleted.
+            OrderConflict: it cannot be read.
+        """
+        node = await self._store.get(partition_paths.topic(name))
+        if node is None:
+            raise TopicMissing(f"there is no topic {name}")
+        request = partition_paths.deletion(name)
+        if await self._store.exists(request) is not None:
+            raise TopicMissing(f"{name} is being deleted; without {request} it can be adopted")
+        try:
+            return decode_topic_in_any_form(node)
+        except CorruptRecord as error:
+            raise OrderConflict(f"{error}: mend it first") from None
+
+    async def _found(self, name: str, topic: TopicAssignment, given: str) -> _Nameless:
+        """What stands there of a topic that may be adopted.
+
+        Raises:
+            OrderConflict: it may not.
+        """
+        known = self._context.topics.get(name)
+        its_own = topic.topic_id or (known and known.topic_id)
+        if its_own:
+            raise OrderConflict(f"{name} has the topic_id {its_own} already")
+        ids = {of.topic_id: each for each, of in self._context.topics.items()}
+        ids |= {str(row["topic_id"]): str(row["topic"]) for row in self._deletions.rows()}
+        if given in ids:
+            raise OrderConflict(f"{given} is the topic_id of {ids[given]}")
+        assignments = {
+            TopicPartition(name, number): topic.partitions[number]
+            for number in sorted(topic.partitions)
+        }
+        led = await read_led(self._store, assignments)
+        for each in led.values():
+            if each.fault:
+                raise OrderConflict(each.fault)
+        return _Nameless(topic, led)
+
+    def _told(self, name: str, given: str, found: _Nameless) -> Reply:
+        rows: list[dict[str, Any]] = []
+        for each, (whose, state, *_) in found.led.items():
+            replicas = list(found.topic.partitions[each.partition].replicas)
+            row = {"topic": name, "partition": each.partition, "replicas": replicas, "state": whose}
+            led = {"leader": NO_LEADER, "isr": [], "leader_epoch": -1}
+            if state is not None:
+                led = {"leader": state.leader, "isr": state.isr, "leader_epoch": state.leader_epoch}
+            rows.append({**row, **led})
+        brokers = {broker for row in rows for broker in row["replicas"]}
+        return {
+            "topic": name,
+            "topic_id": given,
+            "brokers": sorted(brokers),
+            "dead": sorted(brokers - self._context.brokers.keys()),
+            "partitions": rows,
+        }
+
+    # What is written.
+
+    async def _write(self, name: str, given: str, found: _Nameless) -> None:
+        path, topic = partition_paths.topic(name), found.topic
+        taken = [each for each, led in found.led.items() if led.whose == KAFKAS]
+        for batch in batched(taken, READS):
+            operations: list[Operation] = [Check(path, topic.version)]
+            for each in batch:
+                operations += take_over_operations(each, found.led[each], self._context.epoch)
+            await self._engine.write(operations)
+        data = encode_topic(TopicAssignment(given, topic.partitions))
+        await self._engine.write([SetData(path, data, topic.version)])

@@ -1,0 +1,190 @@
+"""Topics that operators create, or give more partitions (docs: kafka-procedures).
+
+The assignment is written first, and then led: a controller that dies in between is followed by one
+that finds partitions without a state, and leads them.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from broker_ctl.controller.procedures.parents import make_parents
+from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.store.topic_ids import new_topic_id
+from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
+from broker_ctl.core.partitions.spreading import spread
+from broker_ctl.core.partitions.values import Assignment, TopicAssignment, TopicRules
+from broker_ctl.errors import (
+    InvalidReplicas,
+    MultiFailed,
+    NodeExists,
+    OrderConflict,
+    TopicExists,
+    TopicMissing,
+)
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Create, Operation, SetData
+from broker_ctl.store.records.partitions import (
+    decode_topic_configuration,
+    encode_topic,
+    encode_topic_rules,
+)
+
+Replicas = Mapping[int, tuple[int, ...]]
+# A server lists all topics in one reply, which jute.maxbuffer bounds at 1 MiB: whoever controls
+# next could not read a longer one (docs: kafka-procedures). Each name has its length before it.
+_MOST_LISTED_BYTES: Final = 900 * 1024
+_LENGTH_BYTES: Final = 4
+
+
+class Growth:
+    """New topics and new partitions of one leading."""
+
+    def __init__(self, parts: Controlled, draws: random.Random) -> None:
+        self._store = parts.store
+        self._context = parts.context
+        self._engine = parts.engine
+        self._rules = parts.rules
+        self._draws = draws
+
+    def spread(self, partitions: int, replication_factor: int) -> Replicas:
+        """See `PartitionDesk.spread`."""
+        return dict(enumerate(self._spread(partitions, replication_factor, {})))
+
+    # Creating.
+
+    def check_new(self, topic: str, replicas: Replicas, rules: TopicRules) -> None:
+        """Judge a topic that is to be made.
+
+        Raises:
+            InvalidName, TopicExists, InvalidReplicas: as named.
+            OrderConflict: there are so many topics that no more could be listed.
+        """
+        checked_topic(topic)
+        if topic in self._context.deleting:
+            raise TopicExists(f"{topic} is being deleted; its name is free when that is done")
+        if topic in self._context.topics:
+            raise TopicExists(f"there is a topic {topic} already")
+        if sorted(replicas) != list(range(len(replicas))) or not replicas:
+            raise InvalidReplicas(f"{topic}: partitions are numbered from 0 on, without a gap")
+        self._check_replicas(topic, replicas, self._rules().completed(rules).min_isr)
+        names = [topic, *self._context.topics]
+        if sum(map(len, names)) + len(names) * _LENGTH_BYTES > _MOST_LISTED_BYTES:
+            raise OrderConflict(
+                f"{topic} would be topic {len(names)}, more names than ZooKeeper lists at once "
+                f"({_MOST_LISTED_BYTES} bytes): delete topics, or use fewer with more partitions"
+            )
+
+    async def create(self, topic: str, replicas: Replicas, rules: TopicRules) -> None:
+        """Make it, with its configuration in the same transaction, and have it led.
+
+        Raises:
+            TopicExists: it is there, or its end was asked for.
+        """
+        if await self._store.exists(partition_paths.deletion(topic)) is not None:
+            raise TopicExists(f"{topic} is being deleted; its name is free when that is done")
+        path, configuration = (
+            partition_paths.topic(topic),
+            partition_paths.topic_configuration(topic),
+        )
+        for each in (path, configuration):
+            await make_parents(self._store, self._engine, each)
+        made = TopicAssignment(
+            new_topic_id(self._draws),
+            {number: Assignment(each) for number, each in replicas.items()},
+            0,
+        )
+        operations = [
+            Create(path, encode_topic(made)),
+            await self._configured(configuration, rules),
+        ]
+        try:
+            await self._engine.write(operations)
+        except MultiFailed as error:
+            if isinstance(error.cause, NodeExists) and error.index == 0:
+                raise TopicExists(f"there is a topic {topic} already") from None
+            raise
+        self._context.put_topic(topic, made)
+        self._context.put_rules(topic, self._rules().completed(rules))
+        await self._engine.initialise(self._context.partitions_of(topic), "topic created")
+
+    async def _configured(self, path: str, rules: TopicRules) -> Operation:
+        """What the topic asks for, beside what somebody may have configured for it before."""
+        node = await self._store.get(path)
+        if node is None:
+            return Create(path, encode_topic_rules(rules, {}))
+        others = decode_topic_configuration(node)
+        return SetData(path, encode_topic_rules(rules, others), node.stat.version)
+
+    # Growing.
+
+    def grown(self, topic: str, partitions: int, given: Replicas) -> Replicas:
+        """The replicas of the partitions that a topic lacks to have so many in all.
+
+        Raises:
+            TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.
+        """
+        context = self._context
+        if topic in context.deleting:
+            raise TopicExists(f"{topic} is being deleted")
+        known = context.topics.get(topic)
+        if known is None:
+            raise TopicMissing(f"there is no topic {topic}")
+        new = [number for number in range(partitions) if number not in known.partitions]
+        if not new:
+            raise InvalidReplicas(f"{topic} has {len(known.partitions)} partitions already")
+        strangers = sorted(given.keys() - set(new))
+        if strangers:
+            raise InvalidReplicas(
+                f"{topic}: replicas are given for {strangers[:10]}, and the new partitions are"
+                f" {new[0]} to {new[-1]}"
+            )
+        self._check_replicas(topic, given, context.rules_of(topic).min_isr)
+        targets = {number: of.target for number, of in known.partitions.items()} | dict(given)
+        left = [number for number in new if number not in given]
+        factor = max(Counter(map(len, targets.values())).items(), key=lambda each: each[1])[0]
+        spread_out = self._spread(len(left), factor, targets)
+        return dict(sorted({**given, **dict(zip(left, spread_out, strict=True))}.items()))
+
+    async def grow(self, topic: str, new: Replicas) -> None:
+        """Write the new partitions, and have them led.
+
+        Raises:
+            TopicMissing, InvalidReplicas: it has changed meanwhile.
+        """
+
+        def added(node: TopicAssignment) -> TopicAssignment | None:
+            if node.partitions.keys() & new.keys():
+                return None
+            more = {number: Assignment(replicas) for number, replicas in new.items()}
+            return replace(node, partitions={**node.partitions, **more})
+
+        if await self._engine.change_topic(topic, added) is None:
+            raise InvalidReplicas(f"{topic} has grown meanwhile: look again")
+        partitions = [TopicPartition(topic, number) for number in new]
+        await self._engine.initialise(partitions, "topic grown")
+
+    # Both.
+
+    def _check_replicas(self, topic: str, replicas: Replicas, min_isr: int) -> None:
+        for number, brokers in replicas.items():
+            fault = fault_of(brokers, self._context.brokers) or fault_of_min_isr(min_isr, brokers)
+            if fault is not None:
+                raise InvalidReplicas(f"{TopicPartition(topic, number)} {fault}")
+
+    def _spread(
+        self, count: int, replication_factor: int, beside: Replicas
+    ) -> list[tuple[int, ...]]:
+        context = self._context
+        brokers = context.usable - context.leaving
+        return spread(
+            count,
+            replication_factor,
+            brokers,
+            beside=beside.values(),
+            all_replicas={broker: len(context.replicas_on(broker)) for broker in brokers},
+            all_leaders=context.preferring,
+        )

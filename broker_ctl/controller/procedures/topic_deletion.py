@@ -1,0 +1,226 @@
+"""The end of topics (docs: kafka-topic-deletion).
+
+    request -> the topic is forgotten -> its replicas end -> its nodes go -> the request goes
+
+From the moment at which its end was asked for nobody is told of the topic any more but to stop
+(KAFKA-13342): it is not among what is known, so that no election and no full instruction names it.
+Nothing is kept of how far it has come: another controller asks all replicas again.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker_ctl.controller.procedures.parents import make_parents
+from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.timers import Alarm
+from broker_ctl.controller.procedures.topic_nodes import TopicNodes
+from broker_ctl.controller.store.fenced_writer import ends_leading
+from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.core.partitions.deleting import Deletion, Stops
+from broker_ctl.core.partitions.instructions import ReplicaStop
+from broker_ctl.core.partitions.machines import ReplicaStage
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import BrokersChanged, TopicAssignment
+from broker_ctl.errors import InvalidName, MultiFailed, NodeExists, StoreError
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Create, Delete, SetData
+from broker_ctl.store.records.partitions import decode_topic, encode_topic
+
+log = logging.getLogger(__name__)
+
+# How often replicas that did not end are asked again, and brokers that fell silent given up.
+_RETRY_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Ending:
+    """A topic on its way out.
+
+    Attributes:
+        topic: its node, as it stood when its end was asked for.
+        again: replicas that are to be asked again.
+    """
+
+    topic: TopicAssignment
+    deletion: Deletion
+    leader_epochs: Mapping[TopicPartition, int]
+    again: Stops = field(default_factory=dict)
+
+
+class Deletions:
+    """`Procedure`: the topics whose end was asked for in one leading."""
+
+    def __init__(self, parts: Controlled) -> None:
+        self._store = parts.store
+        self._context = parts.context
+        self._engine = parts.engine
+        self._nodes = TopicNodes(parts.store, parts.engine)
+        self._alarm = Alarm(parts, "deletions", self._look_again)
+        self._ending: dict[str, _Ending] = {}
+
+    async def resume(self) -> None:
+        """See `Procedure`."""
+        await self.requests_changed()
+
+    async def requests_changed(self) -> None:
+        """See `Procedure`."""
+        for name in await self._store.children(partition_paths.DELETIONS):
+            try:
+                if name not in self._ending:
+                    await self._begin(name)
+            except (StoreError, InvalidName) as error:
+                self._passed(name, error)
+
+    async def brokers_changed(self, changed: BrokersChanged) -> None:
+        """See `Procedure`: who comes back was told all, and has dropped it as a stray."""
+        await self._lost(changed.dead | changed.bounced)
+
+    async def topics_changed(self, topics: Collection[str]) -> None:
+        """See `Procedure`: a topic that is being deleted does not grow (KAFKA-6612)."""
+        for name in sorted(self._ending.keys() & topics):
+            try:
+                await self._restore(name, self._ending[name])
+            except StoreError as error:
+                self._passed(name, error)
+
+    async def states_changed(self, partitions: Collection[TopicPartition]) -> None:
+        """See `Procedure`: nothing follows from it."""
+
+    async def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+        """See `Procedure`."""
+        for broker_id, stop, reason in answers:
+            ending = self._ending.get(stop.partition.topic)
+            if ending is None or ending.topic.topic_id != stop.topic_id:
+                continue
+            if ending.deletion.answered(broker_id, stop.partition, reason):
+                ending.again.setdefault(broker_id, []).append(stop.partition)
+        await self._finish_those_that_can()
+
+    async def ask(self, name: str) -> None:
+        """Put a request, and begin."""
+        path = partition_paths.deletion(name)
+        await make_parents(self._store, self._engine, path)
+        try:
+            await self._engine.write([Create(path)])
+        except MultiFailed as error:
+            if not isinstance(error.cause, NodeExists):
+                raise
+        await self.requests_changed()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Topics on their way out, as plain JSON values."""
+        return [
+            {
+                "topic": name,
+                "topic_id": ending.topic.topic_id,
+                "partitions": len(ending.topic.partitions),
+                "waiting": ending.deletion.count(ReplicaStage.DELETION_STARTED),
+                "ineligible": ending.deletion.count(ReplicaStage.DELETION_INELIGIBLE),
+            }
+            for name, ending in sorted(self._ending.items())
+        ]
+
+    # Beginning.
+
+    async def _begin(self, name: str) -> None:
+        context = self._context
+        node = await self._store.get(partition_paths.topic(name))
+        if node is None:
+            log.info("topic %s: its end is asked for, and there is none", name)
+            await self._engine.write([Delete(partition_paths.deletion(name))])
+            return
+        topic = decode_topic(node)
+        replicas = {
+            TopicPartition(name, number): assignment.replicas
+            for number, assignment in topic.partitions.items()
+        }
+        epochs = {
+            each: context.states[each].leader_epoch for each in replicas if each in context.states
+        }
+        ending = _Ending(topic, Deletion(topic.topic_id, replicas), epochs)
+        ending.again = ending.deletion.begin(context.brokers)
+        self._ending[name] = ending
+        context.forget_topic(name)
+        context.deleting.add(name)
+        log.info("topic %s (%s): %d partitions end", name, topic.topic_id, len(replicas))
+        self._alarm.set(_RETRY_S)
+        await self._ask(ending)
+        await self._finish_those_that_can()
+
+    async def _ask(self, ending: _Ending) -> None:
+        """Have replicas end that were not asked yet, or did not."""
+        asked, ending.again = ending.again, {}
+        topic_id, epochs = ending.topic.topic_id, ending.leader_epochs
+        try:
+            await self._engine.stop(
+                {
+                    broker_id: [
+                        ReplicaStop(each, topic_id, epochs.get(each, 0), is_deleted=True)
+                        for each in partitions
+                    ]
+                    for broker_id, partitions in asked.items()
+                }
+            )
+        except StoreError:
+            ending.again = asked
+            raise
+
+    async def _restore(self, name: str, ending: _Ending) -> None:
+        """Take partitions away again that were added to it."""
+        node = await self._store.get(partition_paths.topic(name))
+        if node is None:
+            return
+        if decode_topic(node).partitions != ending.topic.partitions:
+            log.warning("topic %s is being deleted: what was changed in it is undone", name)
+            operation = SetData(node.path, encode_topic(ending.topic), node.stat.version)
+            await self._engine.write([operation])
+
+    # Waiting.
+
+    async def _lost(self, brokers: Collection[int]) -> None:
+        for ending in self._ending.values():
+            ending.deletion.lost(brokers)
+        await self._finish_those_that_can()
+
+    async def _look_again(self) -> None:
+        """Ask again where it failed, and give those up that do not answer."""
+        if self._ending:
+            # Before anything that may fail: nobody else would set it.
+            self._alarm.set(_RETRY_S)
+        await self.requests_changed()
+        for name, ending in list(self._ending.items()):
+            try:
+                await self._ask(ending)
+            except StoreError as error:
+                self._passed(name, error)
+        await self._lost(self._context.silent)
+
+    # Ending.
+
+    async def _finish_those_that_can(self) -> None:
+        for name, ending in list(self._ending.items()):
+            if not ending.deletion.is_complete:
+                continue
+            try:
+                await self._finish(name, ending)
+            except StoreError as error:
+                self._passed(name, error)
+
+    async def _finish(self, name: str, ending: _Ending) -> None:
+        """Take its nodes away, the request last of all."""
+        await self._nodes.remove(name)
+        del self._ending[name]
+        self._context.deleting.discard(name)
+        left = ending.deletion.count(ReplicaStage.DELETION_INELIGIBLE)
+        topic_id = ending.topic.topic_id
+        log.info("topic %s (%s) is deleted; %d replicas were not there", name, topic_id, left)
+
+    def _passed(self, name: str, error: StoreError | InvalidName) -> None:
+        """One that cannot be carried out keeps no other from it; it is tried again."""
+        if ends_leading(error):
+            raise error
+        log.warning("topic %s cannot be deleted yet: %s", name, error)
+        if error.can_retry:
+            self._alarm.set(_RETRY_S)

@@ -1,0 +1,1 @@
+"""State changes of partitions and replicas, and their writes."""

@@ -1,0 +1,1 @@
+"""What the controller reads and writes in ZooKeeper, fenced by its epoch."""

@@ -1,0 +1,75 @@
+"""Writes of one leading: each stands behind the check of the epoch (docs: kafka-fencing).
+
+A refused check ends the leading: another controller was elected, and whatever this one would do
+next is not its to do.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.errors import (
+    Ambiguous,
+    AuthorityLost,
+    Fenced,
+    MultiFailed,
+    SessionError,
+    StoreError,
+)
+from broker_ctl.store.interface import MetadataStore, Operation, Result, Stat, Versioned
+
+# Told of each transaction of ours at which zxid it was.
+OnWritten = Callable[[int], None]
+
+_ENDED: Final = (Fenced, AuthorityLost, SessionError)
+
+
+def ends_leading(error: BaseException) -> bool:
+    """Whether nothing more may be done under this epoch."""
+    return isinstance(error, _ENDED)
+
+
+class FencedWrites:
+    """The only way by which a controller writes."""
+
+    def __init__(self, store: MetadataStore, leadership: Leadership, on_written: OnWritten) -> None:
+        self._store = store
+        self._leadership = leadership
+        self._on_written = on_written
+
+    async def write(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        """All or none, at our epoch; their results.
+
+        While the connection is gone it waits, as another may have been elected meanwhile.
+
+        Raises:
+            Fenced, AuthorityLost, SessionError: this broker does not lead any more.
+            MultiFailed: which of ``operations`` was refused; nothing was done.
+            Ambiguous: the nodes do not tell whether it was done.
+        """
+        guarded = [self._leadership.guard, *operations]
+        while True:
+            await self._leadership.wait_deciding()
+            try:
+                results = await self._store.multi(guarded)
+            except MultiFailed as error:
+                if error.index == 0:
+                    raise Fenced(f"epoch {self._leadership.epoch} is over: {error.cause}") from None
+                raise MultiFailed(error.index - 1, error.path, error.cause) from None
+            except Ambiguous:
+                raise
+            except StoreError as error:
+                if not error.can_retry:
+                    raise
+                # It was not executed: the connection is gone, and the next turn waits for it.
+            else:
+                self._told(results)
+                return results[1:]
+
+    def _told(self, results: Sequence[Result]) -> None:
+        for result in results:
+            if isinstance(result, Stat):
+                return self._on_written(result.mzxid)
+            if isinstance(result, Versioned):
+                return self._on_written(result.stat.mzxid)
+        return None

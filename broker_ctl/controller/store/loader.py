@@ -1,0 +1,172 @@
+"""Reading the whole cluster (docs: kafka-procedures, kafka-design-v3).
+
+All reads are pipelined; a node that does not decode is skipped and counted, and the others are
+seen all the same.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
+
+from broker_ctl.controller.store.pipelining import READS, pipelined, read_nodes
+from broker_ctl.controller.store.topic_ids import TopicIds
+from broker_ctl.core.model.steps import batched
+from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.rules import ControllerRules
+from broker_ctl.core.partitions.values import (
+    UNREADABLE_RULES,
+    LiveBroker,
+    TopicAssignment,
+    TopicRules,
+)
+from broker_ctl.errors import CorruptRecord, InvalidName, StoreError
+from broker_ctl.instruments.partitions import ControllerInstruments
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.partitions import (
+    decode_broker,
+    decode_failed,
+    decode_topic_in_any_form,
+    decode_topic_rules,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Loader:
+    """Reads what the controller knows of the cluster, but for the states."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        context: Context,
+        rules: Callable[[], ControllerRules],
+        instruments: ControllerInstruments,
+        ids: TopicIds,
+    ) -> None:
+        self._store = store
+        self._context = context
+        self._rules = rules
+        self._instruments = instruments
+        self._ids = ids
+
+    async def brokers(self) -> dict[int, LiveBroker]:
+        """Those that are registered now."""
+        names = await self._store.children(partition_paths.BROKER_IDS)
+        paths = [f"{partition_paths.BROKER_IDS}/{name}" for name in names]
+        found = await self._decoded("broker", paths, decode_broker)
+        return {broker.broker_id: broker for broker in found if broker is not None}
+
+    async def failures(self, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
+        """The replicas that these brokers cannot serve, by broker."""
+        paths = [partition_paths.failed(broker_id) for broker_id in brokers]
+        found = await self._decoded("failures", paths, decode_failed)
+        return {
+            broker_id: failed or frozenset()
+            for broker_id, failed in zip(brokers, found, strict=True)
+        }
+
+    async def topic_names(self) -> list[str]:
+        """All topics that have a node, sorted."""
+        names = await self._store.children(partition_paths.TOPICS)
+        return [name for name in names if self._is_topic(name)]
+
+    async def deletions(self) -> list[str]:
+        """Topics whose end was asked for."""
+        names = await self._store.children(partition_paths.DELETIONS)
+        return [name for name in names if self._is_topic(name)]
+
+    async def topics(self, names: Sequence[str]) -> dict[str, TopicAssignment | None]:
+        """Their nodes; None: it is gone. Those that cannot be read are not in the answer.
+
+        Where one names no topic id it is given one.
+        """
+        unreadable = self._context.unreadable
+        paths = [partition_paths.topic(name) for name in names]
+        unreadable.difference_update(paths)
+        found = await self._decoded("topic", paths, decode_topic_in_any_form, unreadable)
+        known = dict(zip(names, found, strict=True))
+        await self._give_ids(known)
+        return {
+            name: topic
+            for (name, topic), path in zip(known.items(), paths, strict=True)
+            if path not in unreadable
+        }
+
+    async def _give_ids(self, topics: dict[str, TopicAssignment | None]) -> None:
+        """Complete those that have none; who cannot be given one is unreadable."""
+
+        async def give(one: tuple[str, TopicAssignment]) -> None:
+            name, topic = one
+            try:
+                topics[name] = await self._ids.give(name, topic)
+            except CorruptRecord as error:
+                self._skip("topic", partition_paths.topic(name), error, self._context.unreadable)
+
+        nameless = [(name, topic) for name, topic in topics.items() if topic and not topic.topic_id]
+        await pipelined(nameless, give, "topic ids")
+
+    async def configured_topics(self) -> list[str]:
+        """Topics that ask for anything themselves."""
+        names = await self._store.children(partition_paths.TOPIC_CONFIGURATION)
+        return [name for name in names if self._is_topic(name)]
+
+    async def topic_rules(self, names: Iterable[str]) -> dict[str, TopicRules]:
+        """What those of them ask for that ask for anything, completed by the settings."""
+        listed = list(names)
+        paths = [partition_paths.topic_configuration(name) for name in listed]
+        unreadable: set[str] = set()
+        found = await self._decoded("rules", paths, decode_topic_rules, unreadable)
+        known = [
+            UNREADABLE_RULES if path in unreadable else rules
+            for path, rules in zip(paths, found, strict=True)
+        ]
+        return {
+            name: self._rules().completed(rules)
+            for name, rules in zip(listed, known, strict=True)
+            if rules is not None
+        }
+
+    def _is_topic(self, name: str) -> bool:
+        try:
+            partition_paths.topic(name)
+        except InvalidName as error:
+            log.warning("skipped: %s", error)
+            self._instruments.corrupt_nodes.add("topic")
+            return False
+        return True
+
+    async def _decoded(
+        self,
+        kind: str,
+        paths: Sequence[str],
+        decode: Callable[[Versioned], T],
+        unreadable: set[str] | None = None,
+    ) -> list[T | None]:
+        """The nodes in order; None where there is none, or one that does not decode.
+
+        The latter are put into ``unreadable``.
+        """
+        decoded: list[T | None] = [None] * len(paths)
+
+        async def read(batch: list[int]) -> None:
+            nodes = await read_nodes(self._store, [paths[index] for index in batch])
+            for index, node in zip(batch, nodes, strict=True):
+                try:
+                    if isinstance(node, StoreError):
+                        raise node
+                    decoded[index] = None if node is None else decode(node)
+                except StoreError as error:
+                    self._skip(kind, paths[index], error, unreadable)
+
+        await pipelined(batched(range(len(paths)), READS), read, kind)
+        return decoded
+
+    def _skip(self, kind: str, path: str, error: StoreError, unreadable: set[str] | None) -> None:
+        log.warning("skipped %s: %s", path, error)
+        self._instruments.corrupt_nodes.add(kind)
+        if unreadable is not None:
+            unreadable.add(path)

@@ -1,0 +1,87 @@
+"""Ids for topics whose nodes name none, as Kafka wrote them before 2.8 and as hands write them.
+
+As Kafka's controller does (KIP-516), ours gives them one at the first look. But only where nothing
+stands below the node: once a topic was led its replicas are held under an id, and under another one
+brokers would take them for strays, and delete them. Whoever remembers that id puts it back, or has
+the topic adopted (`Adopting`).
+"""
+
+import logging
+import random
+from typing import Final
+
+from broker_ctl.controller.store.fenced_writer import FencedWrites
+from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.values import TopicAssignment
+from broker_ctl.errors import Ambiguous, CorruptRecord, MultiFailed
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import Check, MetadataStore, Operation, SetData
+from broker_ctl.store.records.partitions import decode_topic_in_any_form, encode_topic
+
+log = logging.getLogger(__name__)
+
+_BITS: Final = 128
+# How often a node is read again that changes meanwhile.
+_TRIES: Final = 10
+
+
+def new_topic_id(draws: random.Random) -> str:
+    """One that no other topic has."""
+    return f"{draws.getrandbits(_BITS):032x}"
+
+
+class TopicIds:
+    """Gives them in one leading."""
+
+    def __init__(
+        self, store: MetadataStore, context: Context, writes: FencedWrites, draws: random.Random
+    ) -> None:
+        self._store = store
+        self._context = context
+        self._writes = writes
+        self._draws = draws
+
+    async def give(self, name: str, topic: TopicAssignment) -> TopicAssignment | None:
+        """Write an id into the node of a topic that has none; the node then, None: it is gone.
+
+        Raises:
+            CorruptRecord: which id it had nobody knows, or somebody broke the node meanwhile.
+        """
+        path = partition_paths.topic(name)
+        for _ in range(_TRIES):
+            if topic.topic_id:
+                return topic
+            named, check = await self._named(name, topic)
+            try:
+                await self._writes.write(
+                    [SetData(path, encode_topic(named), topic.version), *check]
+                )
+            except (MultiFailed, Ambiguous) as error:
+                log.info("topic %s: its id was not written: %s", name, error)
+            else:
+                log.warning("topic %s had no topic_id, and has %s now", name, named.topic_id)
+                return named
+            node = await self._store.get(path)
+            if node is None:
+                return None
+            topic = decode_topic_in_any_form(node)
+        raise CorruptRecord(f"{path}: no topic_id, and none can be written")
+
+    async def _named(
+        self, name: str, topic: TopicAssignment
+    ) -> tuple[TopicAssignment, list[Operation]]:
+        """The topic as it is to be written, and what has to stand then."""
+        path, version = partition_paths.topic(name), topic.version + 1
+        below = await self._store.children(path)
+        if not below:
+            return TopicAssignment(new_topic_id(self._draws), topic.partitions, version), []
+        known = self._context.topics.get(name)
+        if known is None:
+            raise CorruptRecord(
+                f"{path}: no topic_id, though its partitions have been led: `broker-ctl partitions "
+                f"adopt {name}` gives it one"
+            )
+        return (
+            TopicAssignment(known.topic_id, topic.partitions, version),
+            [Check(f"{path}/{below[0]}")],
+        )

@@ -1,0 +1,1 @@
+"""Instructions on their way to brokers, and their acknowledgements."""

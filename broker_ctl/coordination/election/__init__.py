@@ -1,0 +1,1 @@
+"""Elections, and what the one elected is."""

@@ -1,0 +1,283 @@
+"""One mechanism of election, for every seat (docs: session-scope, stopping).
+
+`core/machines/election.py` judges, this drives, `election_node.py` is the node in the store.
+Leading is a scope: the work is cancelled when it ends.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.election.election_node import SeatNode
+from broker_ctl.coordination.election.election_records import LeaderRecords, SeatRecords
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.machines.election import STABLE_S, Action, Event, State, pause_s, step
+from broker_ctl.core.machines.session import Action as SessionAction
+from broker_ctl.errors import StoreError
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.paths import Seat
+from broker_ctl.store.records.ownership import LeaderBroker
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.25
+_LOOK_AGAIN_S: Final = 5.0
+
+
+class Election:
+    """This broker's candidacy for a seat, session after session; payloads are Pulsar's or given."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        watcher: SessionWatcher,
+        deletions: Deletions,
+        *,
+        clock: Clock,
+        seat: Seat,
+        leader: LeaderBroker,
+        draws: random.Random,
+        records: SeatRecords | None = None,
+    ) -> None:
+        self._seat_node = SeatNode(store, deletions, seat, records or LeaderRecords(leader))
+        self._watcher = watcher
+        self._clock = clock
+        self._seat = seat
+        self._own = leader
+        self._draws = draws
+        self._state = State.ELECTING
+        self._leadership: Leadership | None = None
+        self._leader: LeaderBroker | None = None
+        self._czxid = 0
+        self._cuts = 0
+        self._work: asyncio.Task[None] | None = None
+        self._look = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._ended.set()
+        self._resigning = asyncio.Event()
+        self._setbacks = 0
+        self._led_since_s = 0.0
+
+    # State.
+
+    @property
+    def state(self) -> State:
+        """Where this candidate stands."""
+        return self._state
+
+    @property
+    def is_resigned(self) -> bool:
+        """Whether this broker stands no more."""
+        return self._state is State.RESIGNED
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """The leading that is going on here, None while following or suspended."""
+        return self._leadership if self._state is State.LEADING else None
+
+    @property
+    def leader(self) -> LeaderBroker | None:
+        """Who leads, by the last read; None while nobody is known."""
+        return self._leader
+
+    def session_changed(self, action: SessionAction) -> None:
+        """Hear the session watcher; without authority the leader steps down at once."""
+        if action is SessionAction.CONNECTION_LOST:
+            self._cuts += 1
+            self._note(Event.CONNECTION_LOST)
+        elif action is SessionAction.FENCE:
+            self._note(Event.AUTHORITY_LOST)
+        self._look.set()
+
+    def _note(self, event: Event) -> None:
+        """An event whose actions wait for nobody; after the resignation nothing is news."""
+        if self._state is not State.RESIGNED and Action.STEP_DOWN in self._enter(event):
+            self._step_down()
+
+    def _enter(self, event: Event) -> tuple[Action, ...]:
+        """The next state, which whoever leads hears of; answers with what is to be done."""
+        before = self._state
+        self._state, actions = step(before, event)
+        if self._state is not before:
+            log.info(
+                "election at %s: %s -> %s (%s)", self._seat.node_path, before, self._state, event
+            )
+        if self._leadership is not None and self._state is State.SUSPENDED:
+            self._leadership.suspend()
+        elif self._leadership is not None and self._state is State.LEADING:
+            self._leadership.resume()
+        return actions
+
+    # Running.
+
+    async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
+        """Stand for election until cancelled or resigned; run ``lead`` while leading."""
+        self._ended.clear()
+        self._state, self._leader = State.ELECTING, None
+        try:
+            stop_watching = await self._seat_node.watch(self._look.set)
+            try:
+                async with TaskScope(f"leading {self._seat.name}") as scope:
+                    await self._keep_looking(scope, lead)
+            finally:
+                stop_watching()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Nobody leads as long as our node stands: it goes, however long the store is away."""
+        self._step_down()
+        self._leader = None
+        if not self.is_resigned:
+            self._state = State.ELECTING
+        self._seat_node.leave()
+        self._ended.set()
+
+    async def resign(self) -> None:
+        """Give the seat back and stand no more; the caller gives the deadline."""
+        self._resigning.set()
+        self._look.set()
+        await self._ended.wait()
+
+    async def _keep_looking(
+        self,
+        scope: TaskScope,
+        lead: Callable[[Leadership], Awaitable[None]],
+    ) -> None:
+        while not self.is_resigned:
+            self._look.clear()
+            try:
+                news = await self._news()
+                if news is not None:
+                    await self._apply(news, scope, lead)
+            except StoreError as error:
+                log.info("election at %s: %s", self._seat.node_path, error)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if not self.is_resigned:
+                # A notification may fall into a lost connection: look again now and then.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN_S):
+                        await self._look.wait()
+
+    async def _news(self) -> Event | None:
+        """One read tells where this candidate stands; None: it was overtaken by the session."""
+        before, cuts = self._state, self._cuts
+        if self._resigning.is_set():
+            return Event.RESIGN
+        is_leader = before in {State.LEADING, State.SUSPENDED}
+        if is_leader and self._work is not None and self._work.done():
+            return Event.FAILED
+        # Who comes back to lead on asks behind all that was committed while it was away.
+        node = await self._seat_node.read(is_synced=before is State.SUSPENDED)
+        if self._state is not before or self._cuts != cuts:
+            # An answer from before the connection was lost must not make a suspended leader lead.
+            self._look.set()
+            return None
+        if node is None:
+            self._leader = None
+            return Event.FREE
+        self._leader = self._seat_node.leader_of(node)
+        is_mine = self._seat_node.is_ours(node)
+        return Event.MINE if is_mine and self._czxid in {0, node.stat.czxid} else Event.OTHERS
+
+    async def _apply(
+        self,
+        event: Event,
+        scope: TaskScope,
+        lead: Callable[[Leadership], Awaitable[None]],
+    ) -> None:
+        """Go on. While an action waits, only `session_changed` changes the state besides.
+
+        What waits is STAND and DELETE. Both are done in ELECTING or RESIGNED, in which nothing
+        that the session tells leads to another state.
+        """
+        for action in self._enter(event):
+            match action:
+                case Action.STAND:
+                    outcome = Event.WON if await self._stand() else Event.BEATEN
+                    await self._apply(outcome, scope, lead)
+                case Action.LEAD:
+                    assert self._leadership is not None
+                    name = f"epoch {self._leadership.epoch}"
+                    self._work = scope.start(self._lead(self._leadership, lead), name)
+                case Action.STEP_DOWN:
+                    self._step_down()
+                case Action.DELETE:
+                    await self._wait_work()
+                    await self._seat_node.give_back()
+                    self._look.set()
+
+    async def _lead(
+        self,
+        leadership: Leadership,
+        lead: Callable[[Leadership], Awaitable[None]],
+    ) -> None:
+        log.info("elected at %s, epoch %d", self._seat.node_path, leadership.epoch)
+        try:
+            await lead(leadership)
+        finally:
+            log.info("no longer leader at %s, epoch %d", self._seat.node_path, leadership.epoch)
+            self._look.set()
+
+    def _step_down(self) -> None:
+        if self._leadership is None:
+            return
+        is_stable = self._clock.now_s() - self._led_since_s > STABLE_S
+        self._setbacks = 0 if is_stable else self._setbacks + 1
+        self._leadership.end()
+        self._leadership, self._czxid = None, 0
+        if self._work is not None:
+            self._work.cancel()
+        self._look.set()
+
+    # The seat.
+
+    async def _stand(self) -> bool:
+        """Create the node under a new epoch; false when that came to nothing."""
+        # Whatever comes of it: look again.
+        self._look.set()
+        if not await self._is_our_turn():
+            return False
+        cuts = self._cuts
+        claimed = await self._seat_node.claim()
+        # Meanwhile the lease may have run out, or the connection be lost: the node is given back.
+        if claimed is None or not self._has_authority or self._cuts != cuts:
+            return False
+        self._leader, self._czxid = self._own, claimed.czxid
+        self._led_since_s = self._clock.now_s()
+        self._leadership = Leadership(self._seat, claimed.epoch, self._watcher.check)
+        return True
+
+    @property
+    def _has_authority(self) -> bool:
+        return self._clock.now_s() < self._watcher.deadline_s
+
+    async def _is_our_turn(self) -> bool:
+        """After a setback others go first; false: not now.
+
+        Docs: pulsar-leader-election; anti-flap.
+        """
+        # What an earlier candidacy left behind must not take the new node with it.
+        await self._seat_node.wait_left()
+        left_s = pause_s(self._setbacks, self._draws.uniform(0, 1))
+        if not self._has_authority:
+            # A seat that may not be used is only in the way of others.
+            left_s = max(left_s, _RETRY_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await self._resigning.wait()
+        await self._wait_work()
+        return self._has_authority and not self._resigning.is_set()
+
+    async def _wait_work(self) -> None:
+        """Two leadings of one process must not overlap, nor one of ours and one of another."""
+        if self._work is not None and not self._work.done():
+            await asyncio.wait([self._work])

@@ -1,0 +1,150 @@
+"""A seat in the store: its ephemeral node, and the epoch that grows with each holder.
+
+The epoch is the data version of a persistent node that is written in the same transaction as the
+seat's node is created: a version of a persistent node never starts again, so that
+`Check(epoch_path, epoch)` in a leader's transaction proves that no other was elected since (I3).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.coordination.election.election_records import SeatRecords
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.errors import (
+    Ambiguous,
+    BadVersion,
+    CorruptRecord,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    StoreError,
+)
+from broker_ctl.store.interface import (
+    Create,
+    CreateMode,
+    MetadataStore,
+    SetData,
+    Stat,
+    Versioned,
+)
+from broker_ctl.store.paths import Seat
+from broker_ctl.store.records.ownership import LeaderBroker
+from broker_ctl.store.watching import set_watch
+
+log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A seat that was won: its epoch, and the identity of its node."""
+
+    epoch: int
+    czxid: int
+
+
+class SeatNode:
+    """One broker's way to one seat; who leads is judged elsewhere."""
+
+    def __init__(
+        self, store: MetadataStore, deletions: Deletions, seat: Seat, records: SeatRecords
+    ) -> None:
+        self._store = store
+        self._deletions = deletions
+        # The session whose node stands there, or may: 0 where none of ours can.
+        self._stood_in = 0
+        self._seat = seat
+        self._records = records
+
+    async def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Hear that it may have changed; returns what stops it."""
+        return await set_watch(self._store, self._seat.node_path, lambda _: on_change())
+
+    async def read(self, *, is_synced: bool = False) -> Versioned | None:
+        """The node as it stands; ``is_synced``: behind all that was committed so far."""
+        if is_synced:
+            await self._store.sync(self._seat.node_path)
+        return await self._store.get(self._seat.node_path)
+
+    def is_ours(self, node: Versioned) -> bool:
+        """Only the session proves that a node is ours (docs: curator-leader-latch)."""
+        return node.stat.ephemeral_owner == self._store.session_id
+
+    def leader_of(self, node: Versioned) -> LeaderBroker | None:
+        """Who sits there; None where that cannot be read: the seat is taken all the same."""
+        try:
+            return self._records.decode(node)
+        except CorruptRecord as error:
+            log.warning("skipped the leader: %s", error)
+            return None
+
+    async def claim(self) -> Claimed | None:
+        """Create the node under a new epoch; None when somebody was quicker.
+
+        A lost answer needs no marker node (I4): the created node bears this session, which tells
+        it from all others, and whatever is not certain is given back and claimed anew.
+        """
+        epoch = await self._store.get(self._seat.epoch_path)
+        try:
+            if epoch is None:
+                first = self._records.epoch(0)
+                epoch = await self._store.create(self._seat.epoch_path, first, make_parents=True)
+            version = epoch.stat.version
+            self._stood_in = self._store.session_id
+            claim, holder = self._records.epoch(version + 1), self._records.holder(version + 1)
+            written, created = await self._store.multi(
+                [
+                    SetData(self._seat.epoch_path, claim, version),
+                    Create(self._seat.node_path, holder, CreateMode.EPHEMERAL),
+                ],
+            )
+        except NodeExists:
+            return None
+        except MultiFailed as error:
+            self._stood_in = 0
+            if isinstance(error.cause, NoNode):
+                await self._make_parent()
+            return None
+        assert isinstance(written, Stat)
+        assert isinstance(created, Versioned)
+        return Claimed(written.version, created.stat.czxid)
+
+    async def _make_parent(self) -> None:
+        parent = self._seat.node_path.rpartition("/")[0]
+        if parent:
+            with contextlib.suppress(NodeExists):
+                await self._store.create(parent, make_parents=True)
+
+    async def give_back(self) -> None:
+        """Delete our node; until the store answers, since nobody leads as long as it stands."""
+        self._stood_in = self._store.session_id
+        while True:
+            try:
+                node = await self.read()
+                if node is not None and self.is_ours(node):
+                    await self._store.delete(node.path, node.stat.version)
+            except (NoNode, BadVersion):
+                log.info("%s changed while it was given back", self._seat.node_path)
+            except StoreError as error:
+                if not error.can_retry and not isinstance(error, Ambiguous):
+                    raise
+                log.info("giving %s back: %s", self._seat.name, error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                self._stood_in = 0
+                return
+
+    def leave(self) -> None:
+        """Our node goes, if there is one, however long the store is away."""
+        if self._stood_in:
+            self._deletions.add_own(self._seat.node_path, self._stood_in)
+            self._stood_in = 0
+
+    async def wait_left(self) -> None:
+        """Return once nothing is there any more that `leave` has left to be deleted."""
+        await self._deletions.gone(self._seat.node_path)

@@ -1,0 +1,76 @@
+"""What stands in the nodes of a seat: Pulsar's for balancing, Kafka's for the controller."""
+
+from typing import Protocol
+
+from broker_ctl.clock import Clock
+from broker_ctl.store.interface import Versioned
+from broker_ctl.store.records.broker_ctl import LeadEpoch
+from broker_ctl.store.records.ownership import LeaderBroker
+from broker_ctl.store.records.partitions import ControllerRecord
+
+
+class SeatRecords(Protocol):
+    """The payloads of one seat, as one candidate writes them."""
+
+    def holder(self, epoch: int) -> bytes:
+        """Of the seat's node."""
+        ...
+
+    def epoch(self, epoch: int) -> bytes:
+        """Of the node whose version is the epoch."""
+        ...
+
+    def decode(self, node: Versioned) -> LeaderBroker:
+        """Who holds the seat.
+
+        Raises:
+            CorruptRecord: it does not fit.
+        """
+        ...
+
+
+class LeaderRecords:
+    """Pulsar's, byte for byte; the epoch is ours."""
+
+    def __init__(self, own: LeaderBroker) -> None:
+        self._own = own
+
+    def holder(self, epoch: int) -> bytes:  # noqa: ARG002
+        """See `SeatRecords`."""
+        return self._own.encode()
+
+    def epoch(self, epoch: int) -> bytes:
+        """See `SeatRecords`."""
+        return LeadEpoch(epoch, self._own.broker_id).encode()
+
+    def decode(self, node: Versioned) -> LeaderBroker:
+        """See `SeatRecords`."""
+        return LeaderBroker.decode(node.path, node.data)
+
+
+class ControllerRecords:
+    """The controller's: its broker's number, and the epoch in decimals (docs: kafka-paths).
+
+    Args:
+        broker_id: the number of the ``brokerId`` setting.
+    """
+
+    def __init__(self, own: LeaderBroker, broker_id: int, clock: Clock) -> None:
+        self._own = own
+        self._broker_id = broker_id
+        self._clock = clock
+
+    def holder(self, epoch: int) -> bytes:
+        """See `SeatRecords`."""
+        own = self._own
+        record = ControllerRecord(self._broker_id, epoch, own.broker_id, own.service_url)
+        return record.encode(self._clock.wall_ms())
+
+    def epoch(self, epoch: int) -> bytes:
+        """See `SeatRecords`."""
+        return str(epoch).encode()
+
+    def decode(self, node: Versioned) -> LeaderBroker:
+        """See `SeatRecords`."""
+        record = ControllerRecord.decode(node.path, node.data)
+        return LeaderBroker(record.daemon, record.web_url)

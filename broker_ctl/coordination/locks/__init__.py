@@ -1,0 +1,1 @@
+"""Locks: ephemeral nodes that name an owner."""

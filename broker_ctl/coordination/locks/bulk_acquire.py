@@ -1,0 +1,82 @@
+"""Many locks in one transaction: how an expired session's are created again (docs: pip-57).
+
+One by one, ten thousand of them would take as many round trips, while everybody else waits for
+this broker's grace to end.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks.locks import Locks, make_parent
+from broker_ctl.errors import MultiFailed, NodeExists, NoNode
+from broker_ctl.store.interface import Check, Create, CreateMode, MetadataStore, Versioned
+from broker_ctl.store.path_rules import parent_of
+
+log = logging.getLogger(__name__)
+
+# Something may stand in the way, then a ring be old, then a parent be missing; what fails more
+# often than that is looked at one by one.
+_ATTEMPTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A lock that is wanted, and what must hold when its node is created."""
+
+    path: str
+    guards: tuple[Check, ...]
+
+
+async def acquire_together(
+    store: MetadataStore,
+    locks: Locks,
+    wishes: Sequence[Wish],
+    data: bytes,
+    on_lost: Callable[[Lock], None],
+) -> list[Lock]:
+    """Take as many as nothing speaks against; the others are for `Locks.acquire`, one at a time.
+
+    A transaction fails as a whole and names one culprit. So all nodes are looked at then, and
+    whatever stands in the way is left out.
+
+    Raises:
+        StoreError: unknown; nothing of it is held here.
+    """
+    left = list(wishes)
+    for _ in range(_ATTEMPTS):
+        if not left:
+            break
+        guards = list(dict.fromkeys(guard for wish in left for guard in wish.guards))
+        creates = [Create(wish.path, data, CreateMode.EPHEMERAL) for wish in left]
+        try:
+            results = await store.multi([*guards, *creates])
+        except MultiFailed as error:
+            log.info("taking %d locks together: %s", len(left), error)
+            if error.index < len(guards):
+                refuted = guards[error.index]
+                left = [wish for wish in left if refuted not in wish.guards]
+            else:
+                left = await _unopposed(store, left, error)
+        else:
+            created = [result for result in results if isinstance(result, Versioned)]
+            return [locks.adopt(node, on_lost) for node in created]
+    return []
+
+
+async def _unopposed(store: MetadataStore, wishes: list[Wish], error: MultiFailed) -> list[Wish]:
+    """Those whose node does not stand; makes the parents that are missing."""
+    if isinstance(error.cause, NodeExists):
+        nodes = await store.get_many([wish.path for wish in wishes])
+        return [wish for wish, node in zip(wishes, nodes, strict=True) if node is None]
+    if not isinstance(error.cause, NoNode):
+        raise error.cause from error
+    # Empty containers are reaped, and the expiry has emptied them all.
+    by_parent = {parent_of(wish.path): wish.path for wish in wishes}
+    parents = await store.get_many(list(by_parent))
+    for path, parent in zip(by_parent.values(), parents, strict=True):
+        if parent is None:
+            await make_parent(store, path)
+    return wishes

@@ -1,0 +1,318 @@
+"""Resource locks: ephemeral nodes of this session, verified whenever they come into doubt.
+
+`core/machines/lock.py` judges, this drives. One `Lock` is one generation: late news of an earlier
+node on the same path cannot touch it, because every step compares identities
+(docs: pulsar-resource-lock).
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks.outwait import outwait
+from broker_ctl.coordination.locks.revalidation import Doubts
+from broker_ctl.core.machines.lock import Action, Claim, Event, State, claim_of, step
+from broker_ctl.core.machines.session import Action as SessionAction
+from broker_ctl.errors import (
+    Ambiguous,
+    BadVersion,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    StoreError,
+)
+from broker_ctl.store.interface import (
+    Change,
+    Create,
+    CreateMode,
+    Delete,
+    MetadataStore,
+    Notification,
+    Operation,
+    Versioned,
+)
+from broker_ctl.store.watching import set_watch
+
+log = logging.getLogger(__name__)
+
+_OF_SESSION: Final = {
+    SessionAction.CONNECTION_LOST: Event.SUSPENDED,
+    SessionAction.END: Event.SESSION_ENDED,
+    SessionAction.VERIFY: Event.RECONNECTED,
+}
+
+_RETRY_S: Final = 0.5
+
+
+class LockBusy(Exception):
+    """The path is taken; ``node`` is who stands there and ``claim`` whose it is."""
+
+    def __init__(self, node: Versioned, claim: Claim) -> None:
+        super().__init__(f"{node.path} is taken ({claim.name})")
+        self.node = node
+        self.claim = claim
+
+
+class Locks:
+    """All locks of this process below one root.
+
+    ``lost`` counts those that ended without being released, by what ended them. ``on_verified``
+    hears how many seconds after a doubt the nodes were read again.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        root: str,
+        *,
+        broker_id: str,
+        broker_of: Callable[[Versioned], str | None],
+        draws: random.Random,
+        on_verified: Callable[[float], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._broker_id = broker_id
+        self._broker_of = broker_of
+        self._held: dict[str, Lock] = {}
+        # Creates that were not answered, nor any later one on their path.
+        self._unheard: dict[str, None] = {}
+        self._waiting: dict[str, dict[asyncio.Event, None]] = {}
+        self._doubts = Doubts(store, root, draws, judge=self._judge, on_verified=on_verified)
+        self._stop_watching: Callable[[], None] | None = None
+        self.lost: Counter[Event] = Counter()
+
+    async def start(self) -> None:
+        """Watch the root."""
+        self._stop_watching = await set_watch(self._store, self._root, self._notified)
+
+    async def close(self) -> None:
+        """Stop verifying; the nodes stay with the session."""
+        if self._stop_watching is not None:
+            self._stop_watching()
+            self._stop_watching = None
+        self._held.clear()
+        self._unheard.clear()
+        await self._doubts.close()
+
+    # Acquire and release.
+
+    async def acquire(
+        self,
+        path: str,
+        data: bytes,
+        on_lost: Callable[[Lock], None],
+        guards: Sequence[Operation] = (),
+        judge: Callable[[], Awaitable[None]] | None = None,
+    ) -> Lock:
+        """Create the node together with ``guards``, all or nothing.
+
+        ``judge`` is asked right before each attempt, and raises what speaks against it.
+
+        Raises:
+            LockBusy: somebody stands there.
+            MultiFailed: a guard failed; its index is that in ``guards``.
+            SessionExpired: the session in which it was created has ended.
+        """
+        create = Create(path, data, CreateMode.EPHEMERAL)
+        clearing: tuple[Operation, ...] = ()
+        while True:
+            if judge is not None:
+                await judge()
+            try:
+                results = await self._store.multi([*guards, *clearing, create])
+            except MultiFailed as error:
+                if error.index < len(guards):
+                    raise
+                clearing = await self._clearing(path, error.cause)
+            except Ambiguous as error:
+                # If it was done after all, the next attempt finds the node, or `adopt_unheld`.
+                self._unheard[path] = None
+                log.info("creating %s: %s; looking again", path, error)
+            else:
+                created = results[-1]
+                assert isinstance(created, Versioned)
+                return self.adopt(created, on_lost)
+
+    def adopt(self, node: Versioned, on_lost: Callable[[Lock], None]) -> Lock:
+        """Hold a node that a transaction of this process has created.
+
+        Raises:
+            SessionExpired: its session has ended while the answer came.
+        """
+        if node.stat.ephemeral_owner != self._store.session_id:
+            raise SessionExpired(f"{node.path} was created in a session that has ended")
+        lock = Lock(node.path, node.stat, on_lost)
+        self._held[lock.path] = lock
+        self._unheard.pop(lock.path, None)
+        return lock
+
+    def is_unheard(self, path: str) -> bool:
+        """Whether a node may stand there of a create that nobody here has heard the end of."""
+        return path in self._unheard
+
+    async def adopt_unheld(self, *paths: str) -> list[Lock]:
+        """Nodes of this session that nobody here holds: whoever created them heard no answer.
+
+        Of all below the root, or of ``paths``: nobody may acquire one of those here meanwhile.
+        Returns once the store has answered.
+
+        Raises:
+            StoreError: one after which asking again cannot help, as when the session has ended.
+        """
+        while True:
+            try:
+                # What was sent over an earlier connection is done by then, or never.
+                await self._store.sync(self._root)
+                found = paths or await self._store.ephemerals(self._root)
+                unheld = [path for path in found if path not in self._held]
+                nodes = [node for path in unheld if (node := await self._store.get(path))]
+            except StoreError as error:
+                if not error.can_retry:
+                    raise
+                log.info("which nodes below %s are ours? %s; asking again", self._root, error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                for path in paths or tuple(self._unheard):
+                    self._unheard.pop(path, None)
+                mine = [n for n in nodes if n.stat.ephemeral_owner == self._store.session_id]
+                return [self.adopt(node, lambda _: None) for node in mine]
+
+    async def release(self, lock: Lock, guards: Sequence[Operation] = ()) -> None:
+        """Delete the node, together with ``guards``; nothing to do where the right has ended.
+
+        Raises:
+            MultiFailed: a guard failed, and nothing was done: the right still stands.
+            StoreError: unknown; the right counts as given up, and the node must go some time.
+        """
+        self._feed(Event.RELEASE, lock)
+        if lock.state is not State.RELEASING:
+            return
+        try:
+            # Read and deleted back to back: a successor's node may carry the same version.
+            while lock.is_held_by(node := await self._store.get(lock.path)):
+                assert node is not None
+                if await self._delete([*guards, Delete(lock.path, node.stat.version)]):
+                    break
+        except MultiFailed:
+            self._feed(Event.REFUSED, lock)
+            raise
+        except StoreError:
+            self._feed(Event.DONE, lock)
+            raise
+        self._feed(Event.DONE, lock)
+
+    async def _delete(self, operations: Sequence[Operation]) -> bool:
+        """False: the node was changed since it was read. Raises `MultiFailed` for a guard."""
+        try:
+            await self._store.multi(operations)
+        except MultiFailed as error:
+            if error.index < len(operations) - 1:
+                raise
+            if isinstance(error.cause, NoNode | BadVersion):
+                return False
+            raise error.cause from error
+        return True
+
+    # A transaction of the caller that deletes the node in favour of others: split, merge.
+
+    def about_to_end(self, lock: Lock) -> None:
+        """From here on only the outcome of the transaction counts."""
+        self._feed(Event.RELEASE, lock)
+
+    def end(self, lock: Lock) -> None:
+        """It was done."""
+        self._feed(Event.DONE, lock)
+
+    def keep(self, lock: Lock) -> None:
+        """It was refused, or it is unknown: the node tells."""
+        self._feed(Event.REFUSED, lock)
+
+    async def wait_deleted(self, node: Versioned, limit_s: float) -> bool:
+        """Wait until ``node`` is gone or replaced; False when it outlives the limit."""
+        deleted = asyncio.Event()
+        waiting = self._waiting.setdefault(node.path, {})
+        waiting[deleted] = None
+        try:
+            return await outwait(self._store, node, limit_s, deleted)
+        finally:
+            waiting.pop(deleted, None)
+            if not waiting and self._waiting.get(node.path) is waiting:
+                del self._waiting[node.path]
+
+    # Doubt.
+
+    def session_changed(self, action: SessionAction) -> None:
+        """Hear the session watcher."""
+        if action in _OF_SESSION:
+            self._feed(_OF_SESSION[action], *self._held.values())
+
+    def _notified(self, notification: Notification) -> None:
+        if notification.change is not Change.DELETED:
+            return
+        for deleted in self._waiting.get(notification.path, ()):
+            deleted.set()
+        # It may be late news of an earlier generation: the read tells.
+        if (lock := self._held.get(notification.path)) is not None:
+            self._feed(Event.NODE_DELETED, lock)
+
+    def _feed(self, event: Event, *locks: Lock) -> None:
+        doubtful: list[Lock] = []
+        for lock in locks:
+            lock.state, actions = step(lock.state, event)
+            if lock.has_ended and self._held.get(lock.path) is lock:
+                del self._held[lock.path]
+                if lock.state is State.LOST:
+                    self.lost[event] += 1
+            if Action.READ in actions:
+                doubtful.append(lock)
+            if Action.TELL_LOST in actions:
+                log.warning("lost %s (%s)", lock.path, event)
+                lock.on_lost(lock)
+        self._doubts.add(doubtful)
+
+    def _judge(self, lock: Lock, node: Versioned | None) -> None:
+        found = Event.GONE if node is None else Event.OTHER
+        self._feed(Event.MINE if lock.is_held_by(node) else found, lock)
+
+    # Inside.
+
+    async def _clearing(self, path: str, cause: StoreError) -> tuple[Operation, ...]:
+        """What has to be done in the next attempt before the node is created.
+
+        Raises:
+            LockBusy: somebody else stands there.
+        """
+        if not isinstance(cause, NoNode | NodeExists | BadVersion):
+            raise cause
+        node = await self._store.get(path)
+        if node is None:
+            if isinstance(cause, NoNode):
+                await make_parent(self._store, path)
+            return ()
+        claim = claim_of(
+            owner_session=node.stat.ephemeral_owner,
+            is_ephemeral=node.stat.is_ephemeral,
+            owner_broker=self._broker_of(node),
+            session_id=self._store.session_id,
+            broker_id=self._broker_id,
+        )
+        if claim is not Claim.MINE:
+            self._unheard.pop(path, None)
+            raise LockBusy(node, claim)
+        # Left by a call whose answer was lost, or by an earlier process whose session this was.
+        # A new node gives a new token: nothing of before can pass for what begins now.
+        return (Delete(path, node.stat.version),)
+
+
+async def make_parent(store: MetadataStore, path: str) -> None:
+    """What the lock stands below; the servers reap it when it is empty."""
+    with contextlib.suppress(NodeExists):
+        parent = path.rpartition("/")[0]
+        await store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)

@@ -1,0 +1,99 @@
+"""Reading doubtful nodes again.
+
+One task, however many doubts there are: the end of a session deletes thousands of nodes and tells
+of each, and a read for each of them would keep the servers from everything else.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.core.machines.lock import State
+from broker_ctl.errors import StoreError
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+_BATCH: Final = 128
+_WINDOW_S: Final = 0.3
+_RETRY_S: Final = 0.25
+
+
+class Doubts:
+    """Locks in doubt, in the order in which they came to be.
+
+    ``judge`` hears what stands on the path of each; ``on_verified`` how many seconds after the
+    oldest doubt of a batch that was.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        root: str,
+        draws: random.Random,
+        *,
+        judge: Callable[[Lock, Versioned | None], None],
+        on_verified: Callable[[float], None] | None,
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._draws = draws
+        self._judge = judge
+        self._on_verified = on_verified
+        self._since_s: dict[Lock, float] = {}
+        self._is_verifying = False
+        self._tasks = TaskScope(f"locks below {root}")
+
+    def add(self, locks: Sequence[Lock]) -> None:
+        """Read their nodes soon; also if that is being done, since its answer may be older."""
+        if not locks:
+            return
+        now_s = asyncio.get_running_loop().time()
+        for lock in locks:
+            self._since_s.setdefault(lock, now_s)
+        if not self._is_verifying:
+            self._is_verifying = True
+            self._tasks.keep(self._verify(), "verify")
+
+    async def close(self) -> None:
+        """Stop reading."""
+        self._since_s.clear()
+        await self._tasks.close()
+
+    async def _verify(self) -> None:
+        try:
+            if len(self._since_s) > _BATCH:
+                # Brokers reconnect in herds.
+                await asyncio.sleep(self._draws.uniform(0, _WINDOW_S))
+            while self._since_s:
+                batch = list(islice(self._since_s, _BATCH))
+                since_s = min(self._since_s.pop(lock) for lock in batch)
+                await self._verify_batch(batch, since_s)
+        finally:
+            self._is_verifying = False
+
+    async def _verify_batch(self, batch: list[Lock], since_s: float) -> None:
+        """Until the store answers, or nobody waits for the answer any more.
+
+        Also what counts as held again is read: that may rest on an answer older than the doubt.
+        """
+        while doubtful := [lock for lock in batch if not lock.has_ended]:
+            try:
+                await self._store.sync(self._root)
+                nodes = await self._store.get_many([lock.path for lock in doubtful])
+            except StoreError as error:
+                log.info("verifying %d locks: %s", len(doubtful), error)
+                if all(lock.state is State.SUSPECT for lock in doubtful):
+                    return  # the next reconnect verifies everything anew
+                await asyncio.sleep(_RETRY_S)
+                continue
+            for lock, node in zip(doubtful, nodes, strict=True):
+                self._judge(lock, node)
+            if self._on_verified is not None:
+                self._on_verified(asyncio.get_running_loop().time() - since_s)
+            return

@@ -1,0 +1,62 @@
+"""Who is there and who leads, for lookups and for the surface."""
+
+from broker_ctl.coordination.election.election import Election
+from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker, ForeignBrokers
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.machines.session import State
+from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
+
+
+class LiveCluster:
+    """`ports.Cluster` over the registry and the election.
+
+    Args:
+        others: Pulsar's registry, where brokers are that are no broker-ctl process; None: there
+            may be none. Those of this kind stand there too, with what their data planes advertise.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        election: Election,
+        watcher: SessionWatcher,
+        others: ForeignBrokers | None = None,
+    ) -> None:
+        self._registry = registry
+        self._election = election
+        self._watcher = watcher
+        self._others = others
+
+    def broker_ids(self) -> list[str]:
+        """Live brokers, sorted."""
+        others = () if self._others is None else self._others.peers
+        return sorted({*self._registry.peers, *others})
+
+    def urls_of(self, broker_id: str) -> BrokerUrls | None:
+        """Where a live broker is reached."""
+        peer = self._registry.peer(broker_id) or self._other(broker_id)
+        return None if peer is None else peer.urls
+
+    def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
+        """Where a live broker, or its daemon, answers binary lookups."""
+        peer = self._registry.peer(broker_id)
+        if peer is not None:
+            return peer.registration.lookup_urls
+        other = self._other(broker_id)
+        if other is None:
+            return None
+        # Such a broker serves lookups itself.
+        return LookupUrls(other.urls.native_url, other.urls.native_url_tls)
+
+    def leader(self) -> tuple[str, str] | None:
+        """Broker id and web address of the leader; None while nobody is known to lead.
+
+        Whoever led when the session was lost may have gone since, and nobody here would hear of it.
+        """
+        is_heard = self._watcher.state in {State.CONNECTED, State.SUSPENDED}
+        leader = self._election.leader if is_heard else None
+        return None if leader is None else (leader.broker_id, leader.service_url)
+
+    def _other(self, broker_id: str) -> ForeignBroker | None:
+        return None if self._others is None else self._others.peer(broker_id)

@@ -1,0 +1,65 @@
+"""Which clusters lie on the same ZooKeeper servers: what a mistyped chroot is told by."""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.errors import CorruptRecord, NewerVersion, NoAuth
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.broker_ctl import ClusterName
+
+# A chroot of a chroot, as in /pulsar/east; deeper ones are not looked for.
+_DEPTH: Final = 2
+# The servers may keep what many others have written.
+_MOST_NODES: Final = 200
+# What is inside of a cluster is none itself.
+_NOT_CHROOTS: Final = frozenset(
+    {"zookeeper", "broker-ctl", "admin", "loadbalance", "namespace", "ledgers", "managed-ledgers"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCluster:
+    """A chroot that brokers use or have used; their cluster may have several names, or none."""
+
+    chroot: str
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.names) or 'a cluster'} in {self.chroot or '/'}"
+
+
+async def clusters_on(tree: MetadataStore) -> list[FoundCluster]:
+    """Those in the first levels of a store without a chroot, in the order of their paths.
+
+    Raises:
+        StoreError: it does not answer. What we may not read is passed over.
+    """
+    found: list[FoundCluster] = []
+    left, looked = deque([""]), 0
+    while left and looked < _MOST_NODES:
+        chroot, looked = left.popleft(), looked + 1
+        try:
+            names = await _names(tree, chroot)
+            if names is not None:
+                found.append(FoundCluster(chroot, names))
+            if chroot.count("/") < _DEPTH:
+                below = sorted({*await tree.children(chroot or "/")} - _NOT_CHROOTS)
+                left += [f"{chroot}/{name}" for name in below]
+        except NoAuth:
+            continue
+    return sorted(found, key=lambda cluster: cluster.chroot)
+
+
+async def _names(tree: MetadataStore, chroot: str) -> tuple[str, ...] | None:
+    """What the cluster there is called; None where there is none."""
+    node = await tree.get(f"{chroot}{paths.CLUSTER_NAME}")
+    if node is not None:
+        try:
+            return (ClusterName.decode(node.path, node.data).name,)
+        except (CorruptRecord, NewerVersion):
+            return ()
+    if not await tree.children(f"{chroot}{paths.LOAD_REPORTS}"):
+        return None
+    return tuple(sorted(await tree.children(f"{chroot}{paths.CLUSTERS}")))

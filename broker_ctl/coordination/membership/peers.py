@@ -1,0 +1,66 @@
+"""Orders to other brokers, over their control HTTP; this broker is called the same way."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from broker_ctl.codec import decode_object
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.commands import Order
+from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
+from broker_ctl.http_client import HttpClient
+from broker_ctl.ports import Orders, Reply
+
+log = logging.getLogger(__name__)
+
+
+class Peers(Protocol):
+    """How orders reach brokers: over HTTP, or in memory in the deterministic composition."""
+
+    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+        """Give one order.
+
+        Raises:
+            PeerUnreachable: no answer; whether it was carried out is unknown.
+            PeerRefused: the broker said no.
+        """
+        ...
+
+
+class HttpPeers:
+    """`POST {web address}/control/v1/{verb}`, answered with JSON or with the kind of an error."""
+
+    def __init__(self, registry: Registry, http: HttpClient, own: Orders) -> None:
+        self._registry = registry
+        self._http = http
+        self._own = own
+
+    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+        """See `Peers.send`."""
+        if broker_id == self._registry.broker_id:
+            return await self._own.obey(order)
+        peer = self._registry.peer(broker_id)
+        url = peer and (peer.urls.web_url or peer.urls.web_url_tls)
+        if not url:
+            raise PeerUnreachable(f"{broker_id} is not registered")
+        try:
+            reply = await self._http.request(
+                "POST",
+                f"{url}/control/v1/{order.verb}",
+                json=order.to_row(),
+                timeout_s=timeout_s,
+            )
+            row = self._row(reply.body)
+        except HttpError as error:
+            raise PeerUnreachable(f"{broker_id}: {error}") from error
+        if reply.status != 200:
+            kind, reason = str(row.get("error", reply.status)), str(row.get("reason", ""))
+            raise PeerRefused(kind, f"{broker_id}: {reason}")
+        return row
+
+    @staticmethod
+    def _row(body: bytes) -> Mapping[str, Any]:
+        try:
+            return decode_object(body)
+        except CorruptRecord as error:
+            raise HttpError(f"an answer that is no JSON object: {error}") from error

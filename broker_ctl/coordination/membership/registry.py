@@ -1,0 +1,345 @@
+"""The live brokers: registration of this one, and who else is there.
+
+Two ephemeral nodes in one transaction: Pulsar's load report, which other tools read, and our own
+registration, which says how to reach the process and which run of it this is. Brokers follow only
+the registrations; reports change all the time and are for the leader.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.locks.stale_nodes import Predecessors
+from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.errors import (
+    Ambiguous,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    StoreError,
+)
+from broker_ctl.store import paths
+from broker_ctl.store.interface import (
+    Change,
+    Create,
+    CreateMode,
+    MetadataStore,
+    Notification,
+    Versioned,
+)
+from broker_ctl.store.records.broker_ctl import Registration
+from broker_ctl.store.watching import set_watch
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 0.25
+_MAX_DEPARTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A live broker-ctl process; czxid and session are those of its registration."""
+
+    registration: Registration
+    czxid: int
+    session_id: int
+
+    @property
+    def urls(self) -> BrokerUrls:
+        """Where it is reached."""
+        return self.registration.urls
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it is on its way down."""
+        return self.registration.is_draining
+
+
+def _decode(node: Versioned) -> Peer:
+    registration = Registration.decode(node.path, node.data)
+    return Peer(registration, node.stat.czxid, node.stat.ephemeral_owner)
+
+
+class _Departures:
+    """When registrations were seen to go, and of which session they were; 0: none was read."""
+
+    def __init__(self, registrations: WatchedTree[Peer]) -> None:
+        self._registrations = registrations
+        self._gone: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def notified(self, notification: Notification) -> None:
+        """Something changed among the registrations."""
+        broker_id = paths.name_below(paths.REGISTRATIONS, notification.path)
+        if broker_id is None or notification.change is not Change.DELETED:
+            return
+        # The copy still has it: it is read again only after the event.
+        peer = self._registrations.values.get(broker_id)
+        self._gone[broker_id] = notification.zxid, 0 if peer is None else peer.session_id
+        self._gone.move_to_end(broker_id)
+        if len(self._gone) > _MAX_DEPARTED:
+            self._gone.popitem(last=False)
+
+    def at(self, zxid: int) -> str | None:
+        """Whose registration went in the transaction ``zxid``."""
+        if zxid <= 0:
+            return None  # servers before 3.9 do not tell
+        return next((name for name, (at, _) in reversed(self._gone.items()) if at == zxid), None)
+
+    def is_later(self, broker_id: str, session_id: int, zxid: int) -> bool:
+        """Whether the registration of that session was seen to go after ``zxid``."""
+        gone_at, gone_session = self._gone.get(broker_id, (0, 0))
+        return gone_session == session_id and 0 < zxid < gone_at
+
+
+class Registry:
+    """Who is there. Lives as long as the store; `register` is called once in each session."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        own: Registration,
+        deletions: Deletions,
+        tick_s: float,
+    ) -> None:
+        self._store = store
+        self._deletions = deletions
+        self._own = own
+        self._tree = WatchedTree(store, paths.REGISTRATIONS, _decode)
+        self._report_path = paths.load_report(own.urls.broker_id)
+        self._path = paths.registration(own.urls.broker_id)
+        self._predecessors = Predecessors(
+            store,
+            tick_s,
+            name=f"broker id {own.urls.broker_id}",
+            advice="give each broker its own advertisedAddress and webServicePort",
+            registration_of=lambda _: self._path,
+        )
+        self._session_id = 0
+        # The session whose nodes stand there, or may: 0 where none of ours can.
+        self._stood_in = 0
+        self._missed = asyncio.Event()
+        self._departures = _Departures(self._tree)
+        self._stop_watching: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        """Begin to follow the registrations."""
+        told = self._departures.notified
+        self._stop_watching = await set_watch(self._store, paths.REGISTRATIONS, told)
+        await self._tree.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        if self._stop_watching is not None:
+            self._stop_watching()
+            self._stop_watching = None
+        await self._tree.close()
+
+    # Others.
+
+    @property
+    def broker_id(self) -> str:
+        """This broker."""
+        return self._own.urls.broker_id
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether this broker stands in the registry, in the session that it has now."""
+        return self._session_id != 0 and self._session_id == self._store.session_id
+
+    @property
+    def corrupt(self) -> int:
+        """Registrations that did not decode."""
+        return self._tree.corrupt
+
+    def peer(self, broker_id: str) -> Peer | None:
+        """A live broker, by the newest that was read."""
+        return self._tree.values.get(broker_id)
+
+    @property
+    def peers(self) -> dict[str, Peer]:
+        """All live brokers by id, this one among them."""
+        return dict(self._tree.values)
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Hear that the set has changed."""
+        return self._tree.listen(listener)
+
+    async def wait_synced(self) -> None:
+        """Return once the registrations have been read."""
+        await self._tree.wait_synced()
+
+    async def was_standing_at(self, broker_id: str, session_id: int, zxid: int) -> bool:
+        """Whether the session's registration stood when the transaction ``zxid`` was applied.
+
+        An expiry takes the registration away in the transaction that takes the owner nodes; a
+        release leaves it standing (I7), be it for a moment: who drains goes after its bundles.
+        A registration of another session proves nothing, older or younger: a daemon that could
+        not give everything up leaves its session to expire, and its successor is long registered
+        when that takes the owner nodes.
+        """
+        if self._departures.is_later(broker_id, session_id, zxid):
+            return True
+        stat = await self._store.exists(paths.registration(broker_id))
+        return stat is not None and stat.ephemeral_owner == session_id
+
+    async def departed_at(self, zxid: int) -> str | None:
+        """The broker whose session ended in the transaction ``zxid``; None where none did.
+
+        All nodes of a session go at once, so this is who owned whatever else went with it.
+        """
+        if (departed := self._departures.at(zxid)) is None and zxid > 0:
+            # The events of one transaction come one after the other; any answer comes after them.
+            await self._store.exists(paths.REGISTRATIONS)
+            departed = self._departures.at(zxid)
+        return departed
+
+    # This one.
+
+    async def register(self, report: bytes) -> None:
+        """Put both nodes in place, waiting for those of an earlier session to end.
+
+        Raises:
+            StartError: another process with the same broker id is alive.
+        """
+        while True:
+            # What an earlier registration left behind must not take the new nodes with it.
+            await self._deletions.gone(self._report_path)
+            await self._deletions.gone(self._path)
+            self._stood_in = self._store.session_id
+            try:
+                created = await self._create(report)
+            except StoreError as error:
+                if not error.can_retry and not isinstance(error, Ambiguous):
+                    raise
+                log.info("registering: %s; again", error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                if created is not None:
+                    self._session_id = created.stat.ephemeral_owner
+                    log.info("registered as %s", self.broker_id)
+                    return
+
+    async def _create(self, report: bytes) -> Versioned | None:
+        """One attempt; None when something had to be cleared first."""
+        try:
+            _, created = await self._store.multi(
+                [
+                    Create(self._report_path, report, CreateMode.EPHEMERAL),
+                    Create(self._path, self._payload(), CreateMode.EPHEMERAL),
+                ],
+            )
+        except MultiFailed as error:
+            if isinstance(error.cause, NoNode):
+                await _make_parents(self._store)
+            elif isinstance(error.cause, NodeExists):
+                await self._predecessors.outlive(self._report_path)
+                await self._predecessors.outlive(self._path)
+            else:
+                raise error.cause from error
+            return None
+        assert isinstance(created, Versioned)
+        return created
+
+    def _payload(self) -> bytes:
+        timeout_ms = round(self._store.session_timeout_s * 1000)
+        return replace(self._own, session_timeout_ms=timeout_ms).encode()
+
+    async def keep(self, report: Callable[[], bytes]) -> None:
+        """Put the registration back whenever somebody else took it away; until cancelled.
+
+        It is written again where a server has granted the session another timeout since.
+        """
+
+        def look() -> None:
+            if self.is_registered and not _is_told(self.peer(self.broker_id), self._store):
+                self._missed.set()
+
+        # The copy is not told of as changed where a reconnect finds what it was.
+        stops = [self._tree.listen(look), self._store.listen(lambda _: look())]
+        try:
+            while True:
+                await self._missed.wait()
+                self._missed.clear()
+                try:
+                    nodes = await self._store.get_many([self._report_path, self._path])
+                    # Meanwhile it may have been taken back on purpose.
+                    if self.is_registered and None in nodes:
+                        log.warning("the registration was taken away: putting it back")
+                        await self.register(report())
+                    elif self.is_registered and not _is_told(
+                        self.peer(self.broker_id), self._store
+                    ):
+                        log.info("writing the timeout of the session into the registration")
+                        await self._store.set(self._path, self._payload())
+                except StoreError as error:
+                    if not error.can_retry and not isinstance(error, NoNode | Ambiguous):
+                        raise
+                    log.info("looking after the registration: %s; again", error)
+                    await asyncio.sleep(_RETRY_S)
+                    self._missed.set()
+        finally:
+            for stop in stops:
+                stop()
+
+    def ended(self) -> None:
+        """The session has ended, and the registration with it."""
+        self._session_id = self._stood_in = 0
+
+    async def publish(self, report: bytes) -> None:
+        """Replace the load report.
+
+        Raises:
+            NoNode: not registered (any more); the report would come without the owner.
+        """
+        try:
+            await self._store.set(self._report_path, report)
+        except NoNode:
+            self._missed.set()
+            raise
+
+    async def announce_drain(self) -> None:
+        """Say in the registration that nothing may be sent here any more; until it is said."""
+        self._own = replace(self._own, is_draining=True)
+        # While it is not registered there is nobody to tell, and a node there is another's.
+        while self.is_registered:
+            try:
+                await self._store.set(self._path, self._payload())
+            except NoNode:
+                log.info("not registered any more: nobody to tell of the drain")
+            except StoreError as error:
+                if not error.can_retry and not isinstance(error, Ambiguous):
+                    raise
+                log.info("announcing the drain: %s; again", error)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            return
+
+    async def unregister(self) -> None:
+        """Take both nodes away, however long the store is away; the caller gives the deadline."""
+        self._session_id = 0
+        if not self._stood_in:
+            return
+        # The registration first: it is what others go by, and the report may be gone already.
+        for path in (self._path, self._report_path):
+            self._deletions.add_own(path, self._stood_in)
+        self._stood_in = 0
+        await self._deletions.gone(self._path)
+        await self._deletions.gone(self._report_path)
+
+
+def _is_told(own: Peer | None, store: MetadataStore) -> bool:
+    """Whether the others know of this broker, and how long its session may last."""
+    timeout_ms = round(store.session_timeout_s * 1000)
+    return own is not None and own.registration.session_timeout_ms == timeout_ms
+
+
+async def _make_parents(store: MetadataStore) -> None:
+    for path in (paths.LOAD_REPORTS, paths.REGISTRATIONS):
+        try:
+            await store.create(path, make_parents=True)
+        except NodeExists:
+            continue

@@ -1,0 +1,1 @@
+"""Nodes that several brokers follow, and that one of them writes."""

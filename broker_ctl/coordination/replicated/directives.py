@@ -1,0 +1,143 @@
+"""What operators have ordered for longer than one act, as every broker sees it.
+
+A pause and the drains lie in nodes, so that they outlive leaders and restarts. Each broker follows
+them: the leader obeys them, and whoever places without a leader gives nothing to a drained broker.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from broker_ctl.coordination.replicated.node_cache import FollowedNodes
+from broker_ctl.core.cluster.directives import Drain, Order, Pause
+from broker_ctl.errors import CorruptRecord, NewerVersion, NodeExists, NoNode
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore, Versioned
+from broker_ctl.store.records.directives import DrainRecord, PauseRecord
+
+log = logging.getLogger(__name__)
+
+
+def _decode_pause(node: Versioned) -> Pause:
+    """Whatever stands there pauses: doing nothing is the safe side of a node nobody can read."""
+    try:
+        return PauseRecord.decode(node.path, node.data).pause
+    except (CorruptRecord, NewerVersion) as error:
+        log.warning("paused all the same: %s", error)
+        return Pause(Order.of(node.stat.mtime_ms, "", f"the node does not decode: {error}"))
+
+
+def _decode_drain(node: Versioned) -> Drain:
+    return DrainRecord.decode(node.path, node.data).drain
+
+
+class Directives:
+    """A full copy of the nodes, and the writing of them."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._pauses = FollowedNodes(store, paths.PAUSE, _decode_pause)
+        self._drains = FollowedNodes(store, paths.DRAINS, _decode_drain, depth=1)
+
+    async def start(self) -> None:
+        """Follow; returns once what stands has been read."""
+        for followed in (self._pauses, self._drains):
+            await followed.start()
+            await followed.wait_synced()
+
+    async def close(self) -> None:
+        """Stop following; what was last known stays."""
+        await self._pauses.close()
+        await self._drains.close()
+
+    @property
+    def corrupt(self) -> int:
+        """Reads of drains that did not decode."""
+        return self._drains.corrupt
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Hear that something was ordered or taken back; returns what stops it."""
+        stops = [self._pauses.listen(listener), self._drains.listen(listener)]
+
+        def stop() -> None:
+            for each in stops:
+                each()
+
+        return stop
+
+    # Pause.
+
+    @property
+    def pause(self) -> Pause | None:
+        """The pause that stands."""
+        return self._pauses.values.get(paths.PAUSE)
+
+    async def begin_pause(self, order: Order) -> Pause:
+        """Pause; where there is a pause already, it stays as it is.
+
+        Raises:
+            StoreError: it was not written.
+        """
+        # Who made it first is who made it: it stands already.
+        with suppress(NodeExists):
+            data = PauseRecord(Pause(order)).encode()
+            await self._store.create(paths.PAUSE, data, make_parents=True)
+            log.info("the balancing is paused%s", order.told)
+        await self._pauses.wait_synced()
+        return self.pause or Pause(order)
+
+    async def end_pause(self) -> Pause | None:
+        """Take a pause back; answers with the one that there was.
+
+        Raises:
+            StoreError: it was not taken away.
+        """
+        ended = self.pause
+        try:
+            await self._store.delete(paths.PAUSE)
+            log.info("the pause of the balancing has ended")
+        except NoNode:
+            ended = None
+        await self._pauses.wait_synced()
+        return ended
+
+    # Drains.
+
+    @property
+    def drains(self) -> Mapping[str, Drain]:
+        """By broker id."""
+        return {
+            broker_id: drain
+            for path, drain in self._drains.values.items()
+            if (broker_id := paths.name_below(paths.DRAINS, path)) is not None
+        }
+
+    async def begin_drain(self, broker_id: str, drain: Drain) -> Drain:
+        """Drain a broker; where it is drained already, that drain stays as it is.
+
+        Raises:
+            InvalidName: what cannot be a broker id.
+            StoreError: it was not written.
+        """
+        with suppress(NodeExists):
+            data = DrainRecord(drain).encode()
+            await self._store.create(paths.drain(broker_id), data, make_parents=True)
+            log.info("%s is drained%s", broker_id, drain.order.told)
+        await self._drains.wait_synced()
+        return self.drains.get(broker_id, drain)
+
+    async def end_drain(self, broker_id: str) -> bool:
+        """Let a broker receive again; false where it was not drained.
+
+        Raises:
+            InvalidName: what cannot be a broker id.
+            StoreError: it was not taken away.
+        """
+        is_ended = True
+        try:
+            await self._store.delete(paths.drain(broker_id))
+            log.info("%s is not drained any more", broker_id)
+        except NoNode:
+            is_ended = False
+        await self._drains.wait_synced()
+        return is_ended

@@ -1,0 +1,136 @@
+"""Moves in progress, as every broker sees them, and as the leader records them.
+
+The record is the reservation: created under the leader's epoch, read by every lookup, deleted by
+the receiver once it serves. Each write of it makes earlier orders for it void (docs: move).
+"""
+
+from dataclasses import dataclass, replace
+
+from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.errors import BadVersion, MultiFailed, NodeExists, NoNode
+from broker_ctl.store import paths
+from broker_ctl.store.interface import (
+    Check,
+    Create,
+    Delete,
+    MetadataStore,
+    Operation,
+    SetData,
+    Versioned,
+)
+from broker_ctl.store.records.broker_ctl import Move
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRecord:
+    """A move, and the data version of its node."""
+
+    move: Move
+    version: int
+
+    @property
+    def guard(self) -> Operation:
+        """Fails once a leader has written the record again, or it has ended."""
+        return Check(paths.move(self.move.move_id), self.version)
+
+
+def _decode(node: Versioned) -> MoveRecord:
+    return MoveRecord(Move.decode(node.path, node.data), node.stat.version)
+
+
+class Moves:
+    """A full copy of the records, which are few: as many as there are moves in flight."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._tree = WatchedTree(store, paths.MOVES, _decode)
+
+    async def start(self) -> None:
+        """Begin to follow the records."""
+        await self._tree.start()
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self._tree.close()
+
+    async def wait_synced(self) -> None:
+        """Return once all that was reported so far has been read."""
+        await self._tree.wait_synced()
+
+    @property
+    def corrupt(self) -> int:
+        """Records that did not decode."""
+        return self._tree.corrupt
+
+    @property
+    def all(self) -> list[MoveRecord]:
+        """Every move, as far as it was read."""
+        return list(self._tree.values.values())
+
+    def of(self, bundle: Bundle) -> MoveRecord | None:
+        """The move of a bundle, or of one that overlaps it."""
+        for record in self._tree.values.values():
+            if record.move.bundle.overlaps(bundle):
+                return record
+        return None
+
+    async def read(self, move_id: str) -> MoveRecord | None:
+        """One record from the store, newer than the copy."""
+        node = await self._store.get(paths.move(move_id))
+        return None if node is None else _decode(node)
+
+    async def read_since(self, move_id: str, version: int) -> MoveRecord | None:
+        """The record as it is or was after the write that made it ``version``."""
+        record = await self.read(move_id)
+        if record is None or record.version < version:
+            # This broker's server may be behind the leader's.
+            await self._store.sync(paths.move(move_id))
+            record = await self.read(move_id)
+        return record
+
+    async def begin(self, move: Move, guard: Operation) -> MoveRecord:
+        """Reserve.
+
+        Raises:
+            MultiFailed: the epoch is old, or the id is taken.
+        """
+        path = paths.move(move.move_id)
+        while True:
+            try:
+                await self._store.multi([guard, Create(path, move.encode())])
+            except MultiFailed as error:
+                if not isinstance(error.cause, NoNode) or error.index == 0:
+                    raise
+                try:
+                    await self._store.create(paths.MOVES, make_parents=True)
+                except NodeExists:
+                    continue
+            else:
+                return MoveRecord(move, 0)
+
+    async def adopt(self, record: MoveRecord, epoch: int, guard: Operation) -> MoveRecord:
+        """Write the record again under a new leader's epoch: orders of the old one are void.
+
+        Where a lost answer cannot be resolved since the record was written again or has ended, no
+        marker node (I4) would help: what counts is the record as it stands, and `read` shows it.
+
+        Raises:
+            MultiFailed: the epoch is old, or the move has ended meanwhile.
+        """
+        move = replace(record.move, epoch=epoch)
+        path = paths.move(move.move_id)
+        await self._store.multi([guard, SetData(path, move.encode(), record.version)])
+        return MoveRecord(move, record.version + 1)
+
+    async def end(self, record: MoveRecord, guard: Operation | None = None) -> bool:
+        """Delete the record; false when it was written again or had ended already."""
+        guards = () if guard is None else (guard,)
+        delete = Delete(paths.move(record.move.move_id), record.version)
+        try:
+            await self._store.multi([*guards, delete])
+        except MultiFailed as error:
+            if isinstance(error.cause, NoNode | BadVersion) and error.index == len(guards):
+                return False
+            raise
+        return True

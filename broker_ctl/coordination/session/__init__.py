@@ -1,0 +1,1 @@
+"""The session: its state, its lease, its heartbeats."""

@@ -1,0 +1,115 @@
+"""Heartbeats: small writes, each of which proves when it is committed that its session lived.
+
+What they prove is `core/machines/lease.py`'s matter; when they are sent is decided here.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.machines.lease import Heartbeat, LeaseRules
+from broker_ctl.errors import NoNode, StoreError
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.broker_ctl import Lease
+
+log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Pulse:
+    epoch: int
+    rules: LeaseRules
+
+    def next_s(self, beat: Heartbeat) -> float:
+        """When to send the one after ``beat``.
+
+        A period after it; but where its answer was late, not before the leader of the servers has
+        surely been told of it: the next one would prove nothing that is not known.
+        """
+        told_s = beat.answered_s + self.rules.telling_s
+        return max(beat.sent_s + self.rules.period_s, told_s)
+
+
+class Heartbeats:
+    """Beats while there is a session.
+
+    ``on_committed`` hears the session's epoch and the heartbeat, of each that was answered over
+    the connection on which it was sent.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        clock: Clock,
+        *,
+        path: str,
+        nonce: str,
+        on_committed: Callable[[int, Heartbeat], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._path = path
+        self._nonce = nonce
+        self._on_committed = on_committed
+        self._pulse: _Pulse | None = None
+        self._begun = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._count = 0
+
+    def begin(self, epoch: int, rules: LeaseRules) -> None:
+        """A session has begun, or has another timeout."""
+        self._pulse = _Pulse(epoch, rules)
+        self._begun.set()
+        self.hurry()
+
+    def end(self) -> None:
+        """It has ended."""
+        self._pulse = None
+        self._begun.clear()
+
+    def hurry(self) -> None:
+        """Send the next one at once: the connection is new.
+
+        Others are sent a period apart, because the server tells the leader only now and then
+        which sessions it has heard. On a new connection it does so at once (docs:
+        zookeeper-session-rules).
+        """
+        self._hurry.set()
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            if (pulse := self._pulse) is None:
+                await self._begun.wait()
+                continue
+            self._hurry.clear()
+            sent_s = self._clock.now_s()
+            try:
+                await self._commit()
+            except StoreError as error:
+                log.debug("heartbeat %d: %s", self._count, error)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            beat = Heartbeat(sent_s, self._clock.now_s())
+            # Over another connection than it was sent on: it was found by reading, or sent again.
+            # Which server took it when is not known then, so it proves nothing; the next one is
+            # sent at once, and does.
+            if not self._hurry.is_set():
+                self._on_committed(pulse.epoch, beat)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pulse.next_s(beat) - self._clock.now_s()):
+                    await self._hurry.wait()
+
+    async def _commit(self) -> None:
+        self._count += 1
+        payload = Lease(self._nonce, self._count).encode()
+        try:
+            await self._store.set(self._path, payload)
+        except NoNode:
+            await self._store.create(self._path, payload, make_parents=True)

@@ -1,0 +1,1 @@
+"""The cluster as a decision sees it, and the decisions."""

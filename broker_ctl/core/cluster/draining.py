@@ -1,0 +1,101 @@
+"""Emptying a broker by order of an operator, and how far that has come.
+
+The proposals are a policy without memory: all that a drained broker carries, to be placed by
+whichever placement is in use. How many go at a time is for the budgets to say.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from broker_ctl.core.cluster.decisions import Reason, Skip, Unload
+from broker_ctl.core.cluster.directives import Drain
+from broker_ctl.core.cluster.view import ClusterView
+
+_MINUTE_MS: Final = 60_000
+_ITS_TURN: Final = frozenset(
+    {Reason.BUDGET_BROKER, Reason.BUDGET_CLUSTER, Reason.BUDGET_NAMESPACE, Reason.MOVING}
+)
+
+
+class DrainState(StrEnum):
+    """DRAINING: bundles are left. DRAINED: none is. ABSENT: the broker is not there."""
+
+    DRAINING = "draining"
+    DRAINED = "drained"
+    ABSENT = "absent"
+
+
+def drain_proposals(
+    view: ClusterView, drained: Collection[str], reason: Reason = Reason.DRAIN
+) -> tuple[Unload, ...]:
+    """Everything that drained brokers own, the heaviest first; what is pinned stays with them."""
+    found = [
+        (seen, broker_id)
+        for broker_id in drained
+        if broker_id in view.brokers
+        for bundle in view.brokers[broker_id].owned
+        if not view.is_busy(bundle) and not (seen := view.bundles[bundle]).is_pinned
+    ]
+    found.sort(key=lambda one: (-one[0].footprint.throughput_bytes, one[0].bundle))
+    return tuple(
+        Unload(seen.bundle, broker_id, reason, f"{broker_id} is drained")
+        for seen, broker_id in found
+    )
+
+
+def waits_its_turn(skip: Skip) -> bool:
+    """Whether it is only put off until moves that are under way have ended."""
+    return skip.reason in _ITS_TURN
+
+
+@dataclass(frozen=True, slots=True)
+class DrainProgress:
+    """How far a drain has come.
+
+    Attributes:
+        bundles_left: what the broker still owns.
+        throughput_left_bytes: bytes/s of it.
+        ratio: 1.0: nothing is left.
+        moves_per_minute: since the drain began; 0 once it is over.
+        eta_s: until nothing is left, at that rate; None where nothing has moved yet.
+    """
+
+    state: DrainState
+    bundles_left: int
+    throughput_left_bytes: float
+    ratio: float
+    moves_per_minute: float
+    eta_s: float | None
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "state": self.state.value,
+            "bundles_left": self.bundles_left,
+            "throughput_left_bytes_per_s": self.throughput_left_bytes,
+            "progress_ratio": self.ratio,
+            "moves_per_s": self.moves_per_minute / 60,
+            "eta_s": self.eta_s,
+        }
+
+
+def drain_progress(
+    drain: Drain, *, is_present: bool, bundles: int, throughput_bytes: float, now_ms: int
+) -> DrainProgress:
+    """What is left of what there was; more than that (a split) is no progress, and no regress."""
+    if not is_present or bundles == 0:
+        state = DrainState.DRAINED if is_present else DrainState.ABSENT
+        return DrainProgress(state, 0, 0.0, 1.0, 0.0, 0.0)
+    gone = max(0, drain.bundles - bundles)
+    minutes = max(0, now_ms - drain.order.at_ms) / _MINUTE_MS
+    rate = gone / minutes if minutes > 0 else 0.0
+    return DrainProgress(
+        state=DrainState.DRAINING,
+        bundles_left=bundles,
+        throughput_left_bytes=throughput_bytes,
+        ratio=gone / max(1, drain.bundles),
+        moves_per_minute=rate,
+        eta_s=bundles / rate * 60 if rate > 0 else None,
+    )

@@ -1,0 +1,29 @@
+"""Who takes part in a cycle of shedding."""
+
+from broker_ctl.core.cluster.decisions import Reason, Skip
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.rules.rules import SheddingRules
+
+
+def participants(
+    view: ClusterView, rules: SheddingRules
+) -> tuple[tuple[BrokerView, ...], tuple[Skip, ...]]:
+    """The brokers that count, by id; and why the others do not."""
+    brokers: list[BrokerView] = []
+    skipped: list[Skip] = []
+    for broker_id, broker in sorted(view.brokers.items()):
+        if broker.is_draining:
+            text = "it is being emptied"
+            skipped.append(Skip(broker_id, Reason.DRAINING, text))
+        elif broker.age_s > rules.report_ttl_s:
+            text = f"last heard of {broker.age_s:.0f} s ago"
+            skipped.append(Skip(broker_id, Reason.STALE_REPORT, text))
+        else:
+            brokers.append(broker)
+    return tuple(brokers), tuple(skipped)
+
+
+def too_few(view: ClusterView, count: int) -> Skip:
+    """Between ``count`` brokers nothing can be evened out."""
+    text = f"{count} of {len(view.brokers)} brokers can give and receive"
+    return Skip("cluster", Reason.TOO_FEW_BROKERS, text)

@@ -1,0 +1,242 @@
+"""Taking a `ClusterView`: what brokers reported, corrected by what is known to have moved since.
+
+Reports lag: a bundle that just moved is still in the report of its former owner and not yet in
+that of the new one, and a move in flight is in neither where it will be. Deciding on reports alone
+sheds the same load twice and floods the broker that looks idle (docs: differences-load-manager).
+Here a broker's load is its report, minus the share of the bundles that it no longer carries, plus
+the footprint of those that it carries and has not reported. No bookings are kept that could leak or
+be lost: the next report confirms each correction by making it vanish.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import fsum
+from typing import Final, TypedDict, Unpack
+
+from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight, Settled
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.steps import Steps, finished
+
+_BUNDLES_A_STEP: Final = 256
+
+
+class _Facts(TypedDict, total=False):
+    """What a view may hold besides brokers and bundles."""
+
+    rings: Iterable[Ring]
+    moves: Iterable[InFlight]
+    splitting: Iterable[Bundle]
+    settled: Iterable[Settled]
+    constraints: Constraints
+    taken_at_ms: int
+
+
+def snapshot(
+    *,
+    epoch: int,
+    taken_at_s: float,
+    draw_seed: int,
+    brokers: Iterable[BrokerView],
+    bundles: Iterable[BundleView],
+    **facts: Unpack[_Facts],
+) -> ClusterView:
+    """Join the facts of one moment; `BrokerView` and `BundleView` come with their facts only."""
+    return finished(
+        snapshot_steps(
+            epoch=epoch,
+            taken_at_s=taken_at_s,
+            draw_seed=draw_seed,
+            brokers=brokers,
+            bundles=bundles,
+            **facts,
+        )
+    )
+
+
+def snapshot_steps(
+    *,
+    epoch: int,
+    taken_at_s: float,
+    draw_seed: int,
+    brokers: Iterable[BrokerView],
+    bundles: Iterable[BundleView],
+    **facts: Unpack[_Facts],
+) -> Generator[None, None, ClusterView]:
+    """The same a few milliseconds at a time: whoever takes it may do other things in between."""
+    live = {broker.broker_id: broker for broker in sorted(brokers, key=lambda b: b.broker_id)}
+    moves = {move.bundle: move for move in facts.get("moves", ())}
+    gauge = yield from _Gauge.of(live)
+    measured: dict[Bundle, BundleView] = {}
+    carried: dict[str, _Carried] = defaultdict(_Carried)
+    yield
+    ordered = yield from in_order(bundles)
+    ordered.reverse()
+    # What was needed is let go on the way: to free it all at once takes as long as a hundred steps.
+    del bundles
+    while ordered:
+        chunk = ordered[-_BUNDLES_A_STEP:]
+        del ordered[-_BUNDLES_A_STEP:]
+        for seen in reversed(chunk):
+            text = str(seen.bundle)
+            measured[seen.bundle] = found = gauge.measured(seen, text)
+            move = moves.get(seen.bundle)
+            carrier = move.destination if move else seen.owner
+            if carrier is not None:
+                carried[carrier].add(text, found)
+        yield
+    joined: dict[str, BrokerView] = {}
+    for broker_id, broker in live.items():
+        joined[broker_id] = gauge.joined(broker, carried.pop(broker_id, _Carried()))
+        yield
+    return ClusterView(
+        epoch=epoch,
+        taken_at_s=taken_at_s,
+        draw_seed=draw_seed,
+        brokers=joined,
+        bundles=measured,
+        rings={ring.namespace: ring for ring in facts.get("rings", ())},
+        moves=moves,
+        splitting=frozenset(facts.get("splitting", ())),
+        settled=tuple(facts.get("settled", ())),
+        constraints=facts.get("constraints", NO_CONSTRAINTS),
+        taken_at_ms=facts.get("taken_at_ms", 0),
+    )
+
+
+def in_order(bundles: Iterable[BundleView]) -> Steps[list[BundleView]]:
+    """By bundle. Comparing bundles as such is slow: plain numbers and texts are compared."""
+    by_namespace: dict[Namespace, list[BundleView]] = defaultdict(list)
+    for chunk in _chunks(list(bundles)):
+        for seen in chunk:
+            by_namespace[seen.bundle.namespace].append(seen)
+        yield
+    ordered: list[BundleView] = []
+    done = 0
+    for name in sorted(by_namespace, key=lambda name: (name.tenant, name.name)):
+        ordered += sorted(by_namespace[name], key=_range_of)
+        if len(ordered) - done >= _BUNDLES_A_STEP:
+            done = len(ordered)
+            yield
+    return ordered
+
+
+def _range_of(seen: BundleView) -> tuple[int, int]:
+    return seen.bundle.range.low, seen.bundle.range.high
+
+
+def _chunks(bundles: Sequence[BundleView]) -> Iterable[Sequence[BundleView]]:
+    return (
+        bundles[start : start + _BUNDLES_A_STEP]
+        for start in range(0, len(bundles), _BUNDLES_A_STEP)
+    )
+
+
+@dataclass(slots=True)
+class _Carried:
+    """What one broker carries, by the texts that stand in reports."""
+
+    bundles: dict[str, BundleView] = field(default_factory=dict)
+    served: Counter[Namespace] = field(default_factory=Counter)
+
+    def add(self, text: str, seen: BundleView) -> None:
+        self.bundles[text] = seen
+        self.served[seen.bundle.namespace] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Gauge:
+    """Measures bundles by the reports.
+
+    Usage follows bytes: a broker's usage is divided among its bundles by their throughput.
+
+    Attributes:
+        brokers: live ones by id.
+        freshest: the same, the newest report first.
+        totals_bytes: bytes/s of each broker's report.
+        usage_per_byte: the cluster's mean.
+    """
+
+    brokers: Mapping[str, BrokerView]
+    freshest: Sequence[BrokerView]
+    totals_bytes: Mapping[str, float]
+    usage_per_byte: float
+
+    @classmethod
+    def of(cls, brokers: Mapping[str, BrokerView]) -> Steps["_Gauge"]:
+        totals_bytes: dict[str, float] = {}
+        for broker_id, broker in brokers.items():
+            totals_bytes[broker_id] = fsum(
+                stats.throughput for stats in broker.load.bundles.values()
+            )
+            yield
+        total = fsum(totals_bytes.values())
+        used = fsum(broker.usage_ratio * broker.size_ratio for broker in brokers.values())
+        freshest = sorted(brokers.values(), key=lambda broker: (broker.age_s, broker.broker_id))
+        return cls(brokers, freshest, totals_bytes, used / total if total > 0 else 0.0)
+
+    def _share(self, broker: BrokerView, stats: BundleStats) -> float:
+        """The part of the broker's usage that a line of its report causes, in mean brokers."""
+        total = self.totals_bytes[broker.broker_id]
+        used = broker.usage_ratio * broker.size_ratio
+        return used * (stats.throughput / total) if total > 0 else 0.0
+
+    def measured(self, seen: BundleView, text: str) -> BundleView:
+        """A bundle with its line in its owner's report, and with its footprint.
+
+        Usage is taken from that report, else from the freshest one that has the bundle, else from
+        its throughput at the cluster's mean cost of a byte.
+        """
+        owner = self.brokers.get(seen.owner) if seen.owner is not None else None
+        current = owner.load.bundles.get(text) if owner is not None else None
+        reporter = owner
+        if current is None:
+            reporter = next((b for b in self.freshest if text in b.load.bundles), None)
+        throughput = seen.load.short.throughput
+        if reporter is None:
+            usage = throughput * self.usage_per_byte
+        else:
+            usage = self._share(reporter, reporter.load.bundles[text])
+        topics = seen.load.topics if current is None else current.topics
+        # Not `replace`: it costs as much as all the rest.
+        return BundleView(
+            seen.bundle,
+            seen.owner,
+            seen.load,
+            seen.last_unloaded_s,
+            seen.last_split_s,
+            current,
+            Footprint(usage, throughput, seen.load.long.msg_rate, topics),
+        )
+
+    def joined(self, broker: BrokerView, carried: _Carried) -> BrokerView:
+        """A broker with what it carries and what that takes of it."""
+        reported = broker.load.bundles
+        left = fsum(
+            self._share(broker, stats)
+            for text, stats in reported.items()
+            if text not in carried.bundles
+        )
+        came = fsum(
+            seen.footprint.usage_ratio
+            for text, seen in carried.bundles.items()
+            if text not in reported
+        )
+        footprints = [seen.footprint for seen in carried.bundles.values()]
+        return replace(
+            broker,
+            owned=frozenset(seen.bundle for seen in carried.bundles.values()),
+            expected=Footprint(
+                max(0.0, broker.usage_ratio + (came - left) / broker.size_ratio),
+                fsum(footprint.throughput_bytes for footprint in footprints),
+                fsum(footprint.msg_rate for footprint in footprints),
+                sum(footprint.topics for footprint in footprints),
+                broker.size_ratio,
+            ),
+            served=dict(carried.served),
+        )

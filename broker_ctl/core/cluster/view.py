@@ -1,0 +1,301 @@
+"""`ClusterView`: the frozen picture of the cluster that every policy decides on.
+
+It is taken once a cycle (`core/cluster/snapshot.py`). With the rules and its memory it is the whole
+input of a policy: the same view gives the same decisions in the daemon, in the simulator and in
+Spark.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from broker_ctl.core.cluster.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
+from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats, TimeAverage
+from broker_ctl.core.model.load_vector import NO_FOOTPRINT, Footprint
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """One live broker.
+
+    Attributes:
+        load: its last report, as it was written.
+        usage_ratio: weighted maximum of that report (`core.load.max_usage`), 1.0 is full.
+        is_draining: on its way down; it gives and never receives.
+        age_s: age of the report.
+        owned: what it owns once every move in flight has arrived.
+        expected: what ``owned`` takes of it: the report, corrected for bundles that came or went
+            since. Filled by `snapshot`, kept by `ClusterView.after`.
+        served: how many of ``owned`` are of each namespace; filled and kept likewise.
+        takes_persistent, takes_non_persistent: which kinds of topics it is there for.
+        session_id: session of its registration; a broker of another session is another life.
+        size_ratio: its capacity over that of the mean broker (`core.load.size_ratios`).
+    """
+
+    broker_id: str
+    load: BrokerLoad
+    usage_ratio: float
+    is_draining: bool = False
+    age_s: float = 0.0
+    owned: frozenset[Bundle] = frozenset()
+    expected: Footprint = NO_FOOTPRINT
+    served: Mapping[Namespace, int] = field(default_factory=dict)
+    takes_persistent: bool = True
+    takes_non_persistent: bool = True
+    session_id: int = 0
+    size_ratio: float = 1.0
+
+    def holding(
+        self, *, gone: Iterable[Bundle] = (), come: Iterable[Bundle] = (), expected: Footprint
+    ) -> "BrokerView":
+        """The broker when some of its bundles have gone, and others have come."""
+        left, new = self.owned.intersection(gone), frozenset(come) - self.owned
+        served = Counter(self.served)
+        served.update(bundle.namespace for bundle in new)
+        served.subtract(bundle.namespace for bundle in left)
+        return replace(
+            self,
+            owned=self.owned - left | new,
+            expected=expected,
+            served={namespace: count for namespace, count in served.items() if count > 0},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BundleView:
+    """One bundle that somebody owns or asked for.
+
+    Attributes:
+        owner: broker id of the owner node, or None.
+        load: short and long average.
+        last_unloaded_s: when it was last unloaded, on the clock of ``ClusterView.taken_at_s``.
+        last_split_s: when the split that made it happened.
+        current: its line in the report of its *owner*; None while the owner has not reported it.
+        footprint: what it takes of its broker. ``current`` and ``footprint`` are filled by
+            `snapshot`.
+    """
+
+    bundle: Bundle
+    owner: str | None
+    load: BundleLoad
+    last_unloaded_s: float | None = None
+    last_split_s: float | None = None
+    current: BundleStats | None = None
+    footprint: Footprint = NO_FOOTPRINT
+
+    @property
+    def is_pinned(self) -> bool:
+        """Heartbeat and SLA bundles stay with their broker."""
+        return self.bundle.namespace.is_pinned
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A move that was started and has not ended."""
+
+    bundle: Bundle
+    source: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A move that ended, for the hourly budget."""
+
+    bundle: Bundle
+    at_s: float
+    throughput_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The cluster at one moment.
+
+    Attributes:
+        epoch: lead epoch of the leader that took it.
+        taken_at_s: when, on the clock of all other ``_s`` values in here.
+        taken_at_ms: when, in ms since 1970.
+        draw_seed: breaks ties.
+        brokers: live brokers by id.
+        bundles: bundles with an owner, a move or a load.
+        rings: ring of every namespace that has a bundle in here.
+        moves: moves in flight.
+        splitting: bundles whose split is under way.
+        settled: moves that ended within the last hour.
+        constraints: where bundles may live.
+    """
+
+    epoch: int
+    taken_at_s: float
+    draw_seed: int
+    brokers: Mapping[str, BrokerView]
+    bundles: Mapping[Bundle, BundleView]
+    rings: Mapping[Namespace, Ring] = field(default_factory=dict)
+    moves: Mapping[Bundle, InFlight] = field(default_factory=dict)
+    splitting: frozenset[Bundle] = frozenset()
+    settled: tuple[Settled, ...] = ()
+    constraints: Constraints = NO_CONSTRAINTS
+    taken_at_ms: int = 0
+
+    def is_in_ring(self, bundle: Bundle) -> bool:
+        """Whether the range still is a bundle of its namespace; reports may lag behind a split."""
+        ring = self.rings.get(bundle.namespace)
+        return ring is not None and bundle in ring
+
+    def is_busy(self, bundle: Bundle) -> bool:
+        """Whether a move or a split of it is under way."""
+        return bundle in self.moves or bundle in self.splitting
+
+    def carrier(self, bundle: Bundle) -> str | None:
+        """Who owns the bundle once its move, if any, has arrived."""
+        move = self.moves.get(bundle)
+        return move.destination if move else self.bundles[bundle].owner
+
+    def receivers(self, report_ttl_s: float, source: str | None = None) -> tuple[str, ...]:
+        """Ids of the brokers that may receive anything: alive, not draining, heard of lately.
+
+        ``source`` is the broker that gives a bundle up: it never gets it back.
+        """
+        return tuple(
+            sorted(
+                broker.broker_id
+                for broker in self.brokers.values()
+                if broker.broker_id != source
+                and not broker.is_draining
+                and broker.age_s <= report_ttl_s
+            )
+        )
+
+    def after(self, decision: Decision) -> "ClusterView":
+        """The view as if ``decision`` had been carried out: later choices see what was promised.
+
+        The cluster's load stays the same; only its place changes.
+
+        Raises:
+            BundleGone: a split or merge of a range that is not in the ring.
+            InvalidName: a boundary that is not strictly inside, or a merge of what does not touch.
+        """
+        match decision:
+            case Skip():
+                return self
+            case Assign():
+                return self._with_owner(decision.bundle, decision.destination)
+            case Unload():
+                return self._with_owner(decision.bundle, None)
+            case Transfer():
+                return self._with_owner(decision.bundle, decision.destination)
+            case Split():
+                return self._split(decision)
+            case Merge():
+                return self._merged(decision)
+        assert_never(decision)
+
+    def _with_owner(self, bundle: Bundle, receiver: str | None) -> "ClusterView":
+        seen = self.bundles[bundle]
+        brokers = dict(self.brokers)
+        giver = self.carrier(bundle)
+        if giver in brokers:
+            broker = brokers[giver]
+            brokers[giver] = broker.holding(
+                gone=[bundle], expected=broker.expected - seen.footprint
+            )
+        if receiver in brokers:
+            broker = brokers[receiver]
+            brokers[receiver] = broker.holding(
+                come=[bundle], expected=broker.expected + seen.footprint
+            )
+        unloaded_s = seen.last_unloaded_s if seen.owner is None else self.taken_at_s
+        moved = replace(seen, owner=receiver, last_unloaded_s=unloaded_s, current=None)
+        return replace(self, brokers=brokers, bundles={**self.bundles, bundle: moved})
+
+    def _split(self, split: Split) -> "ClusterView":
+        parent = self.bundles[split.bundle]
+        # The owner will cut by its topics; until then the middle is as good a guess as any.
+        boundaries = split.boundaries or split.bundle.range.middle
+        children = [
+            replace(
+                parent,
+                bundle=child,
+                load=_scaled(parent.load, ratio := _ratio(child.range, split.bundle.range)),
+                last_split_s=self.taken_at_s,
+                current=None,
+                footprint=parent.footprint.part(ratio),
+            )
+            for child in split.bundle.cut(boundaries)
+        ]
+        ring = self.rings[split.bundle.namespace].split(split.bundle, boundaries)
+        return self._replaced((parent,), children, ring)
+
+    def _merged(self, merge: Merge) -> "ClusterView":
+        left, right = self.bundles[merge.left], self.bundles[merge.right]
+        ring = self.rings[merge.left.namespace].merge(merge.left, merge.right)
+        whole = replace(
+            left,
+            bundle=ring.find(merge.left.range.low),
+            load=_sum(left.load, right.load),
+            current=None,
+            footprint=left.footprint + right.footprint,
+        )
+        return self._replaced((left, right), [whole], ring)
+
+    def _replaced(
+        self, old: tuple[BundleView, ...], new: list[BundleView], ring: Ring
+    ) -> "ClusterView":
+        gone, come = {seen.bundle for seen in old}, {seen.bundle for seen in new}
+        brokers = dict(self.brokers)
+        owner = old[0].owner
+        if owner in brokers:
+            broker = brokers[owner]
+            brokers[owner] = broker.holding(gone=gone, come=come, expected=broker.expected)
+        bundles = dict(self.bundles)
+        for bundle in gone:
+            del bundles[bundle]
+        bundles.update((seen.bundle, seen) for seen in new)
+        rings = {**self.rings, ring.namespace: ring}
+        return replace(self, brokers=brokers, bundles=bundles, rings=rings)
+
+
+def _ratio(part: BundleRange, whole: BundleRange) -> float:
+    return (part.high - part.low) / (whole.high - whole.low)
+
+
+def _scaled(load: BundleLoad, ratio: float) -> BundleLoad:
+    return BundleLoad(
+        _unsampled(load.short, ratio), _unsampled(load.long, ratio), round(load.topics * ratio)
+    )
+
+
+def _unsampled(average: TimeAverage, ratio: float) -> TimeAverage:
+    """A guess for a child: no samples are behind it, so the first real one replaces it."""
+    return TimeAverage(
+        average.max_samples,
+        0,
+        average.msg_rate_in * ratio,
+        average.msg_rate_out * ratio,
+        average.msg_throughput_in * ratio,
+        average.msg_throughput_out * ratio,
+    )
+
+
+def _sum(left: BundleLoad, right: BundleLoad) -> BundleLoad:
+    return BundleLoad(
+        _joined(left.short, right.short),
+        _joined(left.long, right.long),
+        left.topics + right.topics,
+    )
+
+
+def _joined(left: TimeAverage, right: TimeAverage) -> TimeAverage:
+    return TimeAverage(
+        left.max_samples,
+        min(left.samples, right.samples),
+        left.msg_rate_in + right.msg_rate_in,
+        left.msg_rate_out + right.msg_rate_out,
+        left.msg_throughput_in + right.msg_throughput_in,
+        left.msg_throughput_out + right.msg_throughput_out,
+    )

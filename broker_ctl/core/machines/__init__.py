@@ -1,0 +1,1 @@
+"""State machines as tables: session, lease, lock, election, ownership, move."""

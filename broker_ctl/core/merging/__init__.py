@@ -1,1 +1,0 @@
-"""Which neighbours are merged. Pulsar has nothing of the kind."""

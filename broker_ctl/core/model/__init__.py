@@ -1,0 +1,1 @@
+"""Plain values: names, bundles, brokers, loads."""

@@ -1,0 +1,202 @@
+"""What the leader orders other brokers to do (docs: move, split-and-merge).
+
+An order carries the lead epoch of whoever gives it and is obeyed only at the newest epoch seen;
+the transaction that it causes checks that epoch again (I3). Those of a move also name the version
+of its record: each write of the record makes the orders of before void. All orders are idempotent:
+repeating one that was carried out is answered as the first time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.errors import InvalidName
+
+
+def _text(row: Mapping[str, Any], key: str) -> str:
+    value = row.get(key)
+    if not isinstance(value, str) or not value:
+        raise InvalidName(f"order: {key} must be a text, not {value!r}")
+    return value
+
+
+def _integer(row: Mapping[str, Any], key: str) -> int:
+    value = row.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidName(f"order: {key} must be a whole number, not {value!r}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOrder:
+    """What every order of a move says.
+
+    Attributes:
+        version: of the move's record when the order was given.
+    """
+
+    verb: ClassVar[str]
+    epoch: int
+    bundle: Bundle
+    move_id: str
+    version: int
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """Read the plain form."""
+        bundle = Bundle.parse(_text(row, "bundle"))
+        return cls(_integer(row, "epoch"), bundle, _text(row, "move"), _integer(row, "version"))
+
+    def to_row(self) -> dict[str, Any]:
+        """The plain form."""
+        return {
+            "epoch": self.epoch,
+            "bundle": str(self.bundle),
+            "move": self.move_id,
+            "version": self.version,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare(MoveOrder):
+    """To the receiver of a move: say whether you will take the bundle."""
+
+    verb: ClassVar[str] = "prepare"
+
+
+@dataclass(frozen=True, slots=True)
+class Release(MoveOrder):
+    """To the source of a move: stop serving, confirm, and give the bundle up.
+
+    Attributes:
+        token: of the ownership that is to end; a later one is not touched.
+        unload_ms: how long the data plane may take to close the topics.
+    """
+
+    verb: ClassVar[str] = "release"
+    token: int
+    unload_ms: int
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """Read the plain form."""
+        order = MoveOrder.parse(row)
+        return cls(
+            order.epoch,
+            order.bundle,
+            order.move_id,
+            order.version,
+            _integer(row, "token"),
+            _integer(row, "unload_ms"),
+        )
+
+    def to_row(self) -> dict[str, Any]:
+        """The plain form."""
+        return {
+            **MoveOrder.to_row(self),
+            "token": self.token,
+            "unload_ms": self.unload_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Receive(MoveOrder):
+    """To the receiver of a move: the source has released; take the bundle and end the move."""
+
+    verb: ClassVar[str] = "receive"
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """To the broker that placement chose: take a bundle that nobody owns."""
+
+    verb: ClassVar[str] = "take"
+    epoch: int
+    bundle: Bundle
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """Read the plain form."""
+        return cls(_integer(row, "epoch"), Bundle.parse(_text(row, "bundle")))
+
+    def to_row(self) -> dict[str, Any]:
+        """The plain form."""
+        return {"epoch": self.epoch, "bundle": str(self.bundle)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """To the owner: split the bundle.
+
+    Attributes:
+        algorithm: name of the split algorithm, which the owner applies to its topics.
+        boundaries: where to cut; empty: where the algorithm says.
+    """
+
+    verb: ClassVar[str] = "cut"
+    epoch: int
+    bundle: Bundle
+    algorithm: str
+    boundaries: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """Read the plain form."""
+        boundaries = row.get("boundaries", [])
+        if not isinstance(boundaries, list) or not all(isinstance(b, int) for b in boundaries):
+            raise InvalidName("order: boundaries must be a list of whole numbers")
+        return cls(
+            _integer(row, "epoch"),
+            Bundle.parse(_text(row, "bundle")),
+            _text(row, "algorithm"),
+            tuple(boundaries),
+        )
+
+    def to_row(self) -> dict[str, Any]:
+        """The plain form."""
+        return {
+            "epoch": self.epoch,
+            "bundle": str(self.bundle),
+            "algorithm": self.algorithm,
+            "boundaries": list(self.boundaries),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """To the owner of both: merge two neighbours, ``left`` is the lower one."""
+
+    verb: ClassVar[str] = "join"
+    epoch: int
+    left: Bundle
+    right: Bundle
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """Read the plain form."""
+        left, right = Bundle.parse(_text(row, "left")), Bundle.parse(_text(row, "right"))
+        return cls(_integer(row, "epoch"), left, right)
+
+    def to_row(self) -> dict[str, Any]:
+        """The plain form."""
+        return {"epoch": self.epoch, "left": str(self.left), "right": str(self.right)}
+
+
+Order = Prepare | Release | Receive | Take | Cut | Join
+_KINDS: Mapping[
+    str,
+    type[Prepare] | type[Release] | type[Receive] | type[Take] | type[Cut] | type[Join],
+] = {kind.verb: kind for kind in (Prepare, Release, Receive, Take, Cut, Join)}
+
+
+def parse_order(verb: str, row: Mapping[str, Any]) -> Order:
+    """Read an order of any kind.
+
+    Raises:
+        InvalidName: an unknown verb, or a field that does not fit.
+    """
+    kind = _KINDS.get(verb)
+    if kind is None:
+        raise InvalidName(f"unknown order {verb!r}: {', '.join(_KINDS)}")
+    return kind.parse(row)

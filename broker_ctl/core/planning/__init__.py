@@ -1,0 +1,1 @@
+"""From a view of the cluster to a plan within budgets."""

@@ -1,0 +1,170 @@
+"""What no plan may break, checked on the plan and on the view that would come of it.
+
+The safety of a single move or split is the executor's (it checks versions and epochs as it writes);
+here a plan is refused that would be wrong even if everything went well.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, assert_never
+
+from broker_ctl.core.cluster.decisions import (
+    Assign,
+    Decision,
+    Merge,
+    Skip,
+    Split,
+    Transfer,
+    Unload,
+)
+from broker_ctl.core.cluster.imbalance import is_worth_it
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.steps import Steps, batched, finished
+from broker_ctl.errors import InvariantBroken
+
+_AT_ONCE: Final = 500
+
+
+def check(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> None:
+    """Judge ``decisions``, which were made on ``before`` and lead to ``after``.
+
+    Raises:
+        InvariantBroken: the message lists every sentence that is not true.
+    """
+    finished(check_in_steps(before, decisions, after))
+
+
+def check_in_steps(
+    before: ClusterView, decisions: Sequence[Decision], after: ClusterView
+) -> Steps[None]:
+    """As `check`, a few bundles at a time."""
+    faults = yield from _faults(before, decisions, after)
+    if faults:
+        raise InvariantBroken("; ".join(faults))
+
+
+def broken(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> list[str]:
+    """Every sentence that is not true."""
+    return finished(_faults(before, decisions, after))
+
+
+def _faults(
+    before: ClusterView, decisions: Sequence[Decision], after: ClusterView
+) -> Steps[list[str]]:
+    faults = list(_claims(before, decisions))
+    for decision in decisions:
+        faults += _parties(before, decision)
+    touched = {bundle.namespace for decision in decisions for bundle in decision.bundles}
+    for namespace in sorted(touched):
+        faults += _ring(before, after, namespace)
+        yield
+    faults += yield from _owners(after)
+    return faults
+
+
+def _claims(before: ClusterView, decisions: Iterable[Decision]) -> Iterator[str]:
+    claims = Counter(bundle for decision in decisions for bundle in decision.bundles)
+    for bundle, count in sorted(claims.items()):
+        if count > 1:
+            yield f"{bundle} is in {count} decisions"
+        if bundle not in before.bundles:
+            yield f"{bundle} is not in the view"
+        if before.is_busy(bundle):
+            yield f"{bundle} is moving or being split already"
+        if not before.is_in_ring(bundle):
+            yield f"{bundle} is no bundle of its namespace"
+
+
+def _parties(before: ClusterView, decision: Decision) -> Iterator[str]:
+    """Whoever gives is the owner, whoever receives can, and the pair gains by it."""
+    match decision:
+        case Assign(bundle, destination):
+            yield from _owned_by(before, bundle, None)
+            yield from _can_receive(before, destination)
+        case Unload(bundle, source):
+            yield from _movable(before, bundle, source)
+        case Transfer(bundle, source, destination):
+            yield from _movable(before, bundle, source)
+            yield from _can_receive(before, destination)
+            if source == destination:
+                yield f"{bundle} would move from {source} to itself"
+            pair = decision.source_before, decision.destination_before
+            if not is_worth_it(decision.reason, *pair, decision.footprint):
+                yield f"{bundle} would only carry the load from {source} to {destination}"
+        case Split(bundle, owner):
+            yield from _movable(before, bundle, owner)
+        case Merge(left, right, owner):
+            yield from _movable(before, left, owner)
+            yield from _movable(before, right, owner)
+        case Skip():
+            return
+        case _:
+            assert_never(decision)
+
+
+def _movable(before: ClusterView, bundle: Bundle, owner: str) -> Iterator[str]:
+    if bundle.namespace.is_pinned:
+        yield f"{bundle} belongs to its broker"
+    yield from _owned_by(before, bundle, owner)
+
+
+def _owned_by(before: ClusterView, bundle: Bundle, owner: str | None) -> Iterator[str]:
+    seen = before.bundles.get(bundle)
+    if seen is not None and seen.owner != owner:
+        yield f"{bundle} is owned by {seen.owner or 'nobody'}, not by {owner or 'nobody'}"
+
+
+def _can_receive(before: ClusterView, broker_id: str) -> Iterator[str]:
+    broker = before.brokers.get(broker_id)
+    if broker is None:
+        yield f"{broker_id} is not alive"
+    elif broker.is_draining:
+        yield f"{broker_id} is draining"
+
+
+def _ring(before: ClusterView, after: ClusterView, namespace: Namespace) -> Iterator[str]:
+    """No hash is lost or doubled. Bundles in a ring are disjoint, so membership is enough.
+
+    A bundle that was out of its ring beforehand is a stale owner node, and no fault of the plan.
+    """
+    old, new = before.rings.get(namespace), after.rings.get(namespace)
+    if old is None or new is None:
+        yield f"the ring of {namespace} is unknown"
+        return
+    was = [bundle for bundle in old.bundles if bundle in before.bundles]
+    now = [bundle for bundle in new.bundles if bundle in after.bundles]
+    if _hashes(was) != _hashes(now):
+        yield f"the bundles of {namespace} would hold {_hashes(now)} hashes, not {_hashes(was)}"
+
+
+def _hashes(bundles: Iterable[Bundle]) -> int:
+    return sum(bundle.range.high - bundle.range.low for bundle in bundles)
+
+
+def _owners(after: ClusterView) -> Steps[list[str]]:
+    """No bundle has two owners, and none is counted where it is not.
+
+    Only faults are sorted: to sort all bundles of a large cluster takes seconds.
+    """
+    seen: set[Bundle] = set()
+    again: Counter[Bundle] = Counter()
+    strange: list[tuple[str, Bundle]] = []
+    for broker in after.brokers.values():
+        for some in batched(broker.owned, _AT_ONCE):
+            again.update(bundle for bundle in some if bundle in seen)
+            seen.update(some)
+            strange += [
+                (broker.broker_id, bundle)
+                for bundle in some
+                if bundle not in after.bundles or after.carrier(bundle) != broker.broker_id
+            ]
+            yield
+    return [
+        *(f"{bundle} would have {count + 1} owners" for bundle, count in sorted(again.items())),
+        *(
+            f"{bundle} would be counted at {broker_id}, which does not own it"
+            for broker_id, bundle in sorted(strange)
+        ),
+    ]

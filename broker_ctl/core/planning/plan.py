@@ -1,0 +1,258 @@
+"""Policies propose, the plan disposes.
+
+Proposals are taken one after another, each on the view that the ones before it lead to: splits
+first (a bundle that is split does not move), then moves, the hottest broker's first. A move gets
+its receiver here, from the placement, and keeps it: nothing is left to the next lookup. What the
+plan drops becomes a `Skip` with its reason. The result is a function of its arguments alone, in
+whatever order the proposals come.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from broker_ctl.core.cluster.decisions import (
+    Action,
+    Assign,
+    Decision,
+    Merge,
+    Reason,
+    Skip,
+    Split,
+    Transfer,
+    Unload,
+)
+from broker_ctl.core.cluster.imbalance import Imbalance, imbalance, imbalance_text, is_worth_it
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.steps import Steps, finished
+from broker_ctl.core.planning.budgets import Ledger
+from broker_ctl.core.planning.invariants import check_in_steps
+from broker_ctl.core.rules.rules import Budgets, PlacementRules
+from broker_ctl.core.strategies.placement.elsewhere import elsewhere
+from broker_ctl.core.strategies.placement.pipeline import admitted, place
+from broker_ctl.core.strategies.placement.policy import PlacementPolicy
+from broker_ctl.core.strategies.placement.sifted import Sifted
+
+_SKIPS_A_STEP: Final = 50
+_ORDER = (Skip, Assign, Split, Merge, Transfer, Unload)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one cycle does, in order, and what it leaves.
+
+    Attributes:
+        epoch: lead epoch of the view; the executor repeats it with every write.
+        decisions: what is done: Assign, Transfer, Split or Merge.
+        skipped: what is not done, and why.
+        before: imbalance of the view.
+        after: imbalance once everything is done.
+    """
+
+    epoch: int
+    decisions: tuple[Action, ...]
+    skipped: tuple[Skip, ...]
+    before: Imbalance
+    after: Imbalance
+
+    @property
+    def sentence(self) -> str:
+        """One log line."""
+        counts = Counter(decision.kind for decision in (*self.decisions, *self.skipped))
+        what = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
+        usage, throughput = (
+            f"{imbalance_text(before)} -> {imbalance_text(after)}"
+            for before, after in (
+                (self.before.usage, self.after.usage),
+                (self.before.throughput, self.after.throughput),
+            )
+        )
+        return (
+            f"plan of epoch {self.epoch}: {what}; max over mean usage "
+            f"{usage}, throughput {throughput}"
+        )
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "epoch": self.epoch,
+            "sentence": self.sentence,
+            "decisions": [decision.to_row() for decision in self.decisions],
+            "skipped": [skip.to_row() for skip in self.skipped],
+            "usage_imbalance_before": self.before.usage,
+            "usage_imbalance_after": self.after.usage,
+            "throughput_imbalance_before": self.before.throughput,
+            "throughput_imbalance_after": self.after.throughput,
+        }
+
+
+def plan(
+    view: ClusterView,
+    proposals: Iterable[Decision],
+    *,
+    placement: PlacementPolicy,
+    placement_rules: PlacementRules,
+    budgets: Budgets,
+) -> Plan:
+    """Merge proposals under the budgets.
+
+    Raises:
+        InvariantBroken: the outcome would break a safety sentence: a fault of a policy, and nothing
+            of the plan may be carried out.
+    """
+    return finished(
+        plan_in_steps(
+            view, proposals, placement=placement, placement_rules=placement_rules, budgets=budgets
+        )
+    )
+
+
+def plan_in_steps(
+    view: ClusterView,
+    proposals: Iterable[Decision],
+    *,
+    placement: PlacementPolicy,
+    placement_rules: PlacementRules,
+    budgets: Budgets,
+) -> Steps[Plan]:
+    """As `plan`, a few proposals at a time: what is done copies much of a large view."""
+    now, ledger = view, Ledger.of(view, budgets)
+    decisions: list[Action] = []
+    skipped: list[Skip] = []
+    claimed: dict[Bundle, Action] = {}
+    yield
+    ranked = sorted(proposals, key=lambda each: _rank(view, each))
+    yield
+    for proposal in ranked:
+        outcome = _taken(now, proposal, claimed)
+        if isinstance(outcome, Unload | Transfer):
+            outcome = _routed(now, ledger, outcome, placement, placement_rules)
+        elif isinstance(outcome, Assign):
+            outcome = _received(now, outcome, placement_rules)
+        if isinstance(outcome, Skip):
+            skipped.append(outcome)
+            if len(skipped) % _SKIPS_A_STEP == 0:
+                yield
+            continue
+        decisions.append(outcome)
+        claimed.update(dict.fromkeys(outcome.bundles, outcome))
+        now = now.after(outcome)
+        if isinstance(outcome, Transfer):
+            ledger = ledger.after(outcome)
+        yield
+    yield from check_in_steps(view, decisions, now)
+    return Plan(view.epoch, tuple(decisions), tuple(skipped), imbalance(view), imbalance(now))
+
+
+def _rank(view: ClusterView, proposal: Decision) -> tuple[object, ...]:
+    """A total order: by kind, then the hottest giver's, then the heaviest bundle."""
+    giver = view.brokers.get(_giver(proposal) or "")
+    heat = giver.expected.usage_ratio if giver else 0.0
+    weights = [
+        view.bundles[bundle].footprint.throughput_bytes
+        for bundle in proposal.bundles
+        if bundle in view.bundles
+    ]
+    return _ORDER.index(type(proposal)), -heat, -sum(weights), proposal.sentence
+
+
+def _giver(proposal: Decision) -> str | None:
+    """Who must own the bundles for the proposal to make sense."""
+    match proposal:
+        case Unload() | Transfer():
+            return proposal.source
+        case Split() | Merge():
+            return proposal.owner
+        case Assign() | Skip():
+            return None
+    assert_never(proposal)
+
+
+def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) -> Decision:
+    """The proposal, or a `Skip` where its bundles are not to be had."""
+    for bundle in proposal.bundles:
+        if bundle in claimed:
+            text = f"a {claimed[bundle].kind} of it is planned"
+            return Skip(str(bundle), Reason.SUPERSEDED, text)
+        if now.is_busy(bundle):
+            return Skip(str(bundle), Reason.MOVING, "a move or a split of it is under way")
+        if bundle not in now.bundles or not now.is_in_ring(bundle):
+            return Skip(str(bundle), Reason.GONE, "it is no bundle of its namespace any more")
+        seen = now.bundles[bundle]
+        owner = seen.owner
+        if owner != _giver(proposal) or (owner is not None and owner not in now.brokers):
+            text = f"its owner is {owner or 'nobody'}, alive are {len(now.brokers)} brokers"
+            return Skip(str(bundle), Reason.NOT_OWNED, text)
+        if seen.is_pinned and owner is not None:
+            return Skip(str(bundle), Reason.PINNED, f"it belongs to {owner}")
+    return proposal
+
+
+def _received(now: ClusterView, assign: Assign, rules: PlacementRules) -> Assign | Skip:
+    able = now.receivers(rules.report_ttl_s)
+    allowed = admitted(now, assign.bundle, able, rules).only(assign.destination)
+    if allowed.staying:
+        return assign
+    text = allowed.told(f"{assign.destination} cannot receive")
+    return Skip(str(assign.bundle), allowed.reason, text)
+
+
+def _others(now: ClusterView, proposal: Unload | Transfer, rules: PlacementRules) -> Sifted:
+    """Those that may have it; a drained broker gives up also what would have stayed for its group.
+
+    Placement still prefers those that have nothing of the group.
+    """
+    bundle, source = proposal.bundle, proposal.source
+    if proposal.reason.is_drain:
+        return admitted(now, bundle, now.receivers(rules.report_ttl_s, source), rules)
+    return elsewhere(now, bundle, source, rules)
+
+
+def _routed(
+    now: ClusterView,
+    ledger: Ledger,
+    proposal: Unload | Transfer,
+    placement: PlacementPolicy,
+    rules: PlacementRules,
+) -> Transfer | Skip:
+    """The move with its receiver, or why there is none."""
+    bundle, source = proposal.bundle, proposal.source
+    refusal = ledger.refusal(now, bundle, source, proposal.reason)
+    if refusal:
+        return Skip(str(bundle), *refusal)
+    others = _others(now, proposal, rules)
+    if isinstance(proposal, Transfer):
+        others = others.only(proposal.destination)
+    able = others.staying
+    if not able:
+        text = f"nobody can receive it from {source}"
+        return Skip(str(bundle), others.reason, others.told(text))
+    roomy = [broker_id for broker_id in able if ledger.has_room(broker_id)]
+    if not roomy:
+        limit = ledger.budgets.max_moves_per_broker
+        text = f"each of {len(able)} receivers takes part in {limit} moves, the most allowed"
+        return Skip(str(bundle), Reason.BUDGET_BROKER, text)
+    moved, giver = now.bundles[bundle].footprint, now.brokers[source].expected
+    better = [
+        broker_id
+        for broker_id in roomy
+        if is_worth_it(proposal.reason, giver, now.brokers[broker_id].expected, moved)
+    ]
+    if not better:
+        text = f"it would only carry the load of {source} elsewhere"
+        return Skip(str(bundle), Reason.NO_GAIN, text)
+    choice = place(now, bundle, better, placement, rules)
+    if choice.broker_id is None:
+        return Skip(str(bundle), choice.reason, choice.detail)
+    return Transfer(
+        bundle=bundle,
+        source=source,
+        destination=choice.broker_id,
+        reason=proposal.reason,
+        detail=f"{proposal.detail}; {choice.broker_id} has {choice.detail}",
+        footprint=moved,
+        source_before=giver,
+        destination_before=now.brokers[choice.broker_id].expected,
+    )

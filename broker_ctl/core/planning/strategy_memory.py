@@ -1,0 +1,26 @@
+"""What a strategy remembers of the brokers' usage (Pulsar's ``max_ema``; docs: pulsar-shedders)."""
+
+from collections.abc import Mapping
+
+from broker_ctl.core.strategies.balance.memory import BalanceMemory
+from broker_ctl.core.strategies.shedding.policy import Memory
+from broker_ctl.core.strategies.shedding.sequence import SequenceMemory
+from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory
+from broker_ctl.core.strategies.shedding.transfer import TransferMemory
+
+
+def usage_averages(memory: Memory | None) -> Mapping[str, float]:
+    """Moving average of each broker's usage, 1.0 is full; nothing where the strategy keeps none.
+
+    Of several strategies, what the first keeps that keeps any.
+    """
+    match memory:
+        case BalanceMemory():
+            return memory.levels.usage
+        case ThresholdMemory() | TransferMemory():
+            return memory.history
+        case SequenceMemory():
+            kept = (usage_averages(each) for each in memory.memories.values())
+            return next(filter(None, kept), {})
+        case _:
+            return {}

@@ -1,0 +1,1 @@
+"""What policies go by: one value per setting."""

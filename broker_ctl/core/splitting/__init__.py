@@ -1,1 +1,0 @@
-"""Where a bundle is cut: one algorithm per file."""

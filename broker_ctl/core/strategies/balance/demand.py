@@ -1,0 +1,143 @@
+"""What each bundle demands, over minutes and over an hour.
+
+A bundle's traffic swings around a level that changes slowly, and half of a deviation is gone after
+some ten minutes: a move that answers it is a move for nothing. So what is planned for is the steady
+demand, over half an hour; only where a broker is in trouble at once the recent one counts. A bundle
+whose recent demand is far from its steady one has changed for good: its past says nothing any more
+(docs: planner-sources, load-history-sources).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from broker_ctl.core.cluster.view import BundleView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.steps import Steps, batched
+from broker_ctl.core.rules.balance import Smoothing
+from broker_ctl.core.strategies.balance.readings import Readings, readings_of
+from broker_ctl.core.strategies.balance.resources import Demand, Resources
+
+_AT_ONCE: Final = 200
+
+
+class Known(NamedTuple):
+    """One bundle.
+
+    Attributes:
+        seen_s: how long it has been read; below 0: never, what stands here is guessed.
+    """
+
+    steady: Demand
+    recent: Demand
+    seen_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What is known of each bundle; a plain value.
+
+    Attributes:
+        active: the resources that the numbers are of.
+        known: by bundle.
+        observed_s: when the last reading was taken.
+    """
+
+    active: tuple[int, ...] = ()
+    known: Mapping[Bundle, Known] = field(default_factory=dict)
+    observed_s: float | None = None
+
+    def steady(self, bundle: Bundle) -> Demand | None:
+        """Over half an hour; None: it was never seen."""
+        known = self.known.get(bundle)
+        return None if known is None else known.steady
+
+    def recent(self, bundle: Bundle) -> Demand | None:
+        """Over the last minute; None: it was never seen."""
+        known = self.known.get(bundle)
+        return None if known is None else known.recent
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "active": list(self.active),
+            "known": {
+                str(bundle): [list(known.steady), list(known.recent), known.seen_s]
+                for bundle, known in self.known.items()
+            },
+            "observed_s": self.observed_s,
+        }
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "Demands":
+        """What ``to_row`` wrote."""
+        return cls(
+            tuple(row.get("active", ())),
+            {
+                Bundle.parse(text): Known(tuple(steady), tuple(recent), float(seen_s))
+                for text, (steady, recent, seen_s) in row.get("known", {}).items()
+            },
+            row.get("observed_s"),
+        )
+
+    def after(
+        self, view: ClusterView, resources: Resources, smoothing: Smoothing
+    ) -> Steps["Demands"]:
+        """With one more reading of every bundle that its owner has reported.
+
+        What is not in the view any more is forgotten; a new one begins with its first reading.
+        """
+        before = self.known if self.active == resources.active else {}
+        before_s = view.taken_at_s if self.observed_s is None else self.observed_s
+        elapsed_s = max(0.0, view.taken_at_s - before_s)
+        readings = yield from readings_of(view, resources)
+        turn = _Turn(readings, elapsed_s, smoothing)
+        known: dict[Bundle, Known] = {}
+        for some in batched(view.bundles.values(), _AT_ONCE):
+            for seen in some:
+                known[seen.bundle] = turn.next_of(before.get(seen.bundle), seen)
+            yield
+        return Demands(resources.active, known, view.taken_at_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One reading of everything."""
+
+    readings: Readings
+    elapsed_s: float
+    smoothing: Smoothing
+
+    def next_of(self, old: Known | None, seen: BundleView) -> Known:
+        new = self.readings.by_bundle.get(seen.bundle)
+        if new is None:
+            if old is not None:
+                return old
+            # It has just come to where it is: nobody has measured it there.
+            guess = self.readings.guess(seen)
+            return Known(guess, guess, -1.0)
+        if old is None or old.seen_s < 0:
+            return Known(new, new, 0.0)
+        seen_s = old.seen_s + self.elapsed_s
+        recent = _mixed(old.recent, new, self._take(seen_s, self.smoothing.recent_s))
+        steady = _mixed(old.steady, new, self._take(seen_s, self.smoothing.steady_s))
+        if _has_changed(steady, recent, self.smoothing.change_ratio):
+            return Known(recent, recent, 0.0)
+        return Known(steady, recent, seen_s)
+
+    def _take(self, seen_s: float, half_life_s: float) -> float:
+        """Weight of the new reading; while there are few, all count alike."""
+        if half_life_s <= 0:
+            return 1.0
+        by_count = self.elapsed_s / (seen_s + self.elapsed_s) if self.elapsed_s else 0.0
+        by_time = 1 - math.exp(-math.log(2) * self.elapsed_s / half_life_s)
+        return max(by_count, by_time)
+
+
+def _mixed(old: Demand, new: Demand, take: float) -> Demand:
+    return tuple(a + (b - a) * take for a, b in zip(old, new, strict=True))
+
+
+def _has_changed(steady: Demand, recent: Demand, ratio: float) -> bool:
+    return any(abs(b - a) > ratio * a for a, b in zip(steady, recent, strict=True))

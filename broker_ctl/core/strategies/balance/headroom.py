@@ -1,0 +1,95 @@
+"""N-1 headroom: whether the brokers that survive a death could carry everything.
+
+The figure is a bound: all load, that of the dead broker and that of the others, spread over the
+survivors by their capacity. No placement can leave the fullest of them below it, so that where it
+is too high the cluster is too small, however well it is balanced. Bundles that cannot be divided
+and rules of where they may live only make it worse.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from broker_ctl.core.strategies.balance.problem import Floats
+
+# loadBalancerHeadroomLimitPercentage, there in percent.
+LIMIT_RATIO: Final = 0.85
+
+
+def after_each_loss(load: Floats, capacity: Floats) -> Floats:
+    """Usage of the survivors at best, by the broker that died.
+
+    Args:
+        load: shape (brokers, resources).
+        capacity: likewise; infinite where nothing limits a broker.
+
+    Returns:
+        Shape (brokers,); infinite where there is load and nobody left to take it.
+    """
+    left = _sum_of_others(capacity)
+    return _fullest(np.broadcast_to(load.sum(axis=0), left.shape), left)
+
+
+def after_loss(load: Floats, capacity: Floats) -> tuple[float, int]:
+    """Usage of the survivors at best after the worst loss, and whose loss that is.
+
+    Between equals it is the broker with the highest usage, whose death moves most.
+
+    Raises:
+        ValueError: there is no broker to lose.
+    """
+    if not len(load):
+        raise ValueError("no brokers: nobody can be lost")
+    after = after_each_loss(load, capacity)
+    worst = np.flatnonzero(after >= after.max() * (1 - 1e-12))
+    index = int(worst[_fullest(load[worst], capacity[worst]).argmax()])
+    return float(after[index]), index
+
+
+def has_headroom(load: Floats, capacity: Floats, limit_ratio: float = LIMIT_RATIO) -> bool:
+    """Whether any one broker may die and the others stay within the limit; not if there is none."""
+    return bool(len(load)) and after_loss(load, capacity)[0] <= limit_ratio
+
+
+def headroom_text(
+    broker_ids: Sequence[str], load: Floats, capacity: Floats, limit_ratio: float = LIMIT_RATIO
+) -> str:
+    """For people; ``broker_ids`` in the order of the arrays."""
+    if not broker_ids:
+        return "no broker is there"
+    usage, index = after_loss(load, capacity)
+    others = len(broker_ids) - 1
+    if not np.isfinite(usage):
+        return f"without {broker_ids[index]} nobody could carry the load"
+    told = (
+        f"without {broker_ids[index]} the usage of the other {others} is {usage:.1%} at best, "
+        f"the limit is {limit_ratio:.1%}"
+    )
+    if usage <= 0:
+        return told
+    growth = limit_ratio / usage - 1
+    if growth < 0:
+        return f"{told}: {-growth:.1%} of the load is too much"
+    return f"{told}: the load may grow by {growth:.1%}"
+
+
+def _fullest(load: Floats, capacity: Floats) -> Floats:
+    """Usage of the fullest resource; infinite where there is load and no capacity at all."""
+    usage = np.where(load > 0, np.inf, 0.0)
+    np.divide(load, capacity, out=usage, where=capacity > 0)
+    fullest: Floats = usage.max(axis=1)
+    return fullest
+
+
+def _sum_of_others(values: Floats) -> Floats:
+    """Each row's sum over all other rows, without a subtraction.
+
+    To take one from the total would leave rounding where one has nearly all, and nothing sensible
+    where two are infinite.
+    """
+    none = np.zeros((1, values.shape[1]))
+    before = np.cumsum(np.concatenate([none, values]), axis=0)[:-1]
+    behind = np.cumsum(np.concatenate([none, values[::-1]]), axis=0)[:-1][::-1]
+    sums: Floats = before + behind
+    return sums

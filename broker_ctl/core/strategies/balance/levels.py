@@ -1,0 +1,123 @@
+"""How full every broker is, by what its bundles demand; who is too full, and by how much."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Any, Final, Self
+
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.steps import Steps, batched
+from broker_ctl.core.rules.balance import BalanceRules
+from broker_ctl.core.strategies.balance.demand import Demands
+from broker_ctl.core.strategies.balance.resources import Demand, Resources
+
+_AT_ONCE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Of the brokers that are there to carry a share, by id.
+
+    Attributes:
+        usage: by steady demands, 1.0 is full.
+        recent: by recent demands.
+        load: steady, of each resource that counts, in its unit.
+        capacity: likewise.
+    """
+
+    usage: Mapping[str, float] = field(default_factory=dict)
+    recent: Mapping[str, float] = field(default_factory=dict)
+    load: Mapping[str, Demand] = field(default_factory=dict)
+    capacity: Mapping[str, Demand] = field(default_factory=dict)
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values; what has no limit is None."""
+        return {
+            "usage": dict(self.usage),
+            "recent": dict(self.recent),
+            "load": {each: list(load) for each, load in self.load.items()},
+            "capacity": {
+                each: [None if math.isinf(limit) else limit for limit in capacity]
+                for each, capacity in self.capacity.items()
+            },
+        }
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """What ``to_row`` wrote."""
+        return cls(
+            dict(row.get("usage", {})),
+            dict(row.get("recent", {})),
+            {each: tuple(load) for each, load in row.get("load", {}).items()},
+            {
+                each: tuple(math.inf if limit is None else limit for limit in capacity)
+                for each, capacity in row.get("capacity", {}).items()
+            },
+        )
+
+    @property
+    def mean(self) -> float:
+        """Mean usage; 0 where nobody is there."""
+        return _mean(self.usage)
+
+    def ratio(self, broker_id: str) -> float:
+        """Usage of a broker in means; 1 where nobody uses anything."""
+        mean = self.mean
+        return self.usage.get(broker_id, 0.0) / mean if mean > 0 else 1.0
+
+    def too_full(self, rules: BalanceRules) -> list[str]:
+        """Brokers above the mark."""
+        mark = rules.band.trigger(self.mean)
+        return [broker_id for broker_id, usage in self.usage.items() if usage > mark]
+
+    def in_trouble(self, rules: BalanceRules) -> list[str]:
+        """Brokers that are so full at the moment that nothing is waited for."""
+        mean = _mean(self.recent)
+        mark = max(
+            rules.trouble.trigger(mean), min(rules.overloaded_ratio, rules.severe_ratio * mean)
+        )
+        return [broker_id for broker_id, usage in self.recent.items() if usage > mark]
+
+
+def levels_of(
+    view: ClusterView, resources: Resources, demands: Demands, homes: Mapping[Bundle, str]
+) -> Steps[Levels]:
+    """By who has what once every move has arrived."""
+    base = {each: resources.unlisted(view.brokers[each].load) for each in sorted(view.brokers)}
+    steady = {each: [rest] for each, rest in base.items()}
+    recent = {each: [rest] for each, rest in base.items()}
+    for some in batched(homes.items(), _AT_ONCE):
+        for bundle, home in some:
+            if home in base:
+                known = demands.known[bundle]
+                steady[home].append(known.steady)
+                recent[home].append(known.recent)
+        yield
+    load: dict[str, Demand] = {}
+    now: dict[str, Demand] = {}
+    for each in base:
+        load[each], now[each] = _sum(steady[each]), _sum(recent[each])
+        yield
+    capacity = resources.capacities(view)
+    counted = [each for each in base if not view.brokers[each].is_draining]
+    return Levels(
+        {each: _fullest(load[each], capacity[each]) for each in counted},
+        {each: _fullest(now[each], capacity[each]) for each in counted},
+        {each: load[each] for each in counted},
+        {each: capacity[each] for each in counted},
+    )
+
+
+def _sum(demands: Iterable[Demand]) -> Demand:
+    """Exact, so that the order in which they come decides nothing."""
+    return tuple(map(fsum, zip(*demands, strict=True)))
+
+
+def _mean(usage: Mapping[str, float]) -> float:
+    return fsum(usage.values()) / len(usage) if usage else 0.0
+
+
+def _fullest(load: Iterable[float], capacity: Iterable[float]) -> float:
+    return max(a / b for a, b in zip(load, capacity, strict=True))

@@ -1,0 +1,198 @@
+"""From a view to the planner's arrays, and the names behind the numbers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+
+from broker_ctl.core.cluster.snapshot import in_order
+from broker_ctl.core.cluster.view import BundleView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.steps import Steps, batched
+from broker_ctl.core.rules.balance import BalanceRules
+from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.strategies.balance.memory import Left
+from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices, Problem
+from broker_ctl.core.strategies.balance.resources import Demand, Resources
+from broker_ctl.core.strategies.placement.pipeline import admitted
+
+_AT_ONCE: Final = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A problem with its names.
+
+    Attributes:
+        brokers: ids, ascending; the planner's numbers count along them.
+        bundles: likewise.
+    """
+
+    problem: Problem
+    brokers: tuple[str, ...]
+    bundles: Sequence[BundleView]
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a picture is drawn from, besides the view.
+
+    Attributes:
+        demand_of: what a bundle demands; None: it is not to be looked at.
+        left: where each bundle came from that moved lately.
+        silent_s: age from which a broker's report says nothing.
+        excluded: namespaces that are left alone.
+        shy: brokers that get nothing, for what they have shown of themselves.
+    """
+
+    demand_of: Callable[[Bundle], Demand | None]
+    left: Mapping[Bundle, Left]
+    silent_s: float
+    excluded: frozenset[Namespace] = frozenset()
+    shy: frozenset[str] = frozenset()
+
+
+def pictured(view: ClusterView, around: Circumstances, rules: BalanceRules) -> Steps[Picture]:
+    """Draw it, a few bundles at a time."""
+    brokers = tuple(sorted(view.brokers))
+    numbers = {broker_id: number for number, broker_id in enumerate(brokers)}
+    resources = Resources.of(view, rules.weights)
+    able = view.receivers(around.silent_s)
+    kinds = _Kinds(view, numbers, able, around.silent_s)
+    rows = _Rows(view, around, rules, numbers, kinds)
+    # Among equal bundles the first goes: whoever took the view must not decide which one that is.
+    ordered = yield from in_order(view.bundles.values())
+    for some in batched(ordered, _AT_ONCE):
+        rows.add(some)
+        yield
+    capacities = resources.capacities(view)
+    capacity = np.array([capacities[each] for each in brokers], np.float64)
+    base = np.array([resources.unlisted(view.brokers[each].load) for each in brokers], np.float64)
+    yield
+    counted = [not view.brokers[each].is_draining for each in brokers]
+    heard = np.isin(brokers, able) if brokers else np.zeros(0, bool)
+    problem = Problem(
+        demand=_joined(rows.demand, np.zeros((0, capacity.shape[1]))),
+        capacity=capacity,
+        owner=_joined(rows.owner, np.zeros(0, np.int32)),
+        is_movable=_joined(rows.is_movable, np.zeros(0, bool)),
+        is_receiving=heard & ~np.isin(brokers, list(around.shy)),
+        is_giving=heard,
+        is_counted=np.array(counted, bool),
+        base=base,
+        kind=_joined(rows.kind, np.zeros(0, np.int32)),
+        allowed=kinds.table(),
+        shunned=_joined(rows.shunned, np.zeros(0, np.int32)),
+    )
+    return Picture(problem, brokers, rows.bundles)
+
+
+class _Kinds:
+    """Which brokers may have a bundle: the same for all bundles of a namespace."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        numbers: Mapping[str, int],
+        able: tuple[str, ...],
+        silent_s: float,
+    ) -> None:
+        self._view = view
+        self._numbers = numbers
+        self._able = able
+        self._rules = PlacementRules(report_ttl_s=silent_s)
+        self._of: dict[Namespace, int] = {}
+        self._rows: list[Flags] = []
+        self._known: dict[tuple[str, ...], int] = {}
+
+    def of(self, bundle: Bundle) -> int:
+        """The row for a bundle."""
+        namespace = bundle.namespace
+        if namespace not in self._of:
+            self._of[namespace] = self._row(bundle)
+        return self._of[namespace]
+
+    def _row(self, bundle: Bundle) -> int:
+        grouped = bundle.namespace in self._view.constraints.group_of
+        # Who may have one of a group depends on who has the others: what placement decides.
+        staying = () if grouped else self._admitted(bundle)
+        if staying not in self._known:
+            row = np.zeros(len(self._numbers), bool)
+            row[[self._numbers[each] for each in staying]] = True
+            self._known[staying] = len(self._rows)
+            self._rows.append(row)
+        return self._known[staying]
+
+    def _admitted(self, bundle: Bundle) -> tuple[str, ...]:
+        return admitted(self._view, bundle, self._able, self._rules).staying
+
+    def table(self) -> Flags:
+        """Shape (kinds, brokers)."""
+        return np.array(self._rows, bool).reshape(len(self._rows), len(self._numbers))
+
+
+class _Rows:
+    """The columns of a problem, bundle by bundle."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        around: Circumstances,
+        rules: BalanceRules,
+        numbers: Mapping[str, int],
+        kinds: _Kinds,
+    ) -> None:
+        self._view = view
+        self._around = around
+        self._rules = rules
+        self._numbers = numbers
+        self._kinds = kinds
+        self.bundles: list[BundleView] = []
+        self.demand: list[Floats] = []
+        self.owner: list[Indices] = []
+        self.is_movable: list[Flags] = []
+        self.kind: list[Indices] = []
+        self.shunned: list[Indices] = []
+
+    def add(self, some: Sequence[BundleView]) -> None:
+        """A few more, except those that nobody who is there carries."""
+        owners = [self._numbers.get(self._view.carrier(seen.bundle) or "", -1) for seen in some]
+        demands = [self._around.demand_of(seen.bundle) for seen in some]
+        found = [
+            (seen, owner, demand)
+            for seen, owner, demand in zip(some, owners, demands, strict=True)
+            if owner >= 0 and demand is not None
+        ]
+        if not found:
+            return
+        self.bundles += [seen for seen, _, _ in found]
+        self.owner.append(np.array([owner for _, owner, _ in found], np.int32))
+        self.demand.append(np.array([demand for _, _, demand in found], np.float64))
+        self.is_movable.append(np.array([self._is_free(seen) for seen, _, _ in found], bool))
+        self.kind.append(np.array([self._kinds.of(seen.bundle) for seen, _, _ in found], np.int32))
+        self.shunned.append(np.array([self._shunned(seen) for seen, _, _ in found], np.int32))
+
+    def _shunned(self, seen: BundleView) -> int:
+        left = self._around.left.get(seen.bundle)
+        return -1 if left is None else self._numbers.get(left.broker_id, -1)
+
+    def _is_free(self, seen: BundleView) -> bool:
+        view, moved_s = self._view, seen.last_unloaded_s
+        is_rested = moved_s is None or view.taken_at_s - moved_s >= self._rules.rest_s
+        return (
+            is_rested
+            and not seen.is_pinned
+            and seen.current is not None
+            and seen.bundle.namespace not in self._around.excluded
+            and not view.is_busy(seen.bundle)
+            and view.is_in_ring(seen.bundle)
+        )
+
+
+_Column = TypeVar("_Column", Floats, Indices, Flags)
+
+
+def _joined(parts: Sequence[_Column], none: _Column) -> _Column:
+    return np.concatenate(parts) if parts else none

@@ -1,0 +1,384 @@
+"""The planner: the fewest moves that bring every broker that is too full back into a band.
+
+One objective: the brokers' usages, sorted from the fullest down, compared like words in a
+dictionary. A move is made only where the fuller of its two brokers becomes less full, so that each
+one makes the objective smaller: no sequence of moves comes back to where it began.
+
+A broker above ``high`` times the mean gives until it is at ``low``: the smallest bundle that does
+it at one stroke, else the largest that somebody has room for, else an exchange of a large bundle
+for a smaller one; above ``high`` still, a bundle that is far more than enough. Who receives is the
+broker that is least full with the bundle on it, and nobody is filled beyond ``low``. Act above one
+level and stop below another: with a price on each move, to be lazy inside a band is the best that
+can be done (docs: imbalance-bounds, planner-sources).
+"""
+
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from broker_ctl.core.model.steps import Steps
+from broker_ctl.core.rules.balance import Band
+from broker_ctl.core.strategies.balance.problem import Floats, Indices, Problem, Standing, usage_of
+
+# Work of a few milliseconds.
+_BUNDLES_A_STEP: Final = 50_000
+_MOVES_A_STEP: Final = 20
+# How many bundles are tried, one size smaller each, before an exchange is; and how many receivers
+# and bundles are tried for one.
+_ATTEMPTS: Final = 12
+_COLDEST: Final = 3
+_LARGEST: Final = 24
+# A bundle may be so many times what has to go.
+_OVERSHOOT: Final = 1.25
+# Less than this is rounding.
+_NOTHING: Final = 1e-9
+
+
+class Move(NamedTuple):
+    """One bundle from one broker to another, by number, with both usages before and after."""
+
+    bundle: int
+    source: int
+    destination: int
+    source_before: float
+    source_after: float
+    destination_before: float
+    destination_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """What the planner found.
+
+    Attributes:
+        moves: in the order in which they must be made.
+        mean: mean usage before any of them.
+        before, after: max over mean usage.
+        stuck: brokers that stay above ``high``, since nothing of theirs fits anywhere, with their
+            usage.
+    """
+
+    moves: tuple[Move, ...]
+    mean: float
+    before: float
+    after: float
+    stuck: tuple[tuple[int, float], ...]
+
+
+def relieve(problem: Problem, band: Band, limit: int | None = None) -> Steps[Relief]:
+    """Plan moves until no broker is too full, or none that is can be helped.
+
+    Args:
+        problem: the moment.
+        band: when to act, and how far.
+        limit: most moves; None: as many as it takes.
+    """
+    standing = Standing(problem, (yield from load_of(problem)))
+    mean, before = standing.mean, _max_over_mean(standing)
+    work = _Work(standing, band, (yield from _holdings(problem)))
+    moves: list[Move] = []
+    while limit is None or len(moves) < limit:
+        room = None if limit is None else limit - len(moves)
+        made = yield from _round(work, room)
+        moves += made
+        if not made:
+            break
+    stuck = tuple((broker, float(standing.usage[broker])) for broker in work.too_full())
+    return Relief(tuple(moves), mean, before, _max_over_mean(standing), stuck)
+
+
+def load_of(problem: Problem) -> Steps[Floats]:
+    """Of each broker, shape (brokers, resources)."""
+    load = problem.base.copy()
+    brokers = len(load)
+    for start in range(0, len(problem.demand), _BUNDLES_A_STEP):
+        part = slice(start, start + _BUNDLES_A_STEP)
+        for resource in range(load.shape[1]):
+            load[:, resource] += np.bincount(
+                problem.owner[part], problem.demand[part, resource], minlength=brokers
+            )
+        yield
+    return load
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Holdings:
+    """The movable bundles of every broker: those of one lie next to each other."""
+
+    bundles: Indices
+    starts: Indices
+
+    def of(self, broker: int) -> Indices:
+        return self.bundles[self.starts[broker] : self.starts[broker + 1]]
+
+
+def _holdings(problem: Problem) -> Steps[_Holdings]:
+    """Sorted by owner with as few passes over a million bundles as there can be."""
+    brokers = len(problem.capacity)
+    bundles = np.flatnonzero(problem.is_movable).astype(np.int32)
+    yield
+    # Numbers of brokers fit into 16 bits nearly always: then the sort is linear.
+    width = np.uint16 if brokers <= 1 << 16 else np.int32
+    owners = problem.owner[bundles].astype(width)
+    yield
+    order = np.argsort(owners, kind="stable")
+    yield
+    counts = np.bincount(owners, minlength=brokers)
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    yield
+    return _Holdings(bundles[order], starts)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What the moves have come to so far."""
+
+    standing: Standing
+    band: Band
+    holdings: _Holdings
+    moved: set[int] = field(default_factory=set)
+
+    @property
+    def mean(self) -> float:
+        return self.standing.mean
+
+    def too_full(self) -> tuple[int, ...]:
+        problem = self.standing.problem
+        full = self.standing.usage > self.band.trigger(self.mean) + _NOTHING
+        able = problem.is_counted & problem.is_giving
+        return tuple(int(each) for each in np.flatnonzero(full & able))
+
+    def fullest(self, broker: int) -> int:
+        """Which resource makes the broker as full as it is."""
+        standing = self.standing
+        return int((standing.load[broker] / standing.problem.capacity[broker]).argmax())
+
+    def sorted_bundles(self, broker: int) -> tuple[Indices, Floats]:
+        """What a broker may give, the smallest first, and how much each takes of it."""
+        bundles = self.holdings.of(broker)
+        if self.moved:
+            keep = [each for each in bundles.tolist() if each not in self.moved]
+            bundles = np.array(keep, np.int32)
+        problem, fullest = self.standing.problem, self.fullest(broker)
+        sizes = problem.demand[bundles, fullest] / problem.capacity[broker, fullest]
+        # Equal sizes in the order of the bundles: the sort must not depend on anything else.
+        order = np.argsort(sizes, kind="stable")
+        return bundles[order], sizes[order]
+
+
+def _round(work: _Work, limit: int | None) -> Steps[list[Move]]:
+    """Relieve each broker that is too full once, the fullest first."""
+    standing = work.standing
+    moves: list[Move] = []
+    mean = work.mean
+    trigger = work.band.trigger(mean)
+    waiting: list[tuple[float, int]] = []
+    for broker in work.too_full():
+        heappush(waiting, (-float(standing.usage[broker]), broker))
+    while waiting and (limit is None or len(moves) < limit):
+        _, source = heappop(waiting)
+        if standing.usage[source] <= trigger + _NOTHING:
+            continue
+        room = None if limit is None else limit - len(moves)
+        moves += yield from _relieve_one(work, source, mean, room)
+    return moves
+
+
+@dataclass(slots=True, eq=False)
+class _Giver:
+    """A broker that is to come down to ``target``, and what it may still give."""
+
+    work: _Work
+    broker: int
+    trigger: float
+    target: float
+    fullest: int = -1
+    bundles: Indices = field(init=False)
+    sizes: Floats = field(init=False)
+
+    @property
+    def usage(self) -> float:
+        return float(self.work.standing.usage[self.broker])
+
+    @property
+    def is_too_full(self) -> bool:
+        return self.usage > self.trigger + _NOTHING
+
+    def look(self) -> None:
+        """Forget what has gone; what counts is what the fullest resource is now."""
+        fullest = self.work.fullest(self.broker)
+        if fullest != self.fullest:
+            self.fullest = fullest
+            self.bundles, self.sizes = self.work.sorted_bundles(self.broker)
+
+    def without(self, moves: list[Move]) -> None:
+        """Some of it has gone."""
+        for move in moves:
+            left = self.bundles != move.bundle
+            self.bundles, self.sizes = self.bundles[left], self.sizes[left]
+
+
+def _relieve_one(work: _Work, source: int, mean: float, limit: int | None) -> Steps[list[Move]]:
+    giver = _Giver(work, source, work.band.trigger(mean), work.band.target(mean))
+    moves: list[Move] = []
+    while giver.usage > giver.target + _NOTHING and (limit is None or len(moves) < limit):
+        giver.look()
+        made = _step(giver, None if limit is None else limit - len(moves))
+        if not made:
+            break
+        moves += made
+        work.moved.update(move.bundle for move in made)
+        giver.without(made)
+        if len(moves) % _MOVES_A_STEP == 0:
+            yield
+    yield
+    return moves
+
+
+def _step(giver: _Giver, room: int | None) -> list[Move]:
+    """The next move, or the two of an exchange where there is ``room`` for both."""
+    found = _single(giver, _OVERSHOOT)
+    if found:
+        return [found]
+    exchanged = [] if room == 1 else _exchange(giver)
+    if exchanged:
+        return exchanged
+    # Far less than is aimed at is better than too much, and no better than what is tolerated.
+    found = _single(giver, np.inf) if giver.is_too_full else None
+    return [found] if found else []
+
+
+def _single(giver: _Giver, overshoot: float) -> Move | None:
+    """One bundle that goes: the one nearest to what is too much, or the next smaller that fits.
+
+    Not one that is above ``overshoot`` times that: what goes beyond need is moved for nothing.
+    """
+    sizes, need = giver.sizes, giver.usage - giver.target
+    most = min(need * overshoot, _most_room(giver)) + _NOTHING
+    top = int(np.searchsorted(sizes, most, side="right")) - 1
+    enough = int(np.searchsorted(sizes, need - _NOTHING))
+    if 0 <= enough <= top:
+        top = enough
+    for place in range(top, max(-1, top - _ATTEMPTS), -1):
+        if sizes[place] <= _NOTHING:
+            break
+        move = _try(giver, int(giver.bundles[place]))
+        if move is not None:
+            return move
+    return None
+
+
+def _most_room(giver: _Giver) -> float:
+    """What another broker can take at most, as a part of the giver's fullest resource."""
+    problem, usage = giver.work.standing.problem, giver.work.standing.usage
+    others = problem.is_receiving & (usage < giver.target)
+    others[giver.broker] = False
+    capacity = problem.capacity[:, giver.fullest]
+    room = (giver.target - usage[others]) * (capacity[others] / capacity[giver.broker])
+    return float(room.max()) if room.size else 0.0
+
+
+def _try(giver: _Giver, bundle: int) -> Move | None:
+    """The move to whoever is least full with the bundle, if that is no fuller than aimed at."""
+    standing, source = giver.work.standing, giver.broker
+    problem = standing.problem
+    demand = problem.demand[bundle]
+    with_it = standing.with_more(demand)
+    able = problem.is_receiving & problem.allowed[problem.kind[bundle]]
+    with_it[~able] = np.inf
+    with_it[source] = np.inf
+    if problem.shunned[bundle] >= 0:
+        with_it[problem.shunned[bundle]] = np.inf
+    destination = int(with_it.argmin())
+    after = float(with_it[destination])
+    before = float(standing.usage[source])
+    # A broker that is as full in another resource stays as full as it was.
+    is_uphill = max(after, standing.without(source, demand)) >= before - _NOTHING
+    if after > giver.target + _NOTHING or is_uphill:
+        return None
+    return _made(standing, bundle, source, destination)
+
+
+def _exchange(giver: _Giver) -> list[Move]:
+    """A large bundle for a smaller one of a cold broker, where no single bundle has room."""
+    standing, source = giver.work.standing, giver.broker
+    problem = standing.problem
+    if not problem.is_receiving[source]:
+        return []
+    cold = np.where(problem.is_receiving, standing.usage, np.inf)
+    cold[source] = np.inf
+    for destination in np.argsort(cold, kind="stable")[:_COLDEST].tolist():
+        if not np.isfinite(cold[destination]):
+            break
+        theirs, _ = giver.work.sorted_bundles(destination)
+        pair = _Pair(standing, source, destination, theirs, giver.target)
+        for bundle in giver.bundles[::-1][:_LARGEST].tolist():
+            back = pair.partner(bundle)
+            if back is not None:
+                return [
+                    _made(standing, bundle, source, destination),
+                    _made(standing, back, destination, source),
+                ]
+    return []
+
+
+class _Pair(NamedTuple):
+    """Two brokers that may exchange bundles; ``theirs`` are the destination's, smallest first."""
+
+    standing: Standing
+    source: int
+    destination: int
+    theirs: Indices
+    target: float
+
+    def partner(self, bundle: int) -> int | None:
+        """The bundle that comes back for ``bundle``: the smallest one that leaves both in order.
+
+        The first leg alone must leave the pair better than it was: the second may fail.
+        """
+        problem, load = self.standing.problem, self.standing.load
+        source, destination = self.source, self.destination
+        demand, before = problem.demand[bundle], float(self.standing.usage[source])
+        there = load[destination] + demand
+        peak = float((there / problem.capacity[destination]).max())
+        is_uphill = peak >= before - _NOTHING
+        if is_uphill or not problem.may_go(bundle, destination) or not len(self.theirs):
+            return None
+        back = problem.demand[self.theirs]
+        theirs_after = usage_of(there - back, problem.capacity[destination])
+        ours_after = usage_of(load[source] - demand + back, problem.capacity[source])
+        good = (
+            (theirs_after <= self.target + _NOTHING)
+            # A second leg that goes uphill from where the first one leads would be refused.
+            & (np.maximum(ours_after, theirs_after) < peak - _NOTHING)
+            # Two disturbances must be worth half of what is too much.
+            & (ours_after <= (before + self.target) / 2)
+            & problem.allowed[problem.kind[self.theirs], source]
+            & (problem.shunned[self.theirs] != source)
+        )
+        found = np.flatnonzero(good)
+        return int(self.theirs[found[0]]) if found.size else None
+
+
+def _made(standing: Standing, bundle: int, source: int, destination: int) -> Move:
+    demand = standing.problem.demand[bundle]
+    before = float(standing.usage[source]), float(standing.usage[destination])
+    standing.move(demand, source, destination)
+    after = float(standing.usage[source]), float(standing.usage[destination])
+    return Move(bundle, source, destination, before[0], after[0], before[1], after[1])
+
+
+def _max_over_mean(standing: Standing) -> float:
+    counted = standing.usage[standing.problem.is_counted]
+    mean = standing.mean
+    return float(counted.max()) / mean if counted.size and mean > 0 else 1.0
+
+
+def moved(problem: Problem, moves: tuple[Move, ...]) -> Problem:
+    """The problem once the moves have been made."""
+    owner = problem.owner.copy()
+    for move in moves:
+        owner[move.bundle] = move.destination
+    return replace(problem, owner=owner)

@@ -1,0 +1,127 @@
+"""The planner's numbers as decisions, each with load before and after, the bound and a reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import fsum
+from typing import TYPE_CHECKING, Final
+
+from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.rules.balance import BalanceRules
+from broker_ctl.core.strategies.balance.levels import Levels
+from broker_ctl.core.strategies.balance.memory import BalanceMemory
+
+if TYPE_CHECKING:
+    from broker_ctl.core.strategies.balance.picture import Picture
+    from broker_ctl.core.strategies.balance.planner import Move, Relief
+
+_HOUR_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What the planner found, and where.
+
+    Attributes:
+        bound: max over mean usage that no placement of these bundles can beat.
+    """
+
+    view: ClusterView
+    picture: "Picture"
+    relief: "Relief"
+    bound: float
+    rules: BalanceRules
+
+    def moves(self, *, is_urgent: bool) -> list[Decision]:
+        """What goes, as far as the hour's churn allows what is not urgent."""
+        view, ratio = self.view, self.rules.churn_ratio
+        allowed = ratio * fsum(each.expected.throughput_bytes for each in view.brokers.values())
+        gone = fsum(
+            past.throughput_bytes for past in view.settled if view.taken_at_s - past.at_s < _HOUR_S
+        )
+        decisions: list[Decision] = []
+        usage = self._usage_before()
+        for move in self.relief.moves:
+            transfer = self._transfer(move, usage)
+            gone += transfer.footprint.throughput_bytes
+            if gone > allowed and not is_urgent:
+                text = f"{ratio:.0%} of the load have moved within the hour, the most allowed"
+                decisions.append(Skip(str(transfer.bundle), Reason.BUDGET_HOURLY_LOAD, text))
+                break
+            decisions.append(transfer)
+        return decisions
+
+    def _usage_before(self) -> dict[int, float]:
+        """Of each broker that a move touches: usage before the first of them."""
+        usage: dict[int, float] = {}
+        for move in self.relief.moves:
+            usage.setdefault(move.source, move.source_before)
+            usage.setdefault(move.destination, move.destination_before)
+        return usage
+
+    def _transfer(self, move: "Move", usage: Mapping[int, float]) -> Transfer:
+        seen = self.picture.bundles[move.bundle]
+        source = self.view.brokers[self.picture.brokers[move.source]]
+        destination = self.view.brokers[self.picture.brokers[move.destination]]
+        mean = self.relief.mean or 1.0
+        # The plan takes moves in an order of its own and drops some: what one of them leads to is
+        # the plan's to say, and the text must be right wherever in it the move stands.
+        detail = (
+            f"{usage[move.source] / mean:.2f} and {usage[move.destination] / mean:.2f} of the mean "
+            f"usage {mean:.1%} before the plan; {self._bound}"
+        )
+        return Transfer(
+            bundle=seen.bundle,
+            source=source.broker_id,
+            destination=destination.broker_id,
+            reason=Reason.IMBALANCE,
+            detail=detail,
+            footprint=seen.footprint,
+            source_before=source.expected,
+            destination_before=destination.expected,
+        )
+
+    def stuck(self) -> list[Decision]:
+        """Brokers that stay too full."""
+        mean = self.relief.mean or 1.0
+        return [
+            Skip(
+                self.picture.brokers[broker],
+                Reason.NO_GAIN,
+                f"{usage / mean:.2f} of the mean usage {mean:.1%}, and no bundle of it fits "
+                f"anywhere; {self._bound}",
+            )
+            for broker, usage in self.relief.stuck
+        ]
+
+    @property
+    def _bound(self) -> str:
+        return f"even the best placement leaves the fullest broker at {self.bound:.2f} of the mean"
+
+
+def without_headroom(memory: BalanceMemory, rules: BalanceRules) -> list[Decision]:
+    """The cluster is too small to lose a broker, however it is balanced."""
+    import numpy as np
+
+    from broker_ctl.core.strategies.balance.headroom import has_headroom, headroom_text
+
+    levels = memory.levels
+    ids = list(levels.usage)
+    load = np.array([levels.load[each] for each in ids], np.float64)
+    capacity = np.array([levels.capacity[each] for each in ids], np.float64)
+    if not ids or has_headroom(load, capacity, rules.headroom_ratio):
+        return []
+    text = headroom_text(ids, load, capacity, rules.headroom_ratio)
+    return [Skip("cluster", Reason.HEADROOM, text)]
+
+
+def even(memory: BalanceMemory, rules: BalanceRules) -> Skip:
+    """Nobody is too full."""
+    levels = memory.levels
+    fullest = max(levels.usage, key=lambda each: (levels.usage[each], each))
+    text = f"{_standing(levels, fullest)} at most, {rules.band.high:.2f} is tolerated"
+    return Skip("cluster", Reason.BELOW_THRESHOLD, text)
+
+
+def _standing(levels: Levels, broker_id: str) -> str:
+    return f"{broker_id} has {levels.ratio(broker_id):.2f} of the mean usage {levels.mean:.1%}"

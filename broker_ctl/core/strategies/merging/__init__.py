@@ -1,0 +1,1 @@
+"""Which neighbours are merged. Pulsar does not merge."""

@@ -1,0 +1,31 @@
+"""The placement half of Pulsar's AvgShedder (docs: pulsar-shedders)."""
+
+from collections.abc import Sequence
+
+from broker_ctl.core.cluster.decisions import Reason
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.tie_break import draw
+from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.strategies.placement.policy import Choice
+
+
+class AvgShedder:
+    """Where the shedder planned it to go, else by lot: blind to load, as in Pulsar.
+
+    Pulsar's keeps its plans in a map that it shares with the shedder. Here a plan is a move in the
+    view, and before that a `Transfer` whose destination is the only candidate.
+    """
+
+    def select(
+        self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+    ) -> Choice:
+        """The planned destination if it is a candidate, else one of them."""
+        del rules
+        if not candidates:
+            return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")
+        move = view.moves.get(bundle)
+        if move is not None and move.destination in candidates:
+            return Choice(move.destination, Reason.RESERVED, "it is planned to go there")
+        chosen = draw(view.draw_seed, str(bundle), candidates)
+        return Choice(chosen, Reason.DRAWN, f"the lot, drawn among {len(candidates)}")

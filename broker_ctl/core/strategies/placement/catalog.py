@@ -1,0 +1,26 @@
+"""Placement strategies by name (broker.conf: loadBalancerLoadPlacementStrategy)."""
+
+from typing import Final
+
+from broker_ctl.core.model.catalog import Catalog
+from broker_ctl.core.strategies.placement.avg_shedder import AvgShedder
+from broker_ctl.core.strategies.placement.balance import Balance
+from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
+    LeastLongTermMessageRate,
+)
+from broker_ctl.core.strategies.placement.least_resource_usage_with_weight import (
+    LeastResourceUsageWithWeight,
+)
+from broker_ctl.core.strategies.placement.policy import PlacementPolicy
+from broker_ctl.core.strategies.placement.round_robin import RoundRobin
+
+PLACEMENT: Final[Catalog[PlacementPolicy]] = Catalog(
+    "placement strategy",
+    {
+        "balance": Balance(),
+        "LeastLongTermMessageRate": LeastLongTermMessageRate(),
+        "LeastResourceUsageWithWeight": LeastResourceUsageWithWeight(),
+        "AvgShedder": AvgShedder(),
+        "RoundRobinBrokerSelector": RoundRobin(),
+    },
+)

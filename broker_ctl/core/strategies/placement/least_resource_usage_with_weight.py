@@ -1,0 +1,43 @@
+"""A broker that is clearly below the mean usage (PIP-181).
+
+Docs: pulsar-placement.
+"""
+
+from collections.abc import Sequence
+from math import fsum
+
+from broker_ctl.core.cluster.decisions import Reason
+from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.tie_break import draw
+from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.strategies.placement.policy import Choice
+
+
+class LeastResourceUsageWithWeight:
+    """By lot among those that are so far below the mean, else among all.
+
+    Pulsar smooths each broker's usage with its past, one step a *choice*: the more lookups there
+    are, the less of the past is left, and in a burst none. Here usage is the report, corrected for
+    what moved or was promised since; it needs no smoothing to keep a burst from piling up.
+    Its blind spot is kept: of [40, 40, 40, 40, 69, 70] the mean is 49.8, nobody is 10 points
+    below it, and the lot may fall on 70.
+    """
+
+    def select(
+        self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+    ) -> Choice:
+        """One of those below by the difference; equal views draw equal lots."""
+        if not candidates:
+            return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")
+        usages = {b: view.brokers[b].expected.usage_ratio for b in candidates}
+        mean = fsum(usages.values()) / len(usages)
+        below = [b for b, usage in usages.items() if usage + rules.usage_difference_ratio <= mean]
+        chosen = draw(view.draw_seed, str(bundle), below or candidates)
+        seen = f"{usages[chosen]:.1%} usage, the mean is {mean:.1%}"
+        if below:
+            detail = f"{seen}, one of {len(below)} far enough below"
+            return Choice(chosen, Reason.LEAST_USAGE, detail)
+        least = f"{rules.usage_difference_ratio:.0%}"
+        detail = f"{seen}; none of {len(usages)} is {least} below, drawn by lot"
+        return Choice(chosen, Reason.DRAWN, detail)

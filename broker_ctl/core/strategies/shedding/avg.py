@@ -1,0 +1,186 @@
+"""AvgShedder: hot and cool brokers are paired, and each pair evened out (docs: pulsar-shedders).
+
+The hottest is paired with the coolest, the second with the second, and so on. A pair that has been
+far apart for some cycles in a row moves a part of its difference, straight from the one to the
+other: the receiver is part of the proposal, so that no plan can be lost between shedding and
+placement (Pulsar kept it in a map whose keys changed their hash). Hits are counted per broker, not
+per pair: a broker that stays the hottest is acted on whoever its partner is.
+
+Kept as they are: usage says who gives, but traffic says how much, so that a strong broker that
+carries more at less usage gives and gets nothing; what is larger than the difference stays.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
+from broker_ctl.core.cluster.participants import participants, too_few
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.model.steps import Steps
+from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.shedding import AvgRules, DifferenceRules
+from broker_ctl.core.strategies.shedding.measure import Amount, Measure
+from broker_ctl.core.strategies.shedding.selection import fitting, movable, nothing_fits, proposed
+
+
+@dataclass(frozen=True, slots=True)
+class AvgMemory:
+    """Hits by broker, and who is to act on them now.
+
+    Attributes:
+        low_hits: cycles in a row beyond the low threshold.
+        high_hits: cycles in a row beyond the high threshold.
+        firing: pairs whose hits were enough, hot and cool; their hits are spent.
+    """
+
+    low_hits: Mapping[str, int] = field(default_factory=dict)
+    high_hits: Mapping[str, int] = field(default_factory=dict)
+    firing: tuple[tuple[str, str], ...] = ()
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "low_hits": dict(self.low_hits),
+            "high_hits": dict(self.high_hits),
+            "firing": [list(pair) for pair in self.firing],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    source: BrokerView
+    destination: BrokerView
+
+    @property
+    def ids(self) -> tuple[str, str]:
+        return self.source.broker_id, self.destination.broker_id
+
+    @property
+    def points(self) -> float:
+        difference = self.source.expected.usage_ratio - self.destination.expected.usage_ratio
+        # Rounding must not decide whether 55% and 40% are 15 points apart.
+        return round(difference * 100, 9)
+
+    @property
+    def text(self) -> str:
+        ends = (self.source, self.destination)
+        told = [f"{each.broker_id} at {each.expected.usage_ratio:.1%}" for each in ends]
+        return f"{' and '.join(told)} are {self.points:.1f} points apart"
+
+
+class AvgShedder:
+    """Pulsar's default from 5.0 on."""
+
+    def recall(self, row: Mapping[str, Any] | None) -> AvgMemory:
+        """The memory that ``to_row`` wrote; an empty one for None."""
+        known = row or {}
+        return AvgMemory(
+            _counts(known.get("low_hits", {})),
+            _counts(known.get("high_hits", {})),
+            tuple((str(hot), str(cool)) for hot, cool in known.get("firing", ())),
+        )
+
+    def observe(
+        self, memory: AvgMemory, view: ClusterView, rules: SheddingRules
+    ) -> Steps[AvgMemory]:
+        """Count one more hit for both of each pair that is far apart; others start anew."""
+        yield
+        limits = rules.avg
+        low_hits: dict[str, int] = {}
+        high_hits: dict[str, int] = {}
+        firing: list[tuple[str, str]] = []
+        for pair in _far_apart(participants(view, rules)[0], limits):
+            is_high = pair.points >= limits.high_points
+            low = {each: memory.low_hits.get(each, 0) + 1 for each in pair.ids}
+            high = {each: memory.high_hits.get(each, 0) + 1 for each in pair.ids if is_high}
+            has_enough = (
+                max(low.values()) >= limits.low_hits
+                or max(high.values(), default=0) >= limits.high_hits
+            )
+            if has_enough:
+                firing.append(pair.ids)
+            else:
+                low_hits |= low
+                high_hits |= high
+        return AvgMemory(low_hits, high_hits, tuple(firing))
+
+    def shed(
+        self, view: ClusterView, memory: AvgMemory, rules: SheddingRules
+    ) -> Steps[tuple[Decision, ...]]:
+        """Move a part of the difference of each pair that has been far apart for long enough."""
+        brokers, skipped = participants(view, rules)
+        if len(brokers) < 2:
+            return (*skipped, too_few(view, len(brokers)))
+        pairs = list(_far_apart(brokers, rules.avg))
+        if not pairs:
+            widest = _paired(brokers)[0]
+            text = f"{widest.text}, threshold {rules.avg.low_points:g} points"
+            return (*skipped, Skip("cluster", Reason.BELOW_THRESHOLD, text))
+        decisions: list[Decision] = []
+        for pair in pairs:
+            if pair.ids in memory.firing:
+                decisions += yield from _evened(view, pair, rules)
+            else:
+                decisions.append(_waiting(pair, memory, rules.avg))
+        return (*skipped, *decisions)
+
+
+def _paired(brokers: Iterable[BrokerView]) -> list[_Pair]:
+    """The hottest with the coolest, and on to the middle; the widest pair comes first."""
+    ranked = sorted(brokers, key=lambda b: (b.expected.usage_ratio, b.broker_id))
+    half = len(ranked) // 2
+    return [_Pair(hot, cool) for cool, hot in zip(ranked[:half], reversed(ranked), strict=False)]
+
+
+def _far_apart(brokers: Iterable[BrokerView], limits: AvgRules) -> Iterable[_Pair]:
+    return (pair for pair in _paired(brokers) if pair.points >= limits.low_points)
+
+
+def _evened(view: ClusterView, pair: _Pair, rules: SheddingRules) -> Steps[tuple[Decision, ...]]:
+    source, destination = pair.source, pair.destination
+    amount = _amount(view, pair, rules.difference)
+    if isinstance(amount, Skip):
+        return (amount,)
+    free, skipped = yield from movable(
+        view, source, destination.expected, rules, amount=amount, detail=pair.text
+    )
+    if not free:
+        return tuple(skipped)
+    chosen = fitting(free, amount)
+    if not chosen:
+        return (nothing_fits(source, free, amount, pair.text), *skipped)
+    text = f"{pair.text}; {amount.text} should go"
+    moves = [proposed(seen, source, destination, Reason.OVERLOADED, text) for seen in chosen]
+    return (*moves, *skipped)
+
+
+def _amount(view: ClusterView, pair: _Pair, limits: DifferenceRules) -> Amount | Skip:
+    """By messages where there are enough of them, else by bytes."""
+    least = {
+        Measure.MSG_RATE: limits.min_msg_rate,
+        Measure.THROUGHPUT: limits.min_throughput_bytes,
+    }
+    short: list[str] = []
+    for measure, minimum in least.items():
+        more = measure.of_broker(view, pair.source) - measure.of_broker(view, pair.destination)
+        amount = Amount(measure, more * limits.max_ratio)
+        if amount.value > minimum:
+            return amount
+        short.append(f"{measure.text(max(0.0, amount.value))} (at most {measure.text(minimum)})")
+    text = f"{pair.text}, but only {' and '.join(short)} should go"
+    return Skip(pair.source.broker_id, Reason.LOW_THROUGHPUT, text)
+
+
+def _waiting(pair: _Pair, memory: AvgMemory, limits: AvgRules) -> Skip:
+    low = max(memory.low_hits.get(each, 0) for each in pair.ids)
+    high = max(memory.high_hits.get(each, 0) for each in pair.ids)
+    text = (
+        f"{pair.text}: {low} of {limits.low_hits} cycles at {limits.low_points:g} points, "
+        f"{high} of {limits.high_hits} at {limits.high_points:g}"
+    )
+    return Skip(pair.source.broker_id, Reason.HIT_COUNT, text)
+
+
+def _counts(row: Mapping[str, Any]) -> dict[str, int]:
+    return {str(key): int(value) for key, value in row.items()}

@@ -1,0 +1,157 @@
+"""What a hot and a cool broker exchange, so that both carry about the same.
+
+Docs: pulsar-shedders. The lightest of the hot broker's heaviest bundles go first.
+One that is too much by itself goes too where the cool broker can give enough back for it: a swap.
+What comes back is subtracted from what has gone, with and without a log of it (Pulsar subtracts it
+only in its debug mode, and moves too little after a swap).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from math import fsum
+from typing import Final
+
+from broker_ctl.core.cluster.decisions import Reason, Skip
+from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.steps import Steps
+from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.strategies.shedding.measure import Amount, Measure
+from broker_ctl.core.strategies.shedding.selection import (
+    movable,
+    nothing_fits,
+    rank,
+    standing_obstacle,
+)
+
+# A swap that leaves the hot broker with more than this of its load is not worth two disturbances.
+_SWAP_GAIN: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The bundles that change sides, and why others do not."""
+
+    given: tuple[BundleView, ...] = ()
+    returned: tuple[BundleView, ...] = ()
+    skipped: tuple[Skip, ...] = ()
+
+    @property
+    def net_bytes(self) -> float:
+        """Bytes/s that the hot broker is rid of."""
+        return _bytes(self.given) - _bytes(self.returned)
+
+    @property
+    def net_usage(self) -> float:
+        """Usage that it is rid of."""
+        gone = fsum(seen.footprint.usage_ratio for seen in self.given)
+        return gone - fsum(seen.footprint.usage_ratio for seen in self.returned)
+
+
+def exchange(
+    view: ClusterView,
+    source: BrokerView,
+    destination: BrokerView,
+    rules: SheddingRules,
+    *,
+    wanted_bytes: float,
+    detail: str,
+) -> Steps[Exchange]:
+    """Move ``wanted_bytes`` of bytes/s, or less; the hot broker keeps a bundle with traffic."""
+    amount = Amount(Measure.THROUGHPUT, wanted_bytes)
+    top = _top(view, source, rules)
+    yield
+    if source.owned and not top:
+        return Exchange(skipped=(_nothing_to_look_at(view, source, detail),))
+    free, skipped = yield from movable(
+        view,
+        source,
+        destination.expected,
+        rules,
+        amount=amount,
+        detail=detail,
+        among=[seen.bundle for seen in top],
+    )
+    if not free:
+        return Exchange(skipped=tuple(skipped))
+    result = Exchange()
+    for seen in _lightest_first(free):
+        if len(result.given) >= len(top) - 1:
+            break
+        if result.net_bytes + seen.footprint.throughput_bytes <= wanted_bytes:
+            result = Exchange((*result.given, seen), result.returned)
+            continue
+        returned = _swap(view, source, destination, seen, rules=rules, so_far=result)
+        if not returned:
+            break
+        result = Exchange((*result.given, seen), (*result.returned, *returned))
+    if not result.given:
+        skipped.insert(0, nothing_fits(source, free, amount, detail))
+    return Exchange(result.given, result.returned, tuple(skipped))
+
+
+def _top(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> list[BundleView]:
+    """Its heaviest bundles, heaviest first: with traffic, not pinned, free of policies."""
+    busy = _busy(view, broker)
+    busy.sort(key=lambda seen: rank(seen, seen.footprint.throughput_bytes))
+    are_all_moved = rules.transfer.is_constrained_moved
+    loose = (seen for seen in busy if are_all_moved or not _is_constrained(view, seen.bundle))
+    return list(islice(loose, rules.transfer.top_bundles or None))
+
+
+def _lightest_first(bundles: Iterable[BundleView]) -> list[BundleView]:
+    return sorted(bundles, key=lambda seen: (seen.footprint.throughput_bytes, seen.bundle))
+
+
+def _busy(view: ClusterView, broker: BrokerView) -> list[BundleView]:
+    owned = [view.bundles[bundle] for bundle in broker.owned if not bundle.namespace.is_pinned]
+    return [seen for seen in owned if seen.footprint.throughput_bytes > 0]
+
+
+def _is_constrained(view: ClusterView, bundle: Bundle) -> bool:
+    constraints, namespace = view.constraints, bundle.namespace
+    return namespace in constraints.group_of or constraints.policy_of(namespace) is not None
+
+
+def _nothing_to_look_at(view: ClusterView, source: BrokerView, detail: str) -> Skip:
+    count, busy = len(source.owned), len(_busy(view, source))
+    if busy:
+        text = f"policies say where its {busy} bundles with traffic may live; {detail}"
+        return Skip(source.broker_id, Reason.EXCLUDED, text)
+    text = f"none of its {count} bundles that could go has traffic; {detail}"
+    return Skip(source.broker_id, Reason.LOW_THROUGHPUT, text)
+
+
+def _swap(
+    view: ClusterView,
+    source: BrokerView,
+    destination: BrokerView,
+    extra: BundleView,
+    *,
+    rules: SheddingRules,
+    so_far: Exchange,
+) -> tuple[BundleView, ...]:
+    """What the cool broker gives back for ``extra``; nothing where no swap is worth it."""
+    if not rules.transfer.is_transfer_enabled:
+        return ()
+    ceiling = source.expected.throughput_bytes
+    gone = so_far.net_bytes + extra.footprint.throughput_bytes
+    hot, cool = ceiling - gone, destination.expected.throughput_bytes + gone
+    gone_back = {seen.bundle for seen in so_far.returned}
+    returned: list[BundleView] = []
+    for seen in _lightest_first(_top(view, destination, rules)):
+        if seen.bundle in gone_back or standing_obstacle(view, seen, rules):
+            continue
+        back = seen.footprint.throughput_bytes
+        if hot + back >= ceiling or cool - back >= ceiling:
+            continue
+        hot, cool = hot + back, cool - back
+        returned.append(seen)
+        if cool <= hot < ceiling * _SWAP_GAIN:
+            return tuple(returned)
+    return ()
+
+
+def _bytes(bundles: Iterable[BundleView]) -> float:
+    return fsum(seen.footprint.throughput_bytes for seen in bundles)

@@ -1,0 +1,64 @@
+"""OverloadShedder: whoever is above a fixed usage gives up (docs: pulsar-shedders).
+
+Usage is what is expected of the broker once every move has arrived, so that a broker that has been
+relieved is not relieved again before its next report. Kept as it is: it knows no mean, so that
+below its limit nothing is ever evened out. Left out: unloading where all others are as full, which
+in Pulsar sends bundles round in circles.
+"""
+
+from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
+from broker_ctl.core.cluster.participants import participants, too_few
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.model.steps import Steps
+from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.strategies.shedding.measure import Measure
+from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
+from broker_ctl.core.strategies.shedding.selection import heaviest
+
+
+class OverloadShedder(Memoryless):
+    """Pulsar's default up to 2.9."""
+
+    def shed(
+        self,
+        view: ClusterView,
+        memory: NoMemory,
+        rules: SheddingRules,
+    ) -> Steps[tuple[Decision, ...]]:
+        """Unload what is above the limit, hottest broker first."""
+        del memory
+        brokers, skipped = participants(view, rules)
+        if len(brokers) < 2:
+            return (*skipped, too_few(view, len(brokers)))
+        ranked = sorted(brokers, key=lambda b: (-b.expected.usage_ratio, b.broker_id))
+        limit = rules.overload.overloaded_ratio
+        decisions: list[Decision] = []
+        for broker in ranked:
+            if broker.expected.usage_ratio >= limit:
+                decisions += yield from _relieved(view, broker, rules)
+        if not decisions:
+            top = ranked[0]
+            text = (
+                f"{top.broker_id} is highest at {top.expected.usage_ratio:.1%}, limit {limit:.1%}"
+            )
+            decisions.append(Skip("cluster", Reason.BELOW_THRESHOLD, text))
+        return (*skipped, *decisions)
+
+
+def _relieved(
+    view: ClusterView, broker: BrokerView, rules: SheddingRules
+) -> Steps[tuple[Decision, ...]]:
+    usage, limit = broker.expected.usage_ratio, rules.overload.overloaded_ratio
+    points = (usage - limit) * 100
+    # As usage is: now. Averages lag, and a broker would be relieved of what it had minutes ago.
+    carried_bytes = Measure.THROUGHPUT.of_broker(view, broker)
+    return (
+        yield from heaviest(
+            view,
+            broker,
+            rules,
+            target_bytes=(usage - limit + rules.margin_ratio) * carried_bytes,
+            reason=Reason.OVERLOADED,
+            detail=f"{usage:.1%} is {points:.1f} points above the limit of {limit:.1%}",
+        )
+    )

@@ -1,0 +1,219 @@
+"""Which bundles of one broker may go, and which of them do.
+
+Docs: pulsar-shedders.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer, Unload
+from broker_ctl.core.cluster.imbalance import improves
+from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.steps import Steps, batched
+from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.strategies.shedding.measure import Amount, Measure
+
+_BUNDLES_A_STEP: Final = 256
+
+
+def heaviest(
+    view: ClusterView,
+    source: BrokerView,
+    rules: SheddingRules,
+    *,
+    target_bytes: float,
+    reason: Reason,
+    detail: str,
+) -> Steps[tuple[Unload | Skip, ...]]:
+    """Unload the heaviest bundles until ``target_bytes`` of bytes/s are reached, at least one.
+
+    A bundle that would only carry the overload to the coolest broker is passed over, so that the
+    lighter ones get their turn. One `Skip` where nothing may go.
+    """
+    amount = Amount(Measure.THROUGHPUT, target_bytes)
+    coolest = coolest_receiver(view, source, rules)
+    free, skipped = yield from movable(view, source, coolest, rules, amount=amount, detail=detail)
+    chosen: list[Unload] = []
+    taken_bytes = 0.0
+    for seen in free:
+        if taken_bytes >= target_bytes and chosen:
+            break
+        taken_bytes += seen.footprint.throughput_bytes
+        text = f"{detail}; {amount.text} should go"
+        chosen.append(Unload(seen.bundle, source.broker_id, reason, text))
+    return (*chosen, *skipped)
+
+
+def fitting(free: Iterable[BundleView], amount: Amount) -> list[BundleView]:
+    """Those that fit into what should go, one after another as they come; none overshoots."""
+    chosen: list[BundleView] = []
+    left = amount.value
+    for seen in free:
+        traffic = amount.measure.of_bundle(seen)
+        if 0 < traffic <= left:
+            chosen.append(seen)
+            left -= traffic
+    return chosen
+
+
+def nothing_fits(
+    source: BrokerView, free: Sequence[BundleView], amount: Amount, detail: str
+) -> Skip:
+    """Why nothing of what may go does go; ``free`` has at least one."""
+    busy = [seen for seen in free if amount.measure.of_bundle(seen) > 0]
+    if not busy:
+        text = f"none of {len(free)} bundles that may go has traffic; {detail}"
+        return Skip(source.broker_id, Reason.LOW_THROUGHPUT, text)
+    least = min(busy, key=lambda seen: (amount.measure.of_bundle(seen), seen.bundle))
+    size = amount.measure.text(amount.measure.of_bundle(least))
+    text = (
+        f"{least.bundle}, the lightest that may go, has {size}, more than the {amount.text} that "
+        f"should go; {detail}; {_advice(least)}"
+    )
+    is_hot = least.footprint.topics == 1
+    return Skip(source.broker_id, Reason.HOT_TOPIC if is_hot else Reason.TOO_LARGE, text)
+
+
+def coolest_receiver(
+    view: ClusterView, source: BrokerView, rules: SheddingRules
+) -> Footprint | None:
+    """The least load among those that could receive; None where nobody could."""
+    able = view.receivers(rules.report_ttl_s, source.broker_id)
+    loads = [view.brokers[broker_id].expected for broker_id in able]
+    return min(loads, key=lambda load: (load.usage_ratio, load.throughput_bytes), default=None)
+
+
+def movable(
+    view: ClusterView,
+    source: BrokerView,
+    receiver: Footprint | None,
+    rules: SheddingRules,
+    *,
+    amount: Amount,
+    detail: str,
+    among: Iterable[Bundle] | None = None,
+) -> Steps[tuple[list[BundleView], list[Skip]]]:
+    """What may go to ``receiver``, heaviest first, and what is to be said of the rest.
+
+    Where nothing may go, the skips say why; a topic that is too much by itself is always told.
+    ``among`` are those of its bundles that count; without, all do.
+    """
+    owned = source.owned if among is None else among
+    candidates = [bundle for bundle in owned if not bundle.namespace.is_pinned]
+    yield
+    refusal = _refusal(view, source, candidates, receiver, detail)
+    if refusal or receiver is None:
+        return [], [refusal] if refusal else []
+    by_obstacle: dict[Reason | None, list[BundleView]] = defaultdict(list)
+    for some in batched(candidates, _BUNDLES_A_STEP):
+        for bundle in some:
+            seen = view.bundles[bundle]
+            obstacle = standing_obstacle(view, seen, rules)
+            by_obstacle[obstacle or _futility(source, receiver, seen, amount)].append(seen)
+        yield
+    free = by_obstacle.pop(None, [])
+    free.sort(key=lambda seen: rank(seen, amount.measure.of_bundle(seen)))
+    yield
+    hot = by_obstacle.get(Reason.HOT_TOPIC)
+    skipped = [_hottest(hot, amount)] if hot else []
+    if not free:
+        counts = Counter({reason: len(kept) for reason, kept in by_obstacle.items() if reason})
+        skipped.insert(0, _nothing_free(source, counts, detail))
+    return free, skipped
+
+
+def rank(seen: BundleView, traffic: float) -> tuple[float, str, str, int, int]:
+    """The heaviest first. Bundles that are compared as such take several times as long."""
+    namespace, span = seen.bundle.namespace, seen.bundle.range
+    return -traffic, namespace.tenant, namespace.name, span.low, span.high
+
+
+def proposed(
+    seen: BundleView, source: BrokerView, destination: BrokerView, reason: Reason, detail: str
+) -> Transfer:
+    """A move to a receiver that the strategy itself has chosen; the plan may still refuse it."""
+    return Transfer(
+        bundle=seen.bundle,
+        source=source.broker_id,
+        destination=destination.broker_id,
+        reason=reason,
+        detail=detail,
+        footprint=seen.footprint,
+        source_before=source.expected,
+        destination_before=destination.expected,
+    )
+
+
+def standing_obstacle(view: ClusterView, seen: BundleView, rules: SheddingRules) -> Reason | None:
+    """The first reason why a bundle that is not pinned may go nowhere at all."""
+    bundle, unloaded_s = seen.bundle, seen.last_unloaded_s
+    if bundle.namespace in rules.excluded_namespaces:
+        return Reason.EXCLUDED
+    if view.is_busy(bundle):
+        return Reason.MOVING
+    if not view.is_in_ring(bundle):
+        return Reason.GONE
+    if seen.current is None:
+        return Reason.NOT_MEASURED
+    is_in_grace = unloaded_s is not None and view.taken_at_s - unloaded_s < rules.grace_s
+    return Reason.IN_GRACE if is_in_grace else None
+
+
+def _refusal(
+    view: ClusterView,
+    source: BrokerView,
+    candidates: list[Bundle],
+    receiver: Footprint | None,
+    detail: str,
+) -> Skip | None:
+    """Why there is nothing to choose from."""
+    broker_id, count = source.broker_id, len(source.owned)
+    if not count:
+        text = f"it owns no bundle: its load comes from something else; {detail}"
+        return Skip(broker_id, Reason.NO_BUNDLES, text)
+    if not candidates:
+        return Skip(broker_id, Reason.PINNED, f"all of its {count} bundles are pinned; {detail}")
+    if len(candidates) == 1:
+        sole = view.bundles[candidates[0]]
+        text = f"{sole.bundle} is all that it could give up; {detail}"
+        if sole.footprint.topics == 1:
+            text = f"{text}; {_advice(sole)}"
+        return Skip(broker_id, Reason.SOLE_BUNDLE, text)
+    if receiver is None:
+        return Skip(broker_id, Reason.NO_BROKER, f"nobody can receive; {detail}")
+    return None
+
+
+def _futility(
+    source: BrokerView, receiver: Footprint, seen: BundleView, amount: Amount
+) -> Reason | None:
+    """Why moving a bundle would help nobody: the receiver would be where the source is now."""
+    if improves(source.expected, receiver, seen.footprint):
+        return None
+    is_hot = seen.footprint.topics == 1 and amount.measure.of_bundle(seen) > amount.value
+    return Reason.HOT_TOPIC if is_hot else Reason.NO_GAIN
+
+
+def _hottest(hot: list[BundleView], amount: Amount) -> Skip:
+    seen = max(hot, key=lambda seen: (amount.measure.of_bundle(seen), seen.bundle))
+    size = amount.measure.text(amount.measure.of_bundle(seen))
+    text = (
+        f"its one topic has {size}, more than the {amount.text} that should go, and would overload "
+        f"whoever receives it; {_advice(seen)}"
+    )
+    return Skip(str(seen.bundle), Reason.HOT_TOPIC, text)
+
+
+def _advice(seen: BundleView) -> str:
+    if seen.footprint.topics == 1:
+        return "give its one topic more partitions"
+    return f"split it: it has {seen.footprint.topics} topics"
+
+
+def _nothing_free(source: BrokerView, obstacles: Counter[Reason], detail: str) -> Skip:
+    ranked = sorted(obstacles.items(), key=lambda item: (-item[1], item[0]))
+    counts = ", ".join(f"{count} {reason.words}" for reason, count in ranked)
+    return Skip(source.broker_id, ranked[0][0], f"none of its bundles may go ({counts}); {detail}")

@@ -1,0 +1,207 @@
+"""TransferShedder: the whole cluster within a standard deviation (docs: pulsar-shedders).
+
+Of Pulsar's extensible load manager. The hottest broker and the coolest are evened out, then the
+next hottest, until usage is even or enough brokers have given. It waits for the condition to hold
+for some cycles, after an unload until reports can be trusted again, and while anybody who owns
+bundles has not reported.
+
+Usage is a moving average in which a sample stands for the time since the last one, as if it came
+with every report of a broker: at one cycle a minute it follows within two.
+
+Kept as they are: bundles are taken from the light end of the heaviest few; a swap asks for a
+quarter less on the hot broker. Left out: the wrong sum after a swap (see `exchange`), and a first
+leg of a swap that would make the cool broker the hotter one while the second is under way.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
+from broker_ctl.core.cluster.participants import participants, too_few
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.model.steps import Steps, batched
+from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.strategies.shedding.exchange import Exchange, exchange
+from broker_ctl.core.strategies.shedding.selection import proposed
+from broker_ctl.core.strategies.shedding.spread import Spread
+
+_BUNDLES_A_STEP: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TransferMemory:
+    """What it has seen.
+
+    Attributes:
+        history: moving average of each broker's usage, 1.0 is full.
+        observed_s: when the last sample was taken.
+        hits: cycles in a row in which the cluster was too uneven.
+        is_due: the hits were enough and something is to be done; they are spent.
+    """
+
+    history: Mapping[str, float] = field(default_factory=dict)
+    observed_s: float | None = None
+    hits: int = 0
+    is_due: bool = False
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "history": dict(self.history),
+            "observed_s": self.observed_s,
+            "hits": self.hits,
+            "is_due": self.is_due,
+        }
+
+
+class TransferShedder:
+    """Evens out a few pairs a cycle, with swaps."""
+
+    def recall(self, row: Mapping[str, Any] | None) -> TransferMemory:
+        """The memory that ``to_row`` wrote; an empty one for None."""
+        known = row or {}
+        observed_s = known.get("observed_s")
+        return TransferMemory(
+            {str(key): float(value) for key, value in known.get("history", {}).items()},
+            None if observed_s is None else float(observed_s),
+            int(known.get("hits", 0)),
+            bool(known.get("is_due", False)),
+        )
+
+    def observe(
+        self, memory: TransferMemory, view: ClusterView, rules: SheddingRules
+    ) -> Steps[TransferMemory]:
+        """Fold one sample a broker, and count a hit; brokers that left are forgotten."""
+        history = _folded(memory, view, rules)
+        seen = TransferMemory(history, view.taken_at_s, memory.hits)
+        brokers, _ = participants(view, rules)
+        if (yield from _hindrance(view, brokers, rules)):
+            return seen
+        spread = _spread(brokers, history)
+        coolest, *_, hottest = spread.ranked
+        if spread.trigger(hottest, coolest, rules) is None:
+            return replace(seen, hits=0)
+        seen = replace(seen, hits=memory.hits + 1)
+        if seen.hits <= rules.transfer.hits:
+            return seen
+        decisions = yield from _transfers(view, brokers, spread, rules)
+        if all(isinstance(decision, Skip) for decision in decisions):
+            return seen
+        return replace(seen, hits=0, is_due=True)
+
+    def shed(
+        self, view: ClusterView, memory: TransferMemory, rules: SheddingRules
+    ) -> Steps[tuple[Decision, ...]]:
+        """Even out pair after pair, once the cluster has been uneven for long enough."""
+        brokers, skipped = participants(view, rules)
+        hindrance = yield from _hindrance(view, brokers, rules)
+        if hindrance:
+            return (*skipped, hindrance)
+        spread = _spread(brokers, memory.history)
+        coolest, *_, hottest = spread.ranked
+        trigger = spread.trigger(hottest, coolest, rules)
+        if trigger is None:
+            return (*skipped, _even(spread, hottest, coolest, rules))
+        if not memory.is_due and memory.hits <= rules.transfer.hits:
+            text = f"{trigger[1]}: {memory.hits} cycles, more than {rules.transfer.hits} count"
+            return (*skipped, Skip("cluster", Reason.HIT_COUNT, text))
+        return (*skipped, *(yield from _transfers(view, brokers, spread, rules)))
+
+
+def _folded(memory: TransferMemory, view: ClusterView, rules: SheddingRules) -> dict[str, float]:
+    elapsed_s = max(0.0, view.taken_at_s - (memory.observed_s or 0.0))
+    keep = rules.history_ratio ** (elapsed_s / rules.transfer.sample_s)
+    history: dict[str, float] = {}
+    for broker_id, broker in sorted(view.brokers.items()):
+        usage = broker.expected.usage_ratio
+        history[broker_id] = memory.history.get(broker_id, usage) * keep + usage * (1 - keep)
+    return history
+
+
+def _spread(brokers: Iterable[BrokerView], history: Mapping[str, float]) -> Spread:
+    return Spread(
+        {b.broker_id: history.get(b.broker_id, b.expected.usage_ratio) for b in brokers},
+        {b.broker_id: b.expected.throughput_bytes for b in brokers},
+    )
+
+
+def _hindrance(
+    view: ClusterView, brokers: tuple[BrokerView, ...], rules: SheddingRules
+) -> Steps[Skip | None]:
+    """Why the picture is not to be judged in this cycle."""
+    if len(brokers) < 2:
+        return too_few(view, len(brokers))
+    owners: set[str | None] = {None}
+    newest_s = -math.inf
+    for some in batched(view.bundles.values(), _BUNDLES_A_STEP):
+        owners.update(seen.owner for seen in some)
+        unloaded_s = (seen.last_unloaded_s for seen in some if seen.last_unloaded_s is not None)
+        newest_s = max([newest_s, *unloaded_s])
+        yield
+    silent = sorted(owner for owner in owners if owner is not None and owner not in view.brokers)
+    if silent:
+        text = f"{len(silent)} owners have not reported, {silent[0]} among them"
+        return Skip("cluster", Reason.NO_LOAD_DATA, text)
+    delay_s, age_s = rules.transfer.delay_s, view.taken_at_s - newest_s
+    if age_s < delay_s:
+        text = f"a bundle was unloaded {age_s:.0f} s ago, reports settle within {delay_s:g} s"
+        return Skip("cluster", Reason.COOLING_DOWN, text)
+    return None
+
+
+def _transfers(
+    view: ClusterView, brokers: tuple[BrokerView, ...], spread: Spread, rules: SheddingRules
+) -> Steps[tuple[Decision, ...]]:
+    by_id = {broker.broker_id: broker for broker in brokers}
+    waiting = spread.ranked
+    decisions: list[Decision] = []
+    givers = 0
+    while len(waiting) > 1 and givers < rules.transfer.max_brokers:
+        coolest, hottest = waiting[0], waiting[-1]
+        trigger = spread.trigger(hottest, coolest, rules)
+        if trigger is None:
+            break
+        reason, detail = trigger
+        waiting.pop()
+        source, destination = by_id[hottest], by_id[coolest]
+        wanted_bytes = _wanted_bytes(spread, source, destination)
+        found = yield from exchange(
+            view, source, destination, rules, wanted_bytes=wanted_bytes, detail=detail
+        )
+        if rules.transfer.is_transfer_enabled:
+            decisions += _moves(source, destination, found, reason, detail)
+        else:
+            decisions += [Unload(seen.bundle, hottest, reason, detail) for seen in found.given]
+        decisions += found.skipped
+        if found.given:
+            givers += 1
+            waiting.pop(0)
+            spread = spread.after(hottest, coolest, found.net_usage, found.net_bytes)
+    return tuple(decisions)
+
+
+def _wanted_bytes(spread: Spread, source: BrokerView, destination: BrokerView) -> float:
+    """Half of what lies between the two, as a part of what the hot one carries."""
+    hot, cool = spread.usage[source.broker_id], spread.usage[destination.broker_id]
+    return source.expected.throughput_bytes * (hot - cool) / 2 / hot if hot > 0 else 0.0
+
+
+def _moves(
+    source: BrokerView, destination: BrokerView, found: Exchange, reason: Reason, detail: str
+) -> list[Decision]:
+    back = f"{detail}; in exchange for what {source.broker_id} gives"
+    return [
+        *(proposed(seen, source, destination, reason, detail) for seen in found.given),
+        *(proposed(seen, destination, source, reason, back) for seen in found.returned),
+    ]
+
+
+def _even(spread: Spread, hottest: str, coolest: str, rules: SheddingRules) -> Skip:
+    text = (
+        f"{hottest} is highest at {spread.usage[hottest]:.1%}, {coolest} lowest at "
+        f"{spread.usage[coolest]:.1%}, deviation {spread.std:.1%}, "
+        f"{rules.transfer.target_std:.1%} are tolerated"
+    )
+    return Skip("cluster", Reason.BELOW_THRESHOLD, text)

@@ -1,0 +1,159 @@
+"""What each bundle is expected to need, learnt slowly (docs: pulsar-simple-manager).
+
+A quota follows a rise within half an hour and a fall within a day, so that a broker keeps room for
+a load that comes back. CPU and memory are no part of a bundle's statistics: they are guessed from
+its messages and from its topics and sessions, by factors that the whole cluster teaches.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from broker_ctl.core.model.load import (
+    DEFAULT_QUOTA,
+    BrokerLoad,
+    BundleStats,
+    ResourceQuota,
+    SystemUsage,
+)
+
+_RISE_S: Final = 30 * 60.0
+_FALL_S: Final = 24 * 3600.0
+_OBJECTS_PER_GROUP: Final = 500
+# Fewer than these teach nothing.
+_LEAST_MSG_RATE: Final = 1000.0
+_LEAST_GROUPS: Final = 30
+_LEAST_BUNDLES: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp:
+    """A value never leaves these bounds."""
+
+    low: float
+    high: float = float("inf")
+
+    def smooth(self, old: float, sample: float, elapsed_s: float) -> float:
+        """``old`` as it is ``elapsed_s`` later, on its way to ``sample``."""
+        sample = min(max(sample, self.low), self.high)
+        window_s = _RISE_S if sample > old else _FALL_S
+        part = min(1.0, max(0.0, elapsed_s) / window_s)
+        return min(max(old + (sample - old) * part, self.low), self.high)
+
+
+MSG_RATE: Final = Clamp(5.0)
+BANDWIDTH_BYTES: Final = Clamp(10_000.0, 1_000_000.0)
+MEMORY_MIB: Final = Clamp(2.0, 200.0)
+CPU_PER_MSG: Final = Clamp(0.01, 0.1)
+MEMORY_PER_GROUP_MIB: Final = Clamp(10.0, 50.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """What a load takes of CPU and memory.
+
+    Attributes:
+        cpu_per_msg: percent of one core for a message a second.
+        memory_per_group_mib: MiB for 500 topics, producers and consumers.
+    """
+
+    cpu_per_msg: float = 0.025
+    memory_per_group_mib: float = 25.0
+
+    def learnt(
+        self, total: BundleStats, usages: Iterable[SystemUsage], elapsed_s: float
+    ) -> "Factors":
+        """After ``elapsed_s`` of a cluster with this traffic and these usages."""
+        held = tuple(usages)
+        cpu, memory = self.cpu_per_msg, self.memory_per_group_mib
+        if total.msg_rate > _LEAST_MSG_RATE:
+            sample = sum(usage.cpu.usage for usage in held) / total.msg_rate
+            cpu = CPU_PER_MSG.smooth(cpu, sample, elapsed_s)
+        groups = object_groups(total)
+        if groups > _LEAST_GROUPS:
+            sample = sum(usage.memory.usage for usage in held) / groups
+            memory = MEMORY_PER_GROUP_MIB.smooth(memory, sample, elapsed_s)
+        return Factors(cpu, memory)
+
+
+def object_groups(stats: BundleStats) -> float:
+    """Topics, producers and consumers, in groups of 500."""
+    return (stats.topics + stats.sessions) / _OBJECTS_PER_GROUP
+
+
+def smoothed(
+    old: ResourceQuota, stats: BundleStats, factors: Factors, elapsed_s: float
+) -> ResourceQuota:
+    """A bundle's quota after ``elapsed_s`` of this traffic; one that is not dynamic stays."""
+    if not old.is_dynamic:
+        return old
+    memory = object_groups(stats) * factors.memory_per_group_mib
+    return ResourceQuota(
+        MSG_RATE.smooth(old.msg_rate_in, stats.msg_rate_in, elapsed_s),
+        MSG_RATE.smooth(old.msg_rate_out, stats.msg_rate_out, elapsed_s),
+        BANDWIDTH_BYTES.smooth(old.bandwidth_in_bytes, stats.msg_throughput_in, elapsed_s),
+        BANDWIDTH_BYTES.smooth(old.bandwidth_out_bytes, stats.msg_throughput_out, elapsed_s),
+        MEMORY_MIB.smooth(old.memory_mib, memory, elapsed_s),
+    )
+
+
+def default_after(
+    old: ResourceQuota,
+    total: BundleStats,
+    bundles: int,
+    factors: Factors,
+    elapsed_s: float,
+) -> ResourceQuota:
+    """What a bundle without a quota gets: the mean of many bundles, or what it was."""
+    if bundles <= _LEAST_BUNDLES:
+        return old
+    mean = BundleStats(
+        total.msg_rate_in / bundles,
+        total.msg_rate_out / bundles,
+        total.msg_throughput_in / bundles,
+        total.msg_throughput_out / bundles,
+        topics=round((total.topics + total.sessions) / bundles),
+    )
+    return smoothed(old, mean, factors, elapsed_s)
+
+
+def quota_sum(quotas: Iterable[ResourceQuota]) -> ResourceQuota:
+    """What many bundles need together."""
+    rate_in = rate_out = bytes_in = bytes_out = memory = 0.0
+    for quota in quotas:
+        rate_in += quota.msg_rate_in
+        rate_out += quota.msg_rate_out
+        bytes_in += quota.bandwidth_in_bytes
+        bytes_out += quota.bandwidth_out_bytes
+        memory += quota.memory_mib
+    return ResourceQuota(rate_in, rate_out, bytes_in, bytes_out, memory)
+
+
+def times(quota: ResourceQuota, count: int) -> ResourceQuota:
+    """What ``count`` alike bundles need."""
+    return ResourceQuota(
+        quota.msg_rate_in * count,
+        quota.msg_rate_out * count,
+        quota.bandwidth_in_bytes * count,
+        quota.bandwidth_out_bytes * count,
+        quota.memory_mib * count,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaBook:
+    """What is expected of the brokers, as ranks need it.
+
+    Attributes:
+        allocated: by broker, the sum of the quotas of the bundles that it reports.
+        default: of a bundle that is promised to a broker and not reported yet.
+    """
+
+    allocated: Mapping[str, ResourceQuota] = field(default_factory=dict)
+    default: ResourceQuota = DEFAULT_QUOTA
+    factors: Factors = Factors()
+
+    def of(self, load: BrokerLoad) -> ResourceQuota:
+        """What the bundles of a broker's report need; of an unknown broker, by their number."""
+        known = self.allocated.get(load.broker_id)
+        return times(self.default, load.bundle_count) if known is None else known

@@ -1,0 +1,121 @@
+"""What the Simple manager gives up (docs: pulsar-simple-manager).
+
+A broker above the overload threshold in any of four resources gives up one bundle a cycle: the one
+that takes most of the fullest resource, and only where somebody is comfortable enough to take it.
+Pulsar gives up the first bundle or none; here one that may not go at all (pinned, moving, in its
+grace period) is passed over, or it would keep its broker overloaded for half an hour.
+"""
+
+from dataclasses import dataclass, field
+
+from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
+from broker_ctl.core.cluster.participants import participants, too_few
+from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
+from broker_ctl.core.model.load import BundleStats, SystemUsage
+from broker_ctl.core.model.steps import Steps
+from broker_ctl.core.rules.rules import SheddingRules
+from broker_ctl.core.rules.simple import SimpleRules
+from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
+from broker_ctl.core.strategies.shedding.selection import standing_obstacle
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleShedder(Memoryless):
+    """The shedding of Pulsar's SimpleLoadManagerImpl."""
+
+    rules: SimpleRules = field(default_factory=SimpleRules)
+
+    def shed(
+        self, view: ClusterView, memory: NoMemory, rules: SheddingRules
+    ) -> Steps[tuple[Decision, ...]]:
+        """One bundle of each overloaded broker."""
+        del memory
+        brokers, skipped = participants(view, rules)
+        if len(brokers) < 2:
+            return (*skipped, too_few(view, len(brokers)))
+        decided: list[Decision] = []
+        for broker in brokers:
+            if bottleneck(broker)[1] > self.rules.overload_percent:
+                decided.append(self._give(view, broker, rules))
+                yield
+        return (*skipped, *(decided or (self._calm(brokers),)))
+
+    def _give(self, view: ClusterView, source: BrokerView, rules: SheddingRules) -> Decision:
+        resource, percent = bottleneck(source)
+        detail = f"{resource} at {percent:.1f} %, limit {self.rules.overload_percent:g} %"
+        owned = [view.bundles[bundle] for bundle in sorted(source.owned)]
+        candidates = [seen for seen in owned if not seen.is_pinned]
+        if len(candidates) < 2:
+            what = f"{candidates[0].bundle} is all that it could give up" if candidates else "none"
+            reason = Reason.SOLE_BUNDLE if candidates else Reason.NO_BUNDLES
+            return Skip(source.broker_id, reason, f"{what}; {detail}")
+        obstacles = {seen.bundle: standing_obstacle(view, seen, rules) for seen in candidates}
+        free = [seen for seen in candidates if obstacles[seen.bundle] is None]
+        if not free:
+            first = min(obstacles.values(), key=str)
+            assert first is not None
+            text = f"none of its {len(candidates)} bundles may go; {detail}"
+            return Skip(source.broker_id, first, text)
+        heaviest = max(free, key=lambda seen: (_part(seen, resource), seen.bundle))
+        if not self._comfortable(view, source, rules):
+            text = f"nobody is below {self.rules.comfort_percent:g} % in everything; {detail}"
+            return Skip(source.broker_id, Reason.NO_BROKER, text)
+        return Unload(heaviest.bundle, source.broker_id, Reason.OVERLOADED, detail)
+
+    def _comfortable(self, view: ClusterView, source: BrokerView, rules: SheddingRules) -> bool:
+        """Whether somebody could take a bundle and stay far from being overloaded."""
+        return any(
+            bottleneck(view.brokers[broker_id])[1] < self.rules.comfort_percent
+            for broker_id in view.receivers(rules.report_ttl_s, source.broker_id)
+        )
+
+    def _calm(self, brokers: tuple[BrokerView, ...]) -> Skip:
+        top = max(brokers, key=lambda broker: (bottleneck(broker)[1], broker.broker_id))
+        resource, percent = bottleneck(top)
+        text = (
+            f"{top.broker_id} is highest, {resource} at {percent:.1f} %, limit "
+            f"{self.rules.overload_percent:g} %"
+        )
+        return Skip("cluster", Reason.BELOW_THRESHOLD, text)
+
+
+def is_overloaded(usage: SystemUsage, rules: SimpleRules) -> bool:
+    """Whether any of the four resources is above the overload threshold."""
+    return max(_percents(usage).values()) > rules.overload_percent
+
+
+def is_underloaded(usage: SystemUsage, rules: SimpleRules) -> bool:
+    """Whether all of the four resources are below the underload threshold."""
+    return max(_percents(usage).values()) < rules.underload_percent
+
+
+def bottleneck(broker: BrokerView) -> tuple[str, float]:
+    """The fullest of the four resources that count, and its percentage once every move is done.
+
+    What came or went since the report is spread over the resources as over the broker's usage;
+    without it a broker would give up a bundle a cycle until it reports.
+    """
+    percents = _percents(broker.load.usage)
+    change = (broker.expected.usage_ratio - broker.usage_ratio) * 100
+    resource = max(percents, key=lambda name: percents[name])
+    return resource, max(0.0, percents[resource] + change)
+
+
+def _percents(usage: SystemUsage) -> dict[str, float]:
+    return {
+        "outgoing bandwidth": usage.bandwidth_out.percent,
+        "incoming bandwidth": usage.bandwidth_in.percent,
+        "CPU": usage.cpu.percent,
+        "direct memory": usage.direct_memory.percent,
+    }
+
+
+def _part(seen: BundleView, resource: str) -> float:
+    """What of a bundle's statistics tells how much of a resource it takes."""
+    stats = seen.current or BundleStats()
+    return {
+        "outgoing bandwidth": stats.msg_throughput_out,
+        "incoming bandwidth": stats.msg_throughput_in,
+        "CPU": stats.msg_rate,
+        "direct memory": float(stats.topics + stats.sessions),
+    }[resource]

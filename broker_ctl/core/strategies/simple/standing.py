@@ -1,0 +1,41 @@
+"""What the Simple manager shows of a broker (docs: pulsar-simple-manager, pulsar-metrics).
+
+Pulsar calls it the load rank and the quota percentages.
+"""
+
+from dataclasses import dataclass, replace
+
+from broker_ctl.core.cluster.view import BrokerView
+from broker_ctl.core.model.load import ResourceUsage, SystemUsage
+from broker_ctl.core.rules.simple import SimpleStrategy
+from broker_ctl.core.strategies.simple.placement import SimplePlacement
+from broker_ctl.core.strategies.simple.rank import Rank, rank
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One broker.
+
+    Attributes:
+        load_rank: what the strategy compares: percent of load, messages a second, or the weight
+            of its lot.
+        needed: as if it used nothing: what its bundles, owned or promised, are expected to need.
+    """
+
+    load_rank: float
+    needed: Rank
+
+
+def standing(broker: BrokerView, placement: SimplePlacement) -> Standing:
+    """Where a broker stands by a strategy and its book."""
+    expected = rank(broker, placement.book)
+    match placement.rules.strategy:
+        case SimpleStrategy.LEAST_LOADED:
+            load_rank = expected.load_percent
+        case SimpleStrategy.LEAST_MSG_RATE:
+            load_rank = expected.msg_rate
+        case SimpleStrategy.WEIGHTED_RANDOM:
+            load_rank = expected.capacity * expected.free_ratio**2
+    usage = SystemUsage(*(ResourceUsage(0.0, one.limit) for one in broker.load.usage.resources))
+    unused = replace(broker, load=replace(broker.load, usage=usage))
+    return Standing(load_rank, rank(unused, placement.book))

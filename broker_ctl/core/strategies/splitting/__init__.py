@@ -1,0 +1,1 @@
+"""Where a bundle is split: one algorithm per file."""

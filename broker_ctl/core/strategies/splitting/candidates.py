@@ -1,0 +1,206 @@
+"""Which bundles have too much to stay whole (docs: pulsar-split-task)."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.core.cluster.decisions import Reason, Skip, Split
+from broker_ctl.core.cluster.imbalance import mean_usage
+from broker_ctl.core.cluster.view import BundleView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load_vector import throughput_text
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.steps import Steps, batched, finished
+from broker_ctl.core.model.streaks import Hits
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.strategies.splitting.range_equally_divide import range_equally_divide
+
+_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Excess:
+    """The first limit that a bundle is above, and how far it is above its worst one."""
+
+    bundle: Bundle
+    owner: str
+    topics: int
+    last_split_s: float | None
+    reason: Reason
+    detail: str
+    times: float
+
+
+def observe(hits: Hits[Bundle], view: ClusterView, rules: SplitRules) -> Hits[Bundle]:
+    """One round later: in how many rounds in a row each bundle was above a limit."""
+    return finished(observe_in_steps(hits, view, rules))
+
+
+def observe_in_steps(
+    hits: Hits[Bundle], view: ClusterView, rules: SplitRules
+) -> Steps[Hits[Bundle]]:
+    """As `observe`, a few bundles at a time."""
+    above: list[Bundle] = []
+    unjudged: list[Bundle] = []
+    most_usage = max_bundle_usage(view, rules)
+    for some in batched(view.bundles.values(), _AT_ONCE):
+        above += [seen.bundle for seen in some if _is_above(seen, rules, most_usage)]
+        unjudged += [seen.bundle for seen in some if seen.current is None]
+        yield
+    return hits.after(above, unjudged)
+
+
+def candidates(
+    view: ClusterView, rules: SplitRules, hits: Hits[Bundle] | None = None
+) -> tuple[Split | Skip, ...]:
+    """As `candidates_in_steps`, without a break."""
+    return finished(candidates_in_steps(view, rules, hits))
+
+
+def candidates_in_steps(
+    view: ClusterView, rules: SplitRules, hits: Hits[Bundle] | None = None
+) -> Steps[tuple[Split | Skip, ...]]:
+    """A `Split` for what is above a limit, a `Skip` for what is and cannot be split; worst first.
+
+    ``hits`` are as `observe` left them this round; only where rounds are let pass they matter.
+
+    Topics and sessions are judged on the owner's report, rate and bandwidth on the short-term
+    average: Pulsar's modular load manager takes the long-term one, which notices a bundle that
+    turned hot only after some hundred samples. A bundle that its owner has not reported is not
+    judged: what is known of it is from before a move or a split.
+    """
+    found: list[_Excess] = []
+    most_usage = max_bundle_usage(view, rules)
+    for some in batched(view.bundles.values(), _AT_ONCE):
+        found += [excess for seen in some if (excess := _excess(seen, rules, most_usage))]
+        yield
+    found.sort(key=lambda excess: (-excess.times, excess.bundle))
+    pending = Counter(bundle.namespace for bundle in view.splitting)
+    chosen = 0
+    decisions: list[Split | Skip] = []
+    for excess in found:
+        obstacle = (
+            _unfit(view, rules, excess)
+            or _waiting(rules, excess.bundle, hits)
+            or _limit(view, rules, excess, pending, chosen)
+        )
+        if obstacle:
+            reason, detail = obstacle
+            decisions.append(Skip(str(excess.bundle), reason, f"{detail}; it has {excess.detail}"))
+            continue
+        pending[excess.bundle.namespace] += 1
+        chosen += 1
+        decisions.append(_split(excess, rules))
+    return tuple(decisions)
+
+
+def max_bundle_usage(view: ClusterView, rules: SplitRules) -> float:
+    """What a bundle may use of a mean broker; infinity where that is no limit."""
+    if rules.max_share_ratio <= 0:
+        return math.inf
+    return max(rules.max_share_ratio * mean_usage(view), rules.least_usage_ratio)
+
+
+def _is_above(seen: BundleView, rules: SplitRules, most_usage: float) -> bool:
+    """Whether anything is above its limit; nearly always nothing is, so it costs little."""
+    current = seen.current
+    if current is None or seen.owner is None:
+        return False
+    average = seen.load.short
+    return (
+        0 < rules.max_topics < current.topics
+        or 0 < rules.max_sessions < current.sessions
+        or 0 < rules.max_msg_rate < average.msg_rate
+        or 0 < rules.max_bandwidth_bytes < average.throughput
+        or seen.footprint.usage_ratio > most_usage
+    )
+
+
+def _excess(seen: BundleView, rules: SplitRules, most_usage: float) -> _Excess | None:
+    current, average, usage = seen.current, seen.load.short, seen.footprint.usage_ratio
+    if current is None or seen.owner is None or not _is_above(seen, rules, most_usage):
+        return None
+    measures = (
+        (Reason.BROKER_SHARE, usage, most_usage, ""),
+        (Reason.TOPICS, current.topics, rules.max_topics, "topics"),
+        (Reason.SESSIONS, current.sessions, rules.max_sessions, "sessions"),
+        (Reason.MSG_RATE, average.msg_rate, rules.max_msg_rate, "msg/s"),
+        (Reason.BANDWIDTH, average.throughput, rules.max_bandwidth_bytes, ""),
+    )
+    above = [measure for measure in measures if 0 < measure[2] < measure[1]]
+    reason, value, limit, unit = above[0]
+    if reason is Reason.BANDWIDTH:
+        detail = f"{throughput_text(value)}, more than {throughput_text(limit)}"
+    elif reason is Reason.BROKER_SHARE:
+        detail = (
+            f"{value:.1%} of a broker's capacity, more than {limit:.1%} "
+            "(loadBalancerNamespaceBundleMaxBrokerPercentage of the mean usage)"
+        )
+    else:
+        detail = f"{value:,.0f} {unit}, more than {limit:,.0f}"
+    return _Excess(
+        seen.bundle,
+        seen.owner,
+        current.topics,
+        seen.last_split_s,
+        reason,
+        detail,
+        max(value / limit for _, value, limit, _ in above),
+    )
+
+
+def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reason, str] | None:
+    """The first reason why this bundle cannot be split, whatever else is planned."""
+    bundle, topics = excess.bundle, excess.topics
+    age_s = math.inf if excess.last_split_s is None else view.taken_at_s - excess.last_split_s
+    obstacles = (
+        (bundle.namespace.is_pinned, Reason.PINNED, "it belongs to its broker"),
+        (view.is_busy(bundle), Reason.MOVING, "a move or a split of it is under way"),
+        (not view.is_in_ring(bundle), Reason.GONE, "it is no bundle of its namespace any more"),
+        (
+            topics < rules.min_topics,
+            Reason.TOO_FEW_TOPICS,
+            f"fewer than {rules.min_topics} topics",
+        ),
+        (not bundle.range.can_split, Reason.INDIVISIBLE, "its range is a single hash"),
+        (age_s < rules.cool_down_s, Reason.COOLING_DOWN, f"it was made {age_s:.0f} s ago"),
+    )
+    return next(((reason, detail) for stands, reason, detail in obstacles if stands), None)
+
+
+def _waiting(
+    rules: SplitRules, bundle: Bundle, hits: Hits[Bundle] | None
+) -> tuple[Reason, str] | None:
+    """Why this bundle must show itself again: one high reading may be a mere peak."""
+    count = 0 if hits is None else hits.of(bundle)
+    if rules.hit_count <= 0 or count > rules.hit_count:
+        return None
+    return Reason.HIT_COUNT, f"above a limit in {count} of {rules.hit_count + 1} rounds in a row"
+
+
+def _limit(
+    view: ClusterView,
+    rules: SplitRules,
+    excess: _Excess,
+    pending: Counter[Namespace],
+    chosen: int,
+) -> tuple[Reason, str] | None:
+    """Why this bundle must wait for others."""
+    namespace = excess.bundle.namespace
+    count = len(view.rings[namespace].bundles) + pending[namespace]
+    if count >= rules.max_bundles_per_namespace:
+        limit = rules.max_bundles_per_namespace
+        return Reason.MAX_BUNDLES, f"{namespace} has {count} bundles of at most {limit}"
+    if chosen >= rules.max_per_cycle:
+        return Reason.CYCLE_LIMIT, f"{chosen} splits are planned in this cycle"
+    return None
+
+
+def _split(excess: _Excess, rules: SplitRules) -> Split:
+    is_share = excess.reason is Reason.BROKER_SHARE
+    algorithm = rules.share_algorithm if is_share else rules.algorithm
+    # Only the owner knows the topics: whatever needs them is cut there.
+    is_known = algorithm == range_equally_divide.__name__
+    boundaries = excess.bundle.range.middle if is_known else ()
+    return Split(excess.bundle, excess.owner, algorithm, boundaries, excess.reason, excess.detail)

@@ -1,0 +1,44 @@
+"""Bundles that a split may name by what they are (docs: pulsar-split-algorithms)."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker_ctl.core.cluster.view import BundleView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.errors import BundleGone
+
+
+def _topics(seen: BundleView) -> float:
+    return seen.load.topics if seen.current is None else seen.current.topics
+
+
+def _throughput(seen: BundleView) -> float:
+    # Of a bundle that was never measured only Pulsar's default is known.
+    return seen.load.long.throughput if seen.load.long.samples else 0.0
+
+
+_BY_NAME: Final[Mapping[str, Callable[[BundleView], float]]] = MappingProxyType(
+    {"LARGEST": _topics, "HOT": _throughput}
+)
+SPECIAL_NAMES: Final = tuple(_BY_NAME)
+
+
+def special_bundle(view: ClusterView, namespace: Namespace, name: str) -> Bundle:
+    """``LARGEST``: with the most topics; ``HOT``: with the highest long-term throughput.
+
+    Raises:
+        BundleGone: no bundle of the namespace has any.
+    """
+    measure = _BY_NAME[name]
+    found = [
+        (measure(seen), seen.bundle)
+        for seen in view.bundles.values()
+        if seen.bundle.namespace == namespace and view.is_in_ring(seen.bundle)
+    ]
+    # Of equals the first on the ring.
+    value, bundle = min(found, key=lambda one: (-one[0], one[1]), default=(0.0, None))
+    if bundle is None or value <= 0:
+        raise BundleGone(f"{name}: nothing was reported of the bundles of {namespace} yet")
+    return bundle

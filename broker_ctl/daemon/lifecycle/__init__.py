@@ -1,0 +1,1 @@
+"""A daemon's start, run and end."""

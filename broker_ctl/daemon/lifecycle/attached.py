@@ -1,0 +1,287 @@
+"""Builds every part of a daemon that balances a Pulsar cluster from outside, and starts none.
+
+It owns nothing and registers nowhere among the brokers: what it writes lies under ``/broker-ctl``.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from broker_ctl.api.attached_server import AttachedParts, AttachedSurface
+from broker_ctl.balancer.attached.cluster import ClusterNodes
+from broker_ctl.balancer.attached.executor import Attachment
+from broker_ctl.balancer.attached.foreign_balancer import OwnBalancing
+from broker_ctl.balancer.attached.moves import OwnMoves
+from broker_ctl.balancer.balancer import WRITING, Controller
+from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.context.history_recorder import LeaderHistory
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.broker.history.decision_log import DecisionJournal
+from broker_ctl.broker.history.writer import History
+from broker_ctl.broker.policies.constraints import FollowedConstraints
+from broker_ctl.coordination.election.election import Election
+from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
+from broker_ctl.coordination.replicated.directives import Directives
+from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.daemon.metrics.balancing import follow_directives, follow_leader
+from broker_ctl.daemon.metrics.foundation import follow_caches, follow_corrupt, follow_foundation
+from broker_ctl.daemon.wiring.api import authority, readiness_of, surface_rules
+from broker_ctl.daemon.wiring.environment import Surroundings
+from broker_ctl.daemon.wiring.foundation import Foundation, lay
+from broker_ctl.daemon.wiring.history import follow_history, history_of, policy_version
+from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.readiness import ReadinessNow
+from broker_ctl.daemon.wiring.stores import read_secret
+from broker_ctl.daemon.wiring.tls import cluster_context
+from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
+from broker_ctl.errors import StartError
+from broker_ctl.http_client import HttpClient
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.schema import DEFAULT_ORIGIN
+from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.records.ownership import LeaderBroker
+
+_MAX_REPLY_BYTES: Final = 16 << 20
+_BY_TOPICS: Final = "topic_count_equally_divide"
+_MAX_SHARE: Final = "loadBalancerNamespaceBundleMaxBrokerPercentage"
+_LARGE_SHARE_RATIO: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedCluster:
+    """`ports.Cluster` of brokers that somebody else runs, and of the seat that we elect to."""
+
+    brokers: ForeignBrokers
+    election: Election
+
+    def broker_ids(self) -> list[str]:
+        """Live brokers, sorted."""
+        return sorted(self.brokers.peers)
+
+    def urls_of(self, broker_id: str) -> BrokerUrls | None:
+        """Where a live broker is reached."""
+        return self.brokers.urls.get(broker_id)
+
+    def lookup_urls_of(self, _: str) -> LookupUrls | None:
+        """None: brokers answer their own lookups."""
+        return None
+
+    def leader(self) -> tuple[str, str] | None:
+        """Id and web address of the process that leads."""
+        leader = self.election.leader
+        return None if leader is None else (leader.broker_id, leader.service_url)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is followed of the cluster and of the orders of its operators."""
+
+    brokers: ForeignBrokers
+    nodes: ClusterNodes
+    constraints: FollowedConstraints
+    directives: Directives
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Every part, wired and not yet started."""
+
+    foundation: Foundation
+    followed: Followed
+    admin: PulsarAdmin
+    http: HttpClient
+    own_balancing: OwnBalancing
+    history: History | None
+    election: Election
+    controller: Controller
+    surface: AttachedSurface
+    readiness: ReadinessNow
+
+
+def attach(settings: Settings, surroundings: Surroundings) -> Attached:
+    """Wire a daemon for ``dataPlane=pulsar``.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
+    """
+    base = lay(settings, surroundings)
+    followed, http = _followed(base), _admin_http(settings)
+    admin = _admin(settings, http, followed.brokers)
+    attachment = _attachment(base, admin, followed.brokers)
+    history = history_of(base)
+    journal = DecisionJournal(history)
+    controller = _controller(base, followed, attachment, journal, history)
+    election, readiness = _election(base), ReadinessNow()
+    follow_foundation(base, {"attach": election})
+    follow_corrupt(base.instruments.store, lambda: _corrupt(followed, controller))
+    follow_caches(base.instruments.caches, followed.nodes.caches)
+    follow_directives(base.instruments, followed.directives)
+    follow_leader(base.instruments, controller, attachment.moves)
+    base.instruments.leader.destinations_ignored.follow(lambda: attachment.moves.astray)
+    follow_history(base.instruments.history, history)
+    shown = AttachedParts(
+        own_id=base.urls.broker_id,
+        cluster=AttachedCluster(followed.brokers, election),
+        desk=_while_leading(election, controller),
+        directives=followed.directives,
+        clock=base.clock,
+        journal=journal,
+        readiness=lambda: readiness_of(readiness.now, base),
+        authority=lambda: authority(base.watcher, base.clock),
+        session_state=lambda: base.watcher.state,
+        instruments=base.instruments,
+        ring_of=followed.nodes.ring_of,
+        owner_of=_owner_row(followed.nodes),
+        held_back=attachment.own_balancing.held_back,
+    )
+    surface = AttachedSurface(shown, surface_rules(settings, base.credentials))
+    return Attached(
+        foundation=base,
+        followed=followed,
+        admin=admin,
+        http=http,
+        own_balancing=attachment.own_balancing,
+        history=history,
+        election=election,
+        controller=controller,
+        surface=surface,
+        readiness=readiness,
+    )
+
+
+def _corrupt(followed: Followed, controller: Controller) -> Mapping[str, int]:
+    return {
+        "owner": followed.nodes.owners.corrupt,
+        "local-policies": followed.nodes.rings.corrupt,
+        "drain": followed.directives.corrupt,
+        "load-report": controller.tally.corrupt_reports,
+        "broker": followed.brokers.corrupt,
+        "constraint": followed.constraints.corrupt,
+    }
+
+
+def _followed(base: Foundation) -> Followed:
+    settings, stores = base.settings, (base.metadata, base.configuration)
+    rules = CacheRules.expiring(settings.metadata.cache_expiry_s)
+    return Followed(
+        ForeignBrokers(base.metadata),
+        ClusterNodes(*stores, base.clock, rules),
+        FollowedConstraints(*stores, settings.broker.cluster_name),
+        Directives(base.lasting),
+    )
+
+
+def _attachment(base: Foundation, admin: PulsarAdmin, brokers: ForeignBrokers) -> Attachment:
+    pulsar = base.settings.pulsar
+    own_balancing = OwnBalancing(
+        admin,
+        base.clock,
+        acts=pulsar.acts and not base.settings.balancing.dry_run,
+        is_beside=pulsar.acts_beside_own_balancing,
+        obstacle=brokers.deaf,
+    )
+    return Attachment(admin, own_balancing, OwnMoves())
+
+
+def _controller(
+    base: Foundation,
+    followed: Followed,
+    attachment: Attachment,
+    journal: DecisionJournal,
+    history: History | None,
+) -> Controller:
+    rules, policy = attached_rules(base.settings), policy_version(base.settings)
+    return Controller(
+        LeaderParts(
+            own_id=base.urls.broker_id,
+            store=base.metadata,
+            registry=followed.brokers,
+            moves=attachment.moves,
+            hands=attachment.hands,
+            clock=base.clock,
+            journal=journal,
+            rules=lambda: rules,
+            ring_of=followed.nodes.ring_of,
+            owner_of=followed.nodes.owner_of,
+            directives=followed.directives,
+            constraints=followed.constraints.current,
+            history=None if history is None else LeaderHistory(history, lambda: policy),
+        ),
+        # The brokers place, and their leader keeps the averages.
+        chores=WRITING if base.settings.pulsar.acts else {},
+    )
+
+
+def attached_rules(settings: Settings) -> LeaderRules:
+    """As for brokers of our own, without what a Pulsar cluster cannot be asked for.
+
+    What it has split it never merges again: unless the settings say otherwise, a bundle is split
+    for its share only where it is so large that hardly any placement can make up for it.
+    """
+    rules = leader_rules(settings)
+    splitting = rules.splitting
+    if splitting is not None:
+        share_ratio = splitting.max_share_ratio
+        if settings.origin(_MAX_SHARE) == DEFAULT_ORIGIN and share_ratio > 0:
+            share_ratio = _LARGE_SHARE_RATIO
+        # Where the middle of the traffic is, only our own brokers know.
+        splitting = replace(splitting, share_algorithm=_BY_TOPICS, max_share_ratio=share_ratio)
+    return replace(
+        rules,
+        splitting=splitting,
+        merging=None,
+        is_dry_run=settings.balancing.dry_run or not settings.pulsar.acts,
+    )
+
+
+def _admin_http(settings: Settings) -> HttpClient:
+    pulsar = settings.pulsar
+    token_file = pulsar.token_file
+    return HttpClient(
+        token=None if token_file is None else read_secret(token_file, "pulsarTokenFile"),
+        timeout_s=pulsar.request_timeout_s,
+        max_body_bytes=_MAX_REPLY_BYTES,
+        ssl=cluster_context(settings),
+    )
+
+
+def _admin(settings: Settings, http: HttpClient, brokers: ForeignBrokers) -> PulsarAdmin:
+    pulsar = settings.pulsar
+    if not pulsar.admin_urls:
+        raise StartError("dataPlane=pulsar needs pulsarAdminUrl")
+    unload_s = settings.session.bundle_unloading_timeout_s
+    return PulsarAdmin(
+        tuple(map(str, pulsar.admin_urls)),
+        http,
+        lambda: brokers.urls,
+        act_timeout_s=pulsar.request_timeout_s + unload_s,
+    )
+
+
+def _election(base: Foundation) -> Election:
+    election = Election(
+        base.control,
+        base.watcher,
+        base.deletions,
+        clock=base.clock,
+        seat=paths.ATTACH_SEAT,
+        leader=LeaderBroker(base.urls.broker_id, base.urls.web_url or base.urls.web_url_tls or ""),
+        draws=base.draws,
+    )
+    base.watcher.listen(election.session_changed)
+    return election
+
+
+def _while_leading(election: Election, controller: Controller) -> Callable[[], Controller | None]:
+    """The controller while it leads; nothing it says counts at other times."""
+    return lambda: controller if election.leadership is not None else None
+
+
+def _owner_row(nodes: ClusterNodes) -> Callable[[Bundle], Awaitable[tuple[str, int] | None]]:
+    async def owner_row(bundle: Bundle) -> tuple[str, int] | None:
+        owner = await nodes.owner_of(bundle)
+        return None if owner is None else (owner.urls.broker_id, owner.token)
+
+    return owner_row

@@ -1,0 +1,232 @@
+"""How a daemon beside a Pulsar cluster starts, works and ends.
+
+It holds no bundles: to end it resigns, and lets go. Requests that the cluster has been sent are
+carried out by the cluster all the same.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
+from typing import Final, TypeVar
+
+from broker_ctl.api.http.dependencies import Readiness
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.core.history.leadings import Seat
+from broker_ctl.daemon.lifecycle.attached import Attached
+from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
+from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.wiring.history import recorded
+from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
+from broker_ctl.store import paths
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_STAGE_S: Final = 5.0
+_LEAVE_S: Final = 30.0
+_SURFACE_S: Final = 2.0
+_RETRY_S: Final = 0.5
+_NO_EPOCH: Final = 0
+
+
+class _Stopped(Exception):
+    """The daemon was asked to stop, or decided to."""
+
+
+class AttachedDaemon:
+    """From start to stop.
+
+    Args:
+        around: entered once the cluster has been read and before anybody may act on it, and left
+            when nobody does any more.
+    """
+
+    def __init__(
+        self,
+        attached: Attached,
+        notifier: Notifier,
+        signals: StopSignals,
+        around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> None:
+        self._attached = attached
+        self._around = around
+        self._base = attached.foundation
+        self._notifier = notifier
+        self._signals = signals
+        self._end = OwnEnd(self._base)
+
+    async def run(self) -> int:
+        """Run until asked to stop; the exit code.
+
+        Raises:
+            StartError: it cannot start, or the cluster is none that it could balance.
+        """
+        with self._base.faults.collecting():
+            return await self._run()
+
+    async def _run(self) -> int:
+        self._end.watch()
+        await self._attached.surface.start()
+        if self._attached.history is not None:
+            await self._attached.history.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._notifier.keep_watchdog(), name="watchdog")
+                serving = group.create_task(self._serve(), name="serve")
+                await self._signals.wait_or(self._end.decided)
+                await self._shut_down()
+                # What stands around the serving has things to put back.
+                await asyncio.wait([serving], timeout=_LEAVE_S)
+                raise _Stopped
+        except* _Stopped:
+            pass
+        finally:
+            await self._take_down()
+        return self._end.code
+
+    async def _serve(self) -> None:
+        base = self._base
+        # Before the store, so that no event of the session is missed.
+        base.watcher.start()
+        try:
+            await open_cluster(self._attached)
+            async with self._around():
+                await base.watcher.run_epochs(self._session)
+        except* (StoreClosed, SessionError):
+            # A store that ends, by a stop or by itself, ends it for whoever still waits for it.
+            if not (self._end.is_stopping or self._end.decided.is_set()):
+                raise
+
+    async def _session(self, epoch: int) -> None:
+        """Stand for the seat until the session ends."""
+        attached = self._attached
+        attached.readiness.now = Readiness(is_ready=False, reason="waiting for a heartbeat")
+        await self._base.watcher.wait_authority()
+        attached.readiness.now = Readiness(is_ready=True)
+        self._notifier.send("READY=1", f"STATUS=attached as {self._base.urls.broker_id}")
+        lead = recorded(attached.history, Seat.LOAD_BALANCE, attached.controller.lead)
+        try:
+            await attached.election.run(lead)
+        finally:
+            reason = f"session {epoch} has ended"
+            attached.readiness.now = Readiness(is_ready=False, reason=reason)
+
+    async def _shut_down(self) -> None:
+        self._end.is_stopping = True
+        self._notifier.send("STOPPING=1")
+        self._attached.readiness.now = Readiness(is_ready=False, reason="stopping")
+        if self._base.store.is_connected and self._attached.election.leadership is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STAGE_S):
+                    await self._attached.election.resign()
+        await self._base.watcher.close()
+        if self._base.store.is_connected:
+            # Nobody else beats there, and the next run has another name perhaps.
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(_STAGE_S):
+                    await self._base.control.delete(paths.lease(self._base.urls.broker_id))
+        await self._base.store.close()
+
+    async def _take_down(self) -> None:
+        """After the serving has ended, whichever way."""
+        self._attached.readiness.now = Readiness(is_ready=False, reason="stopped")
+        await self._base.watcher.close()
+        await self._base.deletions.close()
+        await close_cluster(self._attached)
+        await self._attached.surface.stop(_SURFACE_S)
+        await self._attached.http.close()
+        if self._attached.history is not None:
+            await self._attached.history.close()
+
+
+async def open_cluster(attached: Attached) -> None:
+    """Connect, and follow the cluster; returns once it has been read.
+
+    Raises:
+        StartError: it is no cluster that can be balanced from outside, and why.
+        StoreClosed, RetriesUsedUp: the store was closed before, or gave up.
+    """
+    base = attached.foundation
+    attached.controller.start()
+    await base.store.start()
+    if base.configuration_store is not base.store:
+        await base.configuration_store.start()
+    await base.store.wait_connected()
+    await base.configuration_store.wait_connected()
+    await base.ticks.compare(base.store)
+    await _insist(lambda: _require_cluster(attached))
+    await attached.followed.nodes.start()
+    await attached.followed.constraints.start()
+    await attached.followed.directives.start()
+    await attached.followed.brokers.start()
+    await attached.followed.brokers.wait_synced()
+    if (obstacle := await _insist(attached.followed.brokers.obstacle)) is not None:
+        raise StartError(obstacle)
+
+
+async def _insist(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """A lost answer is no reason to end the daemon."""
+    while True:
+        try:
+            return await ask()
+        except StoreError as error:
+            if not error.can_retry:
+                raise
+            log.info("%s; asking again", error)
+            await asyncio.sleep(_RETRY_S)
+
+
+async def _require_cluster(attached: Attached) -> None:
+    """Isolation policies and failure domains lie below the name of the cluster."""
+    base = attached.foundation
+    name = base.settings.broker.cluster_name
+    known = sorted(await base.configuration.children(paths.CLUSTERS))
+    if name not in known:
+        raise StartError(
+            f"clusterName={name} is none of the clusters in {paths.CLUSTERS}: {', '.join(known)}"
+        )
+
+
+async def close_cluster(attached: Attached) -> None:
+    """Stop following, and close the stores."""
+    base = attached.foundation
+    attached.controller.close()
+    await attached.followed.brokers.close()
+    await attached.followed.directives.close()
+    await attached.followed.constraints.close()
+    await attached.followed.nodes.close()
+    # Whoever waits in a lane is told, and the store below is closed with it.
+    await base.metadata.close()
+    if base.configuration is not base.metadata:
+        await base.configuration.close()
+
+
+@asynccontextmanager
+async def looking_on(attached: Attached) -> AsyncIterator[None]:
+    """Lead without a seat, to see what would be planned: nothing at all is written.
+
+    Raises:
+        StartError: it is no cluster that can be balanced from outside, and why; or it would act,
+            beside whoever has the seat.
+    """
+    try:
+        if attached.own_balancing.acts:
+            raise StartError("whoever only looks on carries nothing out: set pulsarAct=false")
+        await open_cluster(attached)
+        onlooker = Leadership(paths.ATTACH_SEAT, _NO_EPOCH, lambda: None)
+        async with asyncio.TaskGroup() as group:
+            looking = group.create_task(attached.controller.lead(onlooker), name="look on")
+            try:
+                yield
+            finally:
+                looking.cancel()
+    finally:
+        await close_cluster(attached)
+        await attached.http.close()

@@ -1,0 +1,175 @@
+"""How a daemon starts and how it ends (docs: session-scope, stopping).
+
+The surface is outside of every session, so that /readyz can say why the daemon is not ready while
+a session is rebuilt. A stop goes backwards, with a deadline for each stage.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Final
+
+from broker_ctl.api.http.dependencies import Readiness
+from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
+from broker_ctl.daemon.lifecycle.serving import Serving
+from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.wiring.broker import Assembly
+from broker_ctl.daemon.wiring.partitions import Partitions
+from broker_ctl.errors import BrokerCtlError, HistoryBehind, SessionError, StoreClosed
+from broker_ctl.tasks import first_of
+
+log = logging.getLogger(__name__)
+
+_STAGE_S: Final = 5.0
+_SURFACE_S: Final = 2.0
+# Where it ended so, it holds nothing.
+_NOTHING_LEFT: Final = {exit_codes.SESSION_LOST, exit_codes.HISTORY_BEHIND}
+
+
+class _Stopped(Exception):
+    """The daemon was asked to stop, or decided to."""
+
+
+class Daemon:
+    """One broker's control plane, from start to stop."""
+
+    def __init__(self, assembly: Assembly, notifier: Notifier, signals: StopSignals) -> None:
+        self._assembly = assembly
+        self._base = assembly.foundation
+        self._coordination = assembly.coordination
+        self._managers = assembly.managers
+        self._partitions = assembly.partitions
+        self._notifier = notifier
+        self._signals = signals
+        self._end = OwnEnd(self._base)
+
+    async def run(self) -> int:
+        """Run until asked to stop; the exit code.
+
+        Raises:
+            StartError: it cannot start, and why.
+        """
+        with self._base.faults.collecting():
+            return await self._run()
+
+    async def _run(self) -> int:
+        self._end.watch()
+        await self._assembly.surface.start()
+        if self._managers.history is not None:
+            await self._managers.history.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._notifier.keep_watchdog(), name="watchdog")
+                group.create_task(self._serve(), name="serve")
+                await self._signals.wait_or(self._end.decided)
+                await self._shut_down()
+                raise _Stopped
+        except* _Stopped:
+            pass
+        finally:
+            await self._take_down()
+        return self._end.code
+
+    async def _serve(self) -> None:
+        try:
+            await Serving(self._assembly, self._notifier).run()
+        except* HistoryBehind as behind:
+            why = first_of(behind)
+            assert isinstance(why, HistoryBehind)
+            self._end.end_by(why)
+        except* (StoreClosed, SessionError):
+            # A store that ends, by a stop or by itself, ends it for whoever still waits for it.
+            if not (self._end.is_stopping or self._end.decided.is_set()):
+                raise
+
+    async def _shut_down(self) -> None:
+        store = self._base.store
+        self._end.is_stopping = True
+        self._notifier.send("STOPPING=1")
+        self._assembly.readiness.now = Readiness(is_ready=False, reason="draining")
+        self._managers.ownership.is_draining = True
+        if store.session_id and self._base.surroundings.keep_session(
+            self._base.settings, store.session_id, store.session_password
+        ):
+            log.info("stopping: the session is kept for %.1f s", store.session_timeout_s)
+            await store.close(end_session=False)
+            return
+        log.info("stopping: handing bundles over")
+        # With the session everything is given up already: each stage would wait for nobody.
+        if store.is_connected and self._end.code not in _NOTHING_LEFT:
+            # As it is now: it can be changed at run time.
+            now = self._managers.configuration.current().session
+            await self._hand_over(now.shutdown_timeout_s)
+        left = len(self._managers.ownership.owned())
+        if left:
+            # Only what is certainly served no more may be given away at once.
+            log.warning("%d bundles were not given up: the session is left to expire", left)
+        await store.close(end_session=not left)
+
+    async def _hand_over(self, drain_s: float) -> None:
+        coordination, ownership = self._coordination, self._managers.ownership
+        registry, clock = coordination.registry, self._base.clock
+        end_s = clock.now_s() + drain_s
+        await self._stage("announcing the drain", registry.announce_drain(), _STAGE_S)
+        if self._partitions is not None:
+            await self._stop_leading(self._partitions, drain_s / 2)
+        await self._stage("resigning", coordination.election.resign(), _STAGE_S)
+        left_s = max(0.0, end_s - clock.now_s())
+        await self._stage("draining", ownership.drain(left_s), left_s + _STAGE_S)
+        await self._stage("unregistering", registry.unregister(), _STAGE_S)
+        await self._stage("deleting what is left", self._base.deletions.drain(), _STAGE_S)
+
+    async def _stop_leading(self, partitions: Partitions, limit_s: float) -> None:
+        """Partitions first: who controls them may be this very broker, and is asked before it goes.
+
+        Whoever controls next learns from the registration, which goes last, that this one is gone.
+        """
+        if partitions.shutdown is not None:
+            await self._stage("controlled shutdown", partitions.shutdown.run(), limit_s)
+        await self._stage("resigning as controller", partitions.election.resign(), _STAGE_S)
+        await self._stage("leaving the replicas", partitions.replicas.leave(), _STAGE_S)
+
+    @staticmethod
+    async def _stage(what: str, work: Awaitable[object], limit_s: float) -> None:
+        try:
+            async with asyncio.timeout(limit_s):
+                await work
+        except TimeoutError:
+            log.warning("%s took longer than %.0f s", what, limit_s)
+        except BrokerCtlError as error:
+            log.warning("%s: %s", what, error)
+
+    async def _take_down(self) -> None:
+        """After the serving has ended, whichever way."""
+        base, coordination, managers = self._base, self._coordination, self._managers
+        self._assembly.readiness.now = Readiness(is_ready=False, reason="stopped")
+        self._assembly.controller.close()
+        await base.watcher.close()
+        await coordination.registry.close()
+        if coordination.others is not None:
+            await coordination.others.close()
+        await coordination.moves.close()
+        await coordination.directives.close()
+        await coordination.locks.close()
+        await base.deletions.close()
+        await managers.constraints.close()
+        await managers.configuration.close()
+        await managers.partitioned_topics.close()
+        await managers.namespaces.close()
+        await managers.home.close()
+        await managers.owners.close()
+        await managers.partition_leaders.close()
+        if self._partitions is not None:
+            await self._partitions.close()
+        await managers.dataplane.stop()
+        # Whoever waits in a lane is told, and the store below is closed with it.
+        await base.metadata.close(end_session=False)
+        if base.configuration is not base.metadata:
+            await base.configuration.close()
+        await self._assembly.surface.stop(_SURFACE_S)
+        # Not before: until then somebody may ask.
+        await self._assembly.lookup.close()
+        await self._assembly.peers_http.close()
+        if managers.history is not None:
+            await managers.history.close()

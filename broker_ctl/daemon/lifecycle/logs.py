@@ -1,0 +1,46 @@
+"""Logs as text for people or as JSON for machines, one line each, on stderr."""
+
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+
+from broker_ctl.codec import encode
+from broker_ctl.settings.subjects.log import LogFormat, LogSettings
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as JSON."""
+        row = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            row["trace"] = "".join(traceback.format_exception(record.exc_info[1]))
+        return encode(row).decode()
+
+
+class TextFormatter(logging.Formatter):
+    """Time, level, logger without the package, message."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s.%(msecs)03d %(levelname)-7s %(short)s: %(message)s")
+        self.datefmt = "%Y-%m-%d %H:%M:%S"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line, and a trace below it where there is one."""
+        record.short = record.name.removeprefix("broker_ctl.")
+        return super().format(record)
+
+
+def configure_logs(settings: LogSettings) -> None:
+    """Send all logs of the process to stderr."""
+    out = logging.StreamHandler(sys.stderr)
+    is_json = settings.format is LogFormat.JSON
+    out.setFormatter(JsonFormatter() if is_json else TextFormatter())
+    logging.basicConfig(handlers=[out], level=settings.level.value.upper(), force=True)

@@ -1,0 +1,101 @@
+"""A cluster begins where the first broker starts, unless its chroot looks mistyped.
+
+An empty chroot beside one in which the cluster of the very name lives is taken for a mistake.
+Somebody who means it writes the name there first: whether a chroot was made by a daemon or by hand
+cannot be told, as servers show containers like any other node.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from broker_ctl.coordination.membership.other_clusters import FoundCluster, clusters_on
+from broker_ctl.daemon.wiring.stores import OwnStore
+from broker_ctl.errors import StartError, StoreError
+from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.root import Settings
+from broker_ctl.store import paths
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.broker_ctl import ClusterName
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 10.0
+# Whichever of them has anything in it: a cluster has been here.
+_SIGNS: Final = (paths.LOAD_REPORTS, paths.CLUSTERS, paths.POLICIES, paths.LOCAL_POLICIES)
+
+
+async def refuse_mistyped_chroot(
+    store: MetadataStore, servers: OwnStore, settings: Settings
+) -> None:
+    """Look at what else lies on the servers, where nothing lies below our chroot yet.
+
+    Raises:
+        StartError: the cluster of our name lives in another chroot.
+    """
+    url, name = settings.metadata.store_url, settings.broker.cluster_name
+    if url is None or await _is_cluster(store):
+        return
+    others = await _look_around(servers, url)
+    ours = [cluster for cluster in others if name in cluster.names]
+    if ours:
+        raise StartError(_told(url, name, ours))
+    here = url.chroot or "/"
+    if others:
+        log.warning(
+            "a new cluster, %s, begins in %s, the chroot of metadataStoreUrl; the same servers "
+            "have %s",
+            name,
+            here,
+            "; ".join(map(str, others)),
+        )
+    else:
+        log.info("a new cluster, %s, begins in %s, the chroot of metadataStoreUrl", name, here)
+
+
+async def _is_cluster(store: MetadataStore) -> bool:
+    if await store.exists(paths.CLUSTER_NAME) is not None:
+        return True
+    for sign in _SIGNS:
+        if await store.children(sign):
+            return True
+    return False
+
+
+async def _look_around(servers: OwnStore, url: StoreUrl) -> list[FoundCluster]:
+    """The clusters in other chroots."""
+    try:
+        async with asyncio.timeout(_LOOK_S), _whole_tree(servers) as tree:
+            found = [] if tree is None else await clusters_on(tree)
+    except (TimeoutError, StoreError) as error:
+        log.warning("what else lies on the ZooKeeper servers could not be read: %s", error)
+        return []
+    return [cluster for cluster in found if cluster.chroot != url.chroot]
+
+
+@asynccontextmanager
+async def _whole_tree(servers: OwnStore) -> AsyncIterator[OwnStore | None]:
+    tree = servers.whole_tree()
+    if tree is None:
+        yield None
+        return
+    await tree.start()
+    try:
+        await tree.wait_connected()
+        yield tree
+    finally:
+        await tree.close()
+
+
+def _told(url: StoreUrl, name: str, ours: list[FoundCluster]) -> str:
+    right = " or ".join(str(replace(url, chroot=cluster.chroot)) for cluster in ours)
+    here = url.chroot or "/"
+    return (
+        f"metadataStoreUrl={url}: there is no cluster in {here}, and the cluster {name} lives "
+        f"elsewhere on the same servers: {right} is that one. A second cluster takes another "
+        f"clusterName, or has {ClusterName(name).encode().decode()} written to "
+        f"{url.chroot}{paths.CLUSTER_NAME} before its first start"
+    )

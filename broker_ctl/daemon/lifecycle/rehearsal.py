@@ -1,0 +1,161 @@
+"""A start without a start: builds what a daemon builds, and connects to nothing.
+
+What only another process can tell is seen at the start alone: whether ZooKeeper and the broker
+process answer, whether a port is free, and whether a broker process declares that its storage
+refuses old tokens.
+"""
+
+import asyncio
+import logging
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.lifecycle.attached import attach
+from broker_ctl.daemon.wiring.api import surface_rules
+from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.dataplanes import build_dataplane, require_safe_authority
+from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.foundation import credentials_of
+from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
+from broker_ctl.daemon.wiring.tls import cluster_context, peer_context
+from broker_ctl.errors import SettingsError, StartError
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.settings.effect import is_used
+from broker_ctl.settings.root import DECLARATIONS, Settings
+from broker_ctl.settings.schema import Problem
+from broker_ctl.settings.subjects.dataplane import DataPlaneKind
+
+# Written to while a daemon runs; one that cannot be is no reason not to start.
+_DIRECTORIES = ("loadHistoryDirectory", "sessionDirectory", "simulatedLogDirectory")
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What came of it.
+
+    Attributes:
+        problems: each of them ends a start.
+        warnings: what a start goes on with.
+    """
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+def rehearse(settings: Settings) -> Rehearsal:
+    """Build the parts of a daemon, and let go of them."""
+    return asyncio.run(_rehearse(settings))
+
+
+async def _rehearse(settings: Settings) -> Rehearsal:
+    with _warned() as warned:
+        refused = _refused(settings, _parts(settings))
+        if not refused:
+            # What stands above, once more, and all that is between.
+            refused = _refused(settings, [lambda: _whole(settings)])
+    warnings = [_problem(settings, text) for text in dict.fromkeys(warned)]
+    return Rehearsal(tuple(refused), (*warnings, *_unwritable(settings)))
+
+
+def _parts(settings: Settings) -> Sequence[Callable[[], object]]:
+    """One by one, so that the second fault is told with the first."""
+    draws = random.SystemRandom()
+    shared: list[Callable[[], object]] = [
+        lambda: open_stores(settings, draws, StoreInstruments(), (0, b"")),
+        lambda: surface_rules(settings, credentials_of(settings)),
+    ]
+    if settings.dataplane.kind is DataPlaneKind.PULSAR:
+        return [*shared, lambda: cluster_context(settings)]
+    return [
+        *shared,
+        lambda: peer_context(settings),
+        lambda: _require_dataplane(settings, draws),
+    ]
+
+
+def _require_dataplane(settings: Settings, draws: random.Random) -> None:
+    dataplane = build_dataplane(settings, SystemClock(), draws)
+    if settings.dataplane.kind is DataPlaneKind.SIMULATED:
+        require_safe_authority(settings, dataplane)
+
+
+def _whole(settings: Settings) -> object:
+    surroundings = _Rehearsing(SystemClock(), random.SystemRandom())
+    if settings.dataplane.kind is DataPlaneKind.PULSAR:
+        return attach(settings, surroundings)
+    return assemble(settings, surroundings)
+
+
+class _Rehearsing(LiveSurroundings):
+    """Those of a process that leaves a kept session to the daemon that starts next."""
+
+    def open_stores(
+        self, settings: Settings, instruments: StoreInstruments
+    ) -> tuple[OwnStore, OwnStore]:
+        """Not connected, and under no session."""
+        return open_stores(settings, self.draws, instruments, (0, b""))
+
+
+def _refused(settings: Settings, parts: Sequence[Callable[[], object]]) -> list[Problem]:
+    refused: list[Problem] = []
+    for build in parts:
+        try:
+            build()
+        except (StartError, SettingsError) as error:
+            refused.append(_problem(settings, str(error)))
+    return refused
+
+
+def _problem(settings: Settings, text: str) -> Problem:
+    """With the origin of the key that the text begins with."""
+    for key in DECLARATIONS:
+        value = settings.text(key)
+        if text.startswith(prefix := f"{key}={value}: "):
+            return Problem(settings.origin(key), key, value, text.removeprefix(prefix))
+        if text.startswith((f"{key}: ", f"{key}, ", f"{key}=")):
+            return Problem(settings.origin(key), "", "", text)
+    return Problem("", "", "", text)
+
+
+@contextmanager
+def _warned() -> Iterator[list[str]]:
+    """What would be in the log."""
+    logger, lines = logging.getLogger("broker_ctl"), list[str]()
+
+    class Keeper(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    keeper, was_propagating = Keeper(logging.WARNING), logger.propagate
+    logger.addHandler(keeper)
+    logger.propagate = False
+    try:
+        yield lines
+    finally:
+        logger.propagate = was_propagating
+        logger.removeHandler(keeper)
+
+
+def _unwritable(settings: Settings) -> Iterator[Problem]:
+    for key in _DIRECTORIES:
+        directory = settings.value(key)
+        if not isinstance(directory, Path) or not is_used(settings, key):
+            continue
+        try:
+            _try_to_write(directory)
+        except OSError as error:
+            message = f"cannot be written to: {error.strerror or error}"
+            yield Problem(settings.origin(key), key, settings.text(key), message)
+
+
+def _try_to_write(directory: Path) -> None:
+    """Leaves nothing behind: where there is no such directory yet, the next one above is tried."""
+    ancestors = (directory, *directory.absolute().parents)
+    there = next(each for each in ancestors if each.exists())
+    with tempfile.TemporaryDirectory(prefix=".broker-ctl-", dir=there):
+        pass

@@ -1,0 +1,208 @@
+"""What runs (docs: session-scope, stopping).
+
+store > session > ownership > registration > load report, election > (leading: controller)
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from broker_ctl.api.http.dependencies import Readiness
+from broker_ctl.broker.ownership.serving_log import ServingLog
+from broker_ctl.coordination.membership.cluster_name import require_cluster_name
+from broker_ctl.coordination.membership.mixed_cluster import foreign_brokers
+from broker_ctl.core.history.leadings import Seat
+from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
+from broker_ctl.daemon.lifecycle.new_cluster import refuse_mistyped_chroot
+from broker_ctl.daemon.lifecycle.systemd import Notifier
+from broker_ctl.daemon.wiring.broker import Assembly
+from broker_ctl.daemon.wiring.dataplanes import require_safe_authority
+from broker_ctl.daemon.wiring.history import recorded
+from broker_ctl.daemon.wiring.partitions import Partitions
+from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
+from broker_ctl.store import paths
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 60.0
+_RETRY_S: Final = 0.5
+
+
+class Serving:
+    """One session after another, until the store is closed."""
+
+    def __init__(self, assembly: Assembly, notifier: Notifier) -> None:
+        self._base = assembly.foundation
+        self._coordination = assembly.coordination
+        self._managers = assembly.managers
+        self._controller = assembly.controller
+        self._partitions = assembly.partitions
+        self._readiness = assembly.readiness
+        self._notifier = notifier
+
+    async def run(self) -> None:
+        """Serve; returns when the store is closed.
+
+        Raises:
+            StartError: another process has this broker's id, or the cluster is not ours alone.
+        """
+        base, coordination, managers = self._base, self._coordination, self._managers
+        self._not_ready("the data plane does not answer")
+        await managers.dataplane_watch.start()
+        if self._partitions is not None:
+            await self._partitions.plane.start()
+        require_safe_authority(base.settings, managers.dataplane)
+        self._not_ready("no connection to ZooKeeper yet")
+        # Before the store, so that no event of the session is missed.
+        base.watcher.listen(ServingLog(base.watcher, managers.ownership.owned).heard)
+        base.watcher.start()
+        self._controller.start()
+        await base.store.start()
+        if base.configuration_store is not base.store:
+            await base.configuration_store.start()
+        await base.store.wait_connected()
+        await base.configuration_store.wait_connected()
+        await base.ticks.compare(base.store)
+        # Watches before reads: whatever changes from here on is heard.
+        await managers.namespaces.start()
+        await managers.partitioned_topics.start()
+        await managers.home.start()
+        self._not_ready("policies and configuration are being read")
+        await managers.configuration.start()
+        await managers.constraints.start()
+        await coordination.registry.start()
+        if coordination.others is not None:
+            await coordination.others.start()
+        await managers.owners.start()
+        await coordination.moves.start()
+        await coordination.directives.start()
+        await coordination.locks.start()
+        await base.watcher.run_epochs(self._session)
+
+    async def _session(self, epoch: int) -> None:
+        """Take again what was owned, register, and work until the session ends."""
+        self._not_ready("waiting for the first committed heartbeat")
+        await self._base.watcher.wait_authority()
+        if epoch == 1:
+            # Who has joined already takes again what it owned, before anything else.
+            await self._insist(self._refuse_mixed_cluster)
+            await self._insist(self._require_cluster_name)
+        try:
+            async with self._managers.ownership.session(epoch):
+                while True:
+                    self._not_ready("the data plane does not answer")
+                    await self._managers.dataplane_watch.wait_answering()
+                    if self._partitions is not None:
+                        await self._partitions.replicas.prepare(epoch)
+                    await self._work(epoch)
+        finally:
+            self._coordination.registry.ended()
+            if self._partitions is not None:
+                self._partitions.replicas.ended()
+            self._not_ready(f"session {epoch} has ended")
+
+    async def _work(self, epoch: int) -> None:
+        """Registered and at work, until the data plane falls silent."""
+        coordination, managers = self._coordination, self._managers
+        self._not_ready("registering")
+        if self._partitions is not None:
+            # Whoever has the number of another gets no bundle: others place on who is registered.
+            await self._partitions.replicas.ids.wait_free()
+        await coordination.registry.register(await managers.reporter.first())
+        if managers.ownership.is_draining:
+            await coordination.registry.announce_drain()
+        else:
+            if self._partitions is not None:
+                await self._partitions.replicas.enter()
+            self._readiness.now = Readiness(is_ready=True)
+            self._notifier.send("READY=1", f"STATUS=serving as {managers.ownership.broker_id}")
+        reason = ""
+        keeping = coordination.registry.keep(lambda: managers.reporter.current().encode())
+        async with asyncio.TaskGroup() as group:
+            working = [group.create_task(keeping, name="registration")]
+            if self._is_balanced:
+                lead = recorded(managers.history, Seat.LOAD_BALANCE, self._controller.lead)
+                electing = coordination.election.run(lead)
+                working += [
+                    group.create_task(managers.reporter.run(), name="load report"),
+                    group.create_task(electing, name="election"),
+                ]
+            if self._partitions is not None:
+                working += self._replicate(group, self._partitions)
+            try:
+                await managers.dataplane_watch.run()
+            except DataPlaneUnreachable as silent:
+                reason = f"the data plane is silent: {silent}"
+                # No failure of the group: one that fails forgets that it is cancelled, too, while
+                # it ends. The session may end while the seat is given back.
+                for task in working:
+                    task.cancel()
+        log.warning("%s; giving everything up", reason)
+        self._not_ready(reason)
+        if self._partitions is not None:
+            # Silent to us, it may ask still: the lease that is waited for below is its last one.
+            self._partitions.replicas.revoke()
+        # Bundles before the registration: while it stands, others see releases and no expiry, and
+        # need not wait for this broker to come back (I7, I11).
+        await managers.ownership.abandon()
+        if self._partitions is not None:
+            # Nor may anybody else lead before the lease that the broker process has is over.
+            await self._partitions.replicas.leave()
+        await coordination.registry.unregister()
+        await managers.ownership.begin_anew(epoch)
+
+    def _replicate(
+        self, group: asyncio.TaskGroup, partitions: Partitions
+    ) -> list[asyncio.Task[None]]:
+        """Keep replicas, and stand for their controller."""
+        lead = recorded(self._managers.history, Seat.CONTROLLER, partitions.controller.lead)
+        return [
+            group.create_task(partitions.replicas.run(), name="replicas"),
+            group.create_task(partitions.election.run(lead), name="controller election"),
+        ]
+
+    @property
+    def _is_balanced(self) -> bool:
+        """Whether anybody balances at all: a broker that is alone elects and reports nothing."""
+        return LOAD_MANAGERS.find(self._base.settings.balancing.load_manager) is not NOOP
+
+    async def _refuse_mixed_cluster(self) -> None:
+        if self._base.settings.broker.allow_mixed_cluster:
+            return
+        found = await foreign_brokers(self._base.metadata)
+        foreign = [broker_id for broker_id in found if broker_id != self._base.urls.broker_id]
+        if foreign:
+            raise StartError(
+                f"{', '.join(foreign)} in /loadbalance/brokers are no broker-ctl processes; what "
+                "is promised does not hold beside them. allowMixedCluster=true joins all the same",
+            )
+
+    async def _require_cluster_name(self) -> None:
+        name = self._base.settings.broker.cluster_name
+        try:
+            await refuse_mistyped_chroot(self._base.lasting, self._base.store, self._base.settings)
+        except StartError:
+            # The containers above it go by themselves, and with them a chroot that none had made.
+            with suppress(StoreError):
+                await self._base.control.delete(paths.lease(self._base.urls.broker_id))
+            raise
+        await require_cluster_name(self._base.lasting, name)
+
+    @staticmethod
+    async def _insist(ask: Callable[[], Awaitable[None]]) -> None:
+        """A lost connection is no reason to end the daemon, unless it stays lost."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + _LOOK_S
+        while True:
+            try:
+                return await ask()
+            except StoreError as error:
+                if not error.can_retry or loop.time() > end_s:
+                    raise
+                log.info("may this daemon join? %s; asking again", error)
+                await asyncio.sleep(_RETRY_S)
+
+    def _not_ready(self, reason: str) -> None:
+        self._readiness.now = Readiness(is_ready=False, reason=reason)

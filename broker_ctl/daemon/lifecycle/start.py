@@ -1,0 +1,83 @@
+"""From a configuration file to a running daemon."""
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import uvloop
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.lifecycle import exit_codes
+from broker_ctl.daemon.lifecycle.attached import attach
+from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
+from broker_ctl.daemon.lifecycle.gc_tuning import collect_now_and_then, settle
+from broker_ctl.daemon.lifecycle.lifecycle import Daemon
+from broker_ctl.daemon.lifecycle.logs import configure_logs
+from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.metrics.instrumentation import connect
+from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.errors import Unsupported
+from broker_ctl.settings.contradictions import require_startable
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import load, read
+from broker_ctl.settings.subjects.dataplane import DataPlaneKind
+from broker_ctl.tasks import TaskScope, first_of
+
+log = logging.getLogger(__name__)
+
+
+def run(configuration: Path | None, overrides: Sequence[str]) -> int:
+    """Run a daemon until it is asked to stop; the exit code.
+
+    Raises:
+        SettingsError, StartError: what is wrong, and where.
+    """
+    settings = load(configuration, os.environ, overrides)
+    require_startable(settings)
+    configure_logs(settings.log)
+    log.info(
+        "broker-ctl %s, pid %d, configuration %s",
+        version("broker-ctl"),
+        os.getpid(),
+        configuration or "without a file",
+    )
+    for entry in read(configuration, os.environ, overrides).unknown:
+        log.warning("%s: %s is no setting of broker-ctl or Pulsar", entry.origin, entry.key)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(settings))
+
+
+async def _run(settings: Settings) -> int:
+    signals = StopSignals()
+    daemon = daemon_of(settings, signals)
+    signals.install()
+    settle()
+    code = exit_codes.TOO_OLD
+    try:
+        async with TaskScope("garbage") as scope:
+            scope.keep(collect_now_and_then(), "collect")
+            code = await daemon.run()
+    except* Unsupported as old:
+        log.error("%s", first_of(old))  # noqa: TRY400
+    return code
+
+
+def daemon_of(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaemon:
+    """That of one broker, or one beside a Pulsar cluster; not yet started.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
+    """
+    # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
+    surroundings = LiveSurroundings(SystemClock(), random.SystemRandom())
+    notifier = Notifier(os.environ)
+    if settings.dataplane.kind is DataPlaneKind.PULSAR:
+        return AttachedDaemon(attach(settings, surroundings), notifier, signals)
+    assembly = assemble(settings, surroundings)
+    connect(assembly)
+    return Daemon(assembly, notifier, signals)

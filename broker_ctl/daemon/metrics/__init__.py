@@ -1,0 +1,1 @@
+"""Instruments connected to what they measure."""

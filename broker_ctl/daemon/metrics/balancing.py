@@ -1,0 +1,86 @@
+"""Connects what the leader counts and sees to its instruments; silent or still where none leads."""
+
+from collections.abc import Callable, Mapping
+from statistics import fmean, pstdev
+
+from broker_ctl.balancer.balancer import Controller
+from broker_ctl.balancer.context.counters import PlacementResult
+from broker_ctl.balancer.context.dependencies import MovesUnderWay
+from broker_ctl.balancer.statistics import offline_bundles, report_ages_s, standings, unevenness
+from broker_ctl.coordination.replicated.directives import Directives
+from broker_ctl.core.strategies.simple.standing import Standing
+from broker_ctl.instruments.declared import Instruments
+from broker_ctl.instruments.kinds import Gauge, Labels
+
+
+def follow_directives(instruments: Instruments, directives: Directives) -> None:
+    """What operators have ordered; every broker knows it."""
+    leader = instruments.leader
+    leader.is_paused.follow(lambda: directives.pause is not None)
+    leader.drained_brokers.follow(lambda: len(directives.drains))
+
+
+def follow_leader(instruments: Instruments, controller: Controller, moves: MovesUnderWay) -> None:
+    """Let each instrument follow its part."""
+    leader, totals = instruments.leader, instruments.totals
+
+    def ages() -> Mapping[Labels, float]:
+        leading = controller.leading
+        if leading is None:
+            return {}
+        return {(broker_id,): age_s for broker_id, age_s in report_ages_s(leading).items()}
+
+    def offline() -> float:
+        leading = controller.leading
+        return 0 if leading is None else offline_bundles(leading)
+
+    def uneven() -> Mapping[Labels, float]:
+        leading = controller.leading
+        found = {} if leading is None else unevenness(leading)
+        return {(what,): ratio for what, ratio in found.items()}
+
+    def assignments() -> tuple[int, list[float]]:
+        tally = controller.tally
+        return tally.placements.total(), [took_s * 1000 for took_s in tally.placement_s]
+
+    def results() -> Mapping[Labels, float]:
+        placements = controller.tally.placements
+        return {(result,): placements[result] for result in PlacementResult}
+
+    def averages() -> Mapping[Labels, float]:
+        known = controller.usage_averages
+        return {(broker_id, "max_ema"): usage_ratio for broker_id, usage_ratio in known.items()}
+
+    def deviation() -> Mapping[Labels, float]:
+        known = controller.usage_averages.values()
+        if not known:
+            return {}
+        return {("max_ema", "avg"): fmean(known), ("max_ema", "std"): pstdev(known)}
+
+    instruments.bundles.resource_usage.follow(averages)
+    leader.usage_stats.follow(deviation)
+    leader.moves_in_flight.follow(lambda: len(moves.all))
+    leader.offline_bundles.follow(offline)
+    leader.imbalance.follow(uneven)
+    leader.report_age_s.follow(ages)
+    leader.assignment_ms.follow(assignments)
+    totals.unload_brokers.follow(lambda: controller.tally.relieved_brokers)
+    totals.assignments.follow(results)
+    _follow_standings(instruments, controller)
+
+
+def _follow_standings(instruments: Instruments, controller: Controller) -> None:
+    def show(gauge: Gauge, number: Callable[[Standing], float]) -> None:
+        def of_each() -> Mapping[Labels, float]:
+            leading = controller.leading
+            found = {} if leading is None else standings(leading)
+            return {(broker_id,): number(one) for broker_id, one in found.items()}
+
+        gauge.follow(of_each)
+
+    simple = instruments.simple
+    show(simple.load_rank, lambda one: one.load_rank)
+    show(simple.quota_cpu, lambda one: one.needed.cpu_percent)
+    show(simple.quota_memory, lambda one: one.needed.memory_percent)
+    show(simple.quota_bandwidth_in, lambda one: one.needed.bandwidth_in_percent)
+    show(simple.quota_bandwidth_out, lambda one: one.needed.bandwidth_out_percent)

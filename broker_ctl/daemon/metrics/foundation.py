@@ -1,0 +1,93 @@
+"""Connects what every daemon stands on, beside a Pulsar cluster too, to its instruments."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from broker_ctl.coordination.election.election import Election
+from broker_ctl.core.machines.session import Action
+from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.instruments.declared import CacheInstruments, SessionInstruments, StoreInstruments
+from broker_ctl.instruments.kinds import Labels, Reading
+from broker_ctl.store.batching.store import BatchedStore
+from broker_ctl.store.caches.watched import WatchedCache
+
+_TOLD = (
+    Action.CONNECTION_LOST,
+    Action.RECONNECTED,
+    Action.SESSION_LOST,
+    Action.SESSION_REESTABLISHED,
+)
+
+
+def follow_foundation(base: Foundation, elections: Mapping[str, Election]) -> None:
+    """Session, seats by name, stores, deletions, and faults in the background."""
+    _follow_session(base, base.instruments.session, elections)
+    _follow_stores(base, base.instruments.store)
+    surface, faults = base.instruments.surface, base.faults
+    surface.task_failures.follow(lambda: faults.failures)
+    surface.dead_tasks.follow(lambda: len(faults.dead))
+
+
+def _follow_session(
+    base: Foundation, session: SessionInstruments, elections: Mapping[str, Election]
+) -> None:
+    def count(action: Action) -> None:
+        if action in _TOLD:
+            session.events.add(action)
+
+    def lead_epoch() -> Mapping[Labels, float]:
+        leaderships = {seat: election.leadership for seat, election in elections.items()}
+        return {
+            (seat,): 0.0 if leading is None else float(leading.epoch)
+            for seat, leading in leaderships.items()
+        }
+
+    base.watcher.listen(count)
+    session.lead_epoch.follow(lead_epoch)
+    session.timeout_ms.follow(lambda: base.store.session_timeout_s * 1000)
+    deletions = base.deletions
+    session.deletions_queued.follow(lambda: len(deletions))
+    session.deletions_age_s.follow(lambda: deletions.age_s)
+    session.deletions_given_up.follow(lambda: deletions.given_up)
+
+
+def _follow_stores(base: Foundation, instruments: StoreInstruments) -> None:
+    # One object where the configuration has no store of its own.
+    batched = {
+        store.name: store
+        for store in (base.metadata, base.configuration)
+        if isinstance(store, BatchedStore)
+    }
+
+    def in_flight() -> Mapping[Labels, float]:
+        return {
+            (name, lane): float(count)
+            for name, store in batched.items()
+            for lane, count in store.in_flight.items()
+        }
+
+    instruments.in_flight.follow(in_flight)
+
+
+def follow_corrupt(instruments: StoreInstruments, counts: Callable[[], Mapping[str, int]]) -> None:
+    """Nodes that did not decode, by kind."""
+    instruments.corrupt_nodes.follow(
+        lambda: {(kind,): float(count) for kind, count in counts().items()}
+    )
+
+
+def follow_caches(instruments: CacheInstruments, caches: Mapping[str, WatchedCache[Any]]) -> None:
+    """What is remembered of the store, by the name of the cache."""
+
+    def of_each(count: Callable[[WatchedCache[Any]], int]) -> Reading:
+        return lambda: {(name,): float(count(cache)) for name, cache in caches.items()}
+
+    instruments.hits.follow(of_each(lambda cache: cache.hits))
+    instruments.misses.follow(of_each(lambda cache: cache.misses))
+    instruments.requests.follow(of_each(lambda cache: cache.hits + cache.misses))
+    instruments.loads.follow(of_each(lambda cache: cache.loads))
+    instruments.load_failures.follow(of_each(lambda cache: cache.load_failures))
+    instruments.refreshes.follow(of_each(lambda cache: cache.refreshes))
+    instruments.evictions.follow(of_each(lambda cache: cache.evictions))
+    instruments.size.follow(of_each(len))
+    instruments.invalidations.follow(of_each(lambda cache: cache.invalidations))

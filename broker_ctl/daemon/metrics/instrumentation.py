@@ -1,0 +1,70 @@
+"""Connects what the floors below count to the instruments that the surface shows.
+
+The surface follows its own parts by itself; here stands what it may not import.
+"""
+
+from collections.abc import Mapping
+
+from broker_ctl.core.machines.lock import Event as LockEvent
+from broker_ctl.daemon.metrics.balancing import follow_directives, follow_leader
+from broker_ctl.daemon.metrics.foundation import follow_caches, follow_corrupt, follow_foundation
+from broker_ctl.daemon.wiring.broker import Assembly
+from broker_ctl.daemon.wiring.history import follow_history
+from broker_ctl.daemon.wiring.partitions import follow_partitions
+from broker_ctl.instruments.declared import SessionInstruments
+from broker_ctl.instruments.kinds import Labels
+
+_LOSSES = (LockEvent.GONE, LockEvent.OTHER, LockEvent.SESSION_ENDED)
+
+
+def connect(assembly: Assembly) -> None:
+    """Let each instrument follow its part."""
+    base, coordination = assembly.foundation, assembly.coordination
+    instruments, partitions = base.instruments, assembly.partitions
+    controlling = {} if partitions is None else {"controller": partitions.election}
+    follow_foundation(base, {"loadbalance": coordination.election, **controlling})
+    _follow_locks(assembly, instruments.session)
+    follow_corrupt(instruments.store, lambda: _corrupt(assembly))
+    follow_caches(
+        instruments.caches,
+        {
+            "owners": assembly.managers.owners.cache,
+            "local-policies": assembly.managers.namespaces.cache,
+            "ring-generations": assembly.managers.namespaces.generations.cache,
+            "partitioned-topics": assembly.managers.partitioned_topics.cache,
+            **assembly.managers.home.caches,
+            **assembly.managers.partition_leaders.caches,
+        },
+    )
+    follow_directives(instruments, coordination.directives)
+    follow_leader(instruments, assembly.controller, coordination.moves)
+    follow_partitions(instruments, partitions)
+    reporter, watch = assembly.managers.reporter, assembly.managers.dataplane_watch
+    instruments.ownership.fenced.follow(lambda: watch.fenced)
+    instruments.ownership.dataplane_restarts.follow(lambda: watch.restarts)
+    follow_history(instruments.history, assembly.managers.history)
+    instruments.bundles.unlisted.follow(lambda: reporter.statistics().unlisted)
+
+
+def _follow_locks(assembly: Assembly, session: SessionInstruments) -> None:
+    def lost() -> Mapping[Labels, float]:
+        counts = assembly.coordination.locks.lost
+        return {(event.replace(" ", "_"),): float(counts[event]) for event in _LOSSES}
+
+    session.lock_lost.follow(lost)
+
+
+def _corrupt(assembly: Assembly) -> Mapping[str, int]:
+    coordination, managers = assembly.coordination, assembly.managers
+    others = coordination.others
+    return {
+        **({} if others is None else {"broker": others.corrupt}),
+        "owner": managers.owners.cache.corrupt,
+        "local-policies": managers.namespaces.cache.corrupt,
+        "registration": coordination.registry.corrupt,
+        "move": coordination.moves.corrupt,
+        "drain": coordination.directives.corrupt,
+        "load-report": assembly.controller.tally.corrupt_reports,
+        "constraint": managers.constraints.corrupt,
+        "configuration": managers.configuration.corrupt,
+    }

@@ -1,0 +1,1 @@
+"""The parts of a daemon, built from its settings."""

@@ -1,0 +1,150 @@
+"""What a daemon reaches beyond its own memory, in one place (docs: session-scope, stopping).
+
+A process reaches ZooKeeper, sockets, a disk and this machine; the deterministic composition is
+given each of them in memory. No part of a daemon asks which.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.broker.load.usage_source import UsageSource
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.membership.peers import HttpPeers, Peers
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.daemon.wiring import session_file
+from broker_ctl.daemon.wiring.dataplanes import build_dataplane
+from broker_ctl.daemon.wiring.load_reports import host_usage
+from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane, build_replica_plane
+from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
+from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.http_client import HttpClient
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.ports import Orders
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.session import StopMode
+
+
+class Showing(Protocol):
+    """What lets others ask this daemon: `surface.server.Surface`, or nothing."""
+
+    async def start(self) -> None:
+        """Listen and serve."""
+        ...
+
+    async def stop(self, deadline_s: float, /) -> None:
+        """Refuse what comes, and wait so long for what is in progress."""
+        ...
+
+
+class Surroundings(Protocol):
+    """The world outside of one daemon."""
+
+    @property
+    def clock(self) -> Clock:
+        """The only one that any part reads."""
+        ...
+
+    @property
+    def draws(self) -> random.Random:
+        """The only source of chance, the nonce of this run included."""
+        ...
+
+    def open_stores(
+        self, settings: Settings, instruments: StoreInstruments, /
+    ) -> tuple[OwnStore, OwnStore]:
+        """The store of the brokers and that of the configuration, which may be the same object."""
+        ...
+
+    def keep_session(self, settings: Settings, session_id: int, password: bytes, /) -> bool:
+        """Leave the session to the daemon that starts next; false where that is not asked for."""
+        ...
+
+    def dataplane(self, settings: Settings, /) -> DataPlane:
+        """What serves the messages of this broker."""
+        ...
+
+    def host_usage(self, settings: Settings, /) -> UsageSource:
+        """How much of this machine is used."""
+        ...
+
+    def peers(self, registry: Registry, http: HttpClient, own: Orders, /) -> Peers:
+        """How orders reach the other brokers; ``own`` obeys for this one."""
+        ...
+
+    def replica_plane(
+        self, settings: Settings, dataplane: DataPlane, authority: Callable[[], Authority], /
+    ) -> OwnReplicaPlane:
+        """What keeps this broker's replicas, and takes writes as long as ``authority`` is valid."""
+        ...
+
+    def calls(self, http: HttpClient, /) -> HttpClient:
+        """How the controller and brokers call each other's daemons about partitions."""
+        ...
+
+    def surface(self, parts: Parts, rules: SurfaceRules, /) -> Showing:
+        """What lets others ask this daemon."""
+        ...
+
+
+class LiveSurroundings:
+    """Those of a process."""
+
+    def __init__(self, clock: Clock, draws: random.Random) -> None:
+        self.clock = clock
+        self.draws = draws
+
+    def open_stores(
+        self, settings: Settings, instruments: StoreInstruments
+    ) -> tuple[OwnStore, OwnStore]:
+        """On ZooKeeper; takes up a session that was kept.
+
+        Raises:
+            StartError: a store that is not set, or a file that cannot be read.
+        """
+        kept = (0, b"")
+        directory = settings.session.session_directory
+        if settings.session.stop_mode is StopMode.KEEP and directory is not None:
+            kept = session_file.take(directory)
+        return open_stores(settings, self.draws, instruments, kept)
+
+    def keep_session(self, settings: Settings, session_id: int, password: bytes) -> bool:
+        """In a file."""
+        directory = settings.session.session_directory
+        if settings.session.stop_mode is not StopMode.KEEP or directory is None:
+            return False
+        session_file.save(directory, session_id, password)
+        return True
+
+    def dataplane(self, settings: Settings) -> DataPlane:
+        """As the settings ask for.
+
+        Raises:
+            StartError: a secret that cannot be read. SettingsError: an unknown workload.
+        """
+        return build_dataplane(settings, self.clock, self.draws)
+
+    def host_usage(self, settings: Settings) -> UsageSource:
+        """From the process table."""
+        return host_usage(settings, self.clock)
+
+    def peers(self, registry: Registry, http: HttpClient, own: Orders) -> Peers:
+        """Over HTTP."""
+        return HttpPeers(registry, http, own)
+
+    def replica_plane(
+        self, settings: Settings, dataplane: DataPlane, authority: Callable[[], Authority]
+    ) -> OwnReplicaPlane:
+        """Those of the broker process that the data plane is."""
+        return build_replica_plane(settings, dataplane, self.clock, authority)
+
+    def calls(self, http: HttpClient) -> HttpClient:
+        """Over HTTP."""
+        return http
+
+    def surface(self, parts: Parts, rules: SurfaceRules) -> Showing:
+        """An HTTP server."""
+        return Surface(parts, rules)

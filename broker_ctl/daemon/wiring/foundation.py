@@ -1,0 +1,142 @@
+"""What every part of a daemon stands on: settings, clock, stores, the session."""
+
+import random
+from dataclasses import dataclass
+
+from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
+from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
+from broker_ctl.daemon.wiring.environment import Surroundings
+from broker_ctl.daemon.wiring.stores import OwnStore, gathering, read_secret
+from broker_ctl.daemon.wiring.tick_check import TickCheck
+from broker_ctl.instruments.declared import Instruments
+from broker_ctl.settings.root import Settings
+from broker_ctl.store.across_sessions import LastingStore
+from broker_ctl.store.instrumented import MeasuredStore
+from broker_ctl.store.interface import MetadataStore
+from broker_ctl.tasks import TaskFaults
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """Built first.
+
+    Attributes:
+        surroundings: the world outside.
+        nonce: drawn for this run of the process; tells it from a twin and from an earlier run.
+        store: the session with ZooKeeper, for whoever opens and closes it.
+        configuration_store: the same object as ``store`` unless another ensemble is set.
+        control: the same for locks, elections and heartbeats, with its operations timed.
+        metadata, configuration: the same stores for all others, who wait for one another there.
+        lasting, lasting_configuration: these two, for writes that own nothing. One object where
+            there is one store.
+        faults: of background tasks, all that are started while the daemon runs.
+        deletions: own nodes that must go while the session lives on.
+    """
+
+    settings: Settings
+    surroundings: Surroundings
+    clock: Clock
+    draws: random.Random
+    urls: BrokerUrls
+    nonce: str
+    credentials: Credentials | None
+    store: OwnStore
+    configuration_store: OwnStore
+    control: MetadataStore
+    metadata: MetadataStore
+    configuration: MetadataStore
+    lasting: MetadataStore
+    lasting_configuration: MetadataStore
+    instruments: Instruments
+    watcher: SessionWatcher
+    ticks: TickCheck
+    deletions: Deletions
+    faults: TaskFaults
+
+
+def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
+    """Build the foundation.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read, or is no secret or certificate.
+    """
+    urls = broker_urls(settings)
+    clock, draws, instruments = surroundings.clock, surroundings.draws, Instruments()
+    nonce = f"{draws.getrandbits(128):032x}"
+    store, configuration_store = surroundings.open_stores(settings, instruments.store)
+    control = MeasuredStore(store, instruments.store, clock)
+    metadata = gathering(store, settings, instruments.store, clock)
+    configuration, lasting = metadata, LastingStore(metadata)
+    lasting_configuration = lasting
+    if configuration_store is not store:
+        configuration = gathering(configuration_store, settings, instruments.store, clock)
+        lasting_configuration = LastingStore(configuration)
+    watcher = SessionWatcher(
+        control,
+        clock,
+        broker_id=urls.broker_id,
+        nonce=nonce,
+        mode=AuthorityMode(settings.session.ownership_authority.value),
+        tick_s=settings.zookeeper.tick_time_s,
+    )
+    return Foundation(
+        settings=settings,
+        surroundings=surroundings,
+        clock=clock,
+        draws=draws,
+        urls=urls,
+        nonce=nonce,
+        credentials=credentials_of(settings),
+        store=store,
+        configuration_store=configuration_store,
+        control=control,
+        metadata=metadata,
+        configuration=configuration,
+        lasting=lasting,
+        lasting_configuration=lasting_configuration,
+        instruments=instruments,
+        watcher=watcher,
+        ticks=TickCheck(settings),
+        deletions=Deletions(control),
+        faults=TaskFaults(),
+    )
+
+
+def broker_urls(settings: Settings) -> BrokerUrls:
+    """Where this broker says that it is reached."""
+    broker = settings.broker
+    listeners: dict[str, AdvertisedListener] = {}
+    for listener in broker.advertised_listeners:
+        found = listeners.get(listener.name, AdvertisedListener(listener.name))
+        is_tls = listener.scheme.endswith("+ssl")
+        listeners[listener.name] = AdvertisedListener(
+            listener.name,
+            found.native_url if is_tls else listener.url,
+            listener.url if is_tls else found.native_url_tls,
+        )
+    return BrokerUrls(
+        broker.broker_id,
+        broker.web_service_url,
+        broker.web_service_url_tls,
+        broker.broker_service_url,
+        broker.broker_service_url_tls,
+        tuple(sorted(listeners.values())),
+    )
+
+
+def credentials_of(settings: Settings) -> Credentials | None:
+    """Who may show which token; None where nobody is asked for one.
+
+    Raises:
+        StartError, SettingsError: a secret file that cannot be read, or is none.
+    """
+    security = settings.security
+    if not security.authentication_enabled or security.secret_file is None:
+        return None
+    secret = read_secret(security.secret_file, "tokenSecretKeyFile")
+    return Credentials.parse(
+        secret.decode(errors="replace"), security.super_user_roles, security.read_only_roles
+    )

@@ -1,0 +1,177 @@
+"""What of this daemon goes into the history, and where it comes from; without one, nothing does."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Any, Final
+
+from broker_ctl.balancer.context.history_recorder import LeaderHistory
+from broker_ctl.broker.history.segments import SegmentRules
+from broker_ctl.broker.history.writer import Author, History
+from broker_ctl.broker.ownership.held_bundles import OwnershipChange
+from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.codec import encode
+from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.history.catalog import (
+    LEADER_EPOCHS,
+    OWNERSHIP_CHANGES,
+    PARTITION_TRANSITIONS,
+    SESSION_EVENTS,
+)
+from broker_ctl.core.history.deeds import OwnershipChangeRow, PartitionTransitionRow
+from broker_ctl.core.history.journal import RowJournal
+from broker_ctl.core.history.leadings import (
+    LeaderEpochRow,
+    PolicyVersionRow,
+    Seat,
+    SessionEventRow,
+)
+from broker_ctl.core.machines.session import Action
+from broker_ctl.core.partitions.transitions import Transition
+from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.instruments.history import HistoryInstruments
+from broker_ctl.settings.root import DECLARATIONS, Settings
+
+_MIB: Final = 1024 * 1024
+# The subjects of settings that steer what a leader decides.
+_STEERING: Final = frozenset(
+    {
+        "load_report",
+        "balancing",
+        "shedding",
+        "shedders",
+        "placement",
+        "planner",
+        "slow_brokers",
+        "splitting",
+    }
+)
+
+Lead = Callable[[Leadership], Coroutine[Any, Any, None]]
+
+
+def history_of(base: Foundation) -> History | None:
+    """The daemon's history, which hears of its session; None where none is asked for."""
+    settings = base.settings.history
+    if settings.directory is None:
+        return None
+    rules = SegmentRules(
+        settings.segment_max_bytes,
+        settings.segment_max_s,
+        settings.max_mib * _MIB,
+        settings.max_segments,
+    )
+    author = Author(base.settings.broker.cluster_name, base.urls.broker_id, base.nonce)
+    history = History(settings.directory, author, base.clock, rules=rules)
+    watcher = base.watcher
+
+    def record(action: Action) -> None:
+        row = SessionEventRow(action.value, watcher.state.value, watcher.epoch)
+        history.record_rows(SESSION_EVENTS, [row])
+
+    watcher.listen(record)
+    return history
+
+
+def owner_changes(
+    history: RowJournal | None, watcher: SessionWatcher
+) -> Callable[[OwnershipChange], None] | None:
+    """Writes down what comes to this broker and what leaves it."""
+    if history is None:
+        return None
+
+    def record(change: OwnershipChange) -> None:
+        row = OwnershipChangeRow(
+            str(change.bundle), change.is_acquired, change.cause.value, change.token, watcher.epoch
+        )
+        history.record_rows(OWNERSHIP_CHANGES, [row])
+
+    return record
+
+
+def recorded(history: RowJournal | None, seat: Seat, lead: Lead) -> Lead:
+    """``lead``, with its begin and its end written down."""
+    if history is None:
+        return lead
+
+    async def leading(leadership: Leadership) -> None:
+        begin, end = LeaderEpochRow(seat, is_begin=True), LeaderEpochRow(seat, is_begin=False)
+        history.record_rows(LEADER_EPOCHS, [begin], epoch=leadership.epoch)
+        detail = "it failed"
+        try:
+            await lead(leadership)
+            detail = "another leader was met, or the authority was lost"
+        except asyncio.CancelledError:
+            detail = "resigned, or the session has ended"
+            raise
+        finally:
+            row = end._replace(detail=detail)
+            history.record_rows(LEADER_EPOCHS, [row], epoch=leadership.epoch)
+
+    return leading
+
+
+class PartitionHistory:
+    """`ports.TransitionJournal`."""
+
+    def __init__(self, history: RowJournal) -> None:
+        self._history = history
+
+    def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
+        """See `ports.TransitionJournal.record_transitions`."""
+        rows = [
+            PartitionTransitionRow(
+                each.partition.topic,
+                each.partition.partition,
+                each.before.value,
+                each.after.value,
+                each.leader,
+                each.leader_epoch,
+                each.isr,
+                each.reason,
+            )
+            for each in transitions
+        ]
+        self._history.record_rows(PARTITION_TRANSITIONS, rows, epoch=epoch, at_ms=at_ms)
+
+
+def leader_history(
+    history: RowJournal | None, configuration: DynamicConfiguration
+) -> LeaderHistory | None:
+    """What the leader of the load writes down."""
+    if history is None:
+        return None
+    return LeaderHistory(history, configuration.derive(policy_version))
+
+
+def policy_version(settings: Settings) -> PolicyVersionRow:
+    """What the leader decides by."""
+    texts = {
+        key: settings.text(key)
+        for key, declaration in sorted(DECLARATIONS.items())
+        if declaration.subject in _STEERING
+    }
+    written = encode(texts)
+    is_shedding = settings.balancing.enabled and settings.shedding.enabled
+    return PolicyVersionRow(
+        policy_hash=sha256(written).hexdigest(),
+        load_manager=settings.text("loadManagerClassName"),
+        shedding=settings.text("loadBalancerLoadSheddingStrategy") if is_shedding else "",
+        placement=settings.text("loadBalancerLoadPlacementStrategy"),
+        settings=written.decode(),
+        release=version("broker-ctl"),
+    )
+
+
+def follow_history(instruments: HistoryInstruments, history: History | None) -> None:
+    """Let each instrument follow its part."""
+    if history is None:
+        return
+    instruments.rows.follow(lambda: history.written)
+    instruments.dropped.follow(lambda: history.dropped)
+    instruments.removed.follow(lambda: history.removed_segments)
+    instruments.queued_bytes.follow(lambda: history.queued_bytes)
+    instruments.segments.follow(lambda: history.segments)
+    instruments.size_bytes.follow(lambda: history.size_bytes)

@@ -1,0 +1,65 @@
+"""What the leader's loop takes from the settings."""
+
+from typing import Any
+
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.core.strategies.placement.policy import PlacementPolicy
+from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
+from broker_ctl.core.strategies.simple.placement import SimplePlacement
+from broker_ctl.core.strategies.simple.shedding import SimpleShedder
+from broker_ctl.daemon.wiring.policy_rules import (
+    budgets,
+    is_simple_manager,
+    merge_rules,
+    placement_rules,
+    reclaim_grace_s,
+    shedding_rules,
+    simple_rules,
+    split_rules,
+    whole_hours,
+)
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.strategies import PLACEMENT_STRATEGIES, shedding_policy
+
+# Reports of a whole round, so that the first cycle does not decide on half of the brokers.
+_SETTLE_REPORTS = 2
+
+
+def leader_rules(settings: Settings) -> LeaderRules:
+    """Policies with their rules, and the intervals."""
+    shedding, splitting = settings.shedding, settings.splitting
+    balancing, session = settings.balancing, settings.session
+    is_shedding = balancing.enabled and shedding.enabled
+    is_splitting = balancing.enabled and splitting.enabled
+    is_merging = balancing.enabled and splitting.merge_enabled
+    return LeaderRules(
+        placement=_placement(settings),
+        shedding=_shedding(settings) if is_shedding else None,
+        splitting=split_rules(settings) if is_splitting else None,
+        merging=merge_rules(settings) if is_merging else None,
+        whole_hours=whole_hours(settings),
+        shedding_rules=shedding_rules(settings),
+        placement_rules=placement_rules(settings),
+        budgets=budgets(settings),
+        weights=settings.load_report.weights,
+        average_sample_s=settings.load_report.average_sample_s,
+        shedding_interval_s=shedding.interval_s,
+        splitting_interval_s=splitting.interval_s,
+        quota_interval_s=balancing.quota_interval_s,
+        is_dry_run=balancing.dry_run,
+        settle_s=_SETTLE_REPORTS * settings.load_report.min_interval_s,
+        reclaim_grace_s=reclaim_grace_s(settings),
+        unload_s=session.bundle_unloading_timeout_s,
+    )
+
+
+def _placement(settings: Settings) -> PlacementPolicy:
+    if is_simple_manager(settings):
+        return SimplePlacement(simple_rules(settings))
+    return PLACEMENT_STRATEGIES.find(settings.placement.strategy)
+
+
+def _shedding(settings: Settings) -> SheddingPolicy[Any]:
+    if is_simple_manager(settings):
+        return SimpleShedder(simple_rules(settings))
+    return shedding_policy(settings.shedding.strategies)

@@ -1,0 +1,241 @@
+"""What takes part in replicated partitions, where brokerId is set; elsewhere nothing of it exists.
+
+Whoever is elected controls partitions, whoever is elected to the other seat balances bundles: they
+may be two brokers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker_ctl.api.http.dependencies import PartitionParts
+from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.broker.replicas.authority import ReplicaAuthority
+from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
+from broker_ctl.broker.replicas.lifecycle import ReplicaParts, Replicas
+from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
+from broker_ctl.controller.admin.wiring import office_maker
+from broker_ctl.controller.controller import ControllerParts, PartitionController
+from broker_ctl.controller.transport.http_sender import calling
+from broker_ctl.coordination.election.election import Election
+from broker_ctl.coordination.election.election_records import ControllerRecords
+from broker_ctl.coordination.membership.broker_ids import BrokerIds
+from broker_ctl.core.history.journal import RowJournal
+from broker_ctl.core.partitions.rules import ControllerRules
+from broker_ctl.core.partitions.transitions import Transition
+from broker_ctl.core.partitions.values import LiveBroker
+from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.daemon.wiring.history import PartitionHistory
+from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.errors import NoController
+from broker_ctl.http_client import HttpClient
+from broker_ctl.instruments.declared import Instruments
+from broker_ctl.ports import PartitionDesk, TransitionJournal
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.partitions import StateChangeTransport
+from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.records.ownership import LeaderBroker
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """All of it, wired and not yet started.
+
+    Attributes:
+        shutdown: None where leaderships are left to whoever finds this broker gone.
+    """
+
+    plane: OwnReplicaPlane
+    replicas: Replicas
+    election: Election
+    controller: PartitionController
+    shutdown: ControlledShutdown | None
+
+    @property
+    def parts(self) -> PartitionParts:
+        """What the surface shows and steers."""
+        return PartitionParts(self._desk, self._seat_holder)
+
+    def _desk(self) -> PartitionDesk | None:
+        """The controller's, while this broker controls; nothing it says counts at other times."""
+        if self.election.leadership is None:
+            return None
+        try:
+            return self.controller.desk
+        except NoController:
+            return None
+
+    def _seat_holder(self) -> tuple[str, str] | None:
+        return holder_of(self.election)
+
+    async def close(self) -> None:
+        """After the last session."""
+        await self.plane.stop()
+
+
+def holder_of(election: Election) -> tuple[str, str] | None:
+    """Name and web address of the daemon that holds a seat; None while nobody is known."""
+    leader = election.leader
+    return None if leader is None else (leader.broker_id, leader.service_url)
+
+
+def partitions_of(
+    base: Foundation,
+    *,
+    dataplane: DataPlane,
+    configuration: DynamicConfiguration,
+    http: HttpClient,
+    history: RowJournal | None,
+) -> Partitions | None:
+    """Wire it; None without a brokerId."""
+    settings, number = base.settings, base.settings.broker.numeric_id
+    if number is None:
+        return None
+    authority = ReplicaAuthority()
+    base.watcher.listen_grants(authority.granted)
+    plane = base.surroundings.replica_plane(settings, dataplane, authority.current)
+    own, tick_s = _own(base, number), settings.zookeeper.tick_time_s
+    ids = BrokerIds(base.control, own, base.deletions, base.clock, tick_s)
+    calls = base.surroundings.calls(http)
+    election = _election(base, number)
+    replicas = Replicas(
+        ReplicaParts(
+            store=base.metadata,
+            ids=ids,
+            plane=plane,
+            authority=authority,
+            instance_id=lambda: dataplane.instance_id,
+            poll_s=settings.partitions.poll_s,
+            lag_time_s=settings.partitions.lag_time_max_s,
+        )
+    )
+    return Partitions(
+        plane=plane,
+        replicas=replicas,
+        election=election,
+        controller=_controller(base, number, configuration, calls, history),
+        shutdown=_shutdown(settings, replicas, election, calls),
+    )
+
+
+def partition_leaders_of(base: Foundation) -> PartitionLeaders:
+    """Where partitions are led, for clients: every daemon tells, whether it takes part or not."""
+    expiry_s = base.settings.metadata.cache_expiry_s
+    return PartitionLeaders(base.metadata, base.clock, CacheRules.expiring(expiry_s))
+
+
+def _own(base: Foundation, number: int) -> LiveBroker:
+    broker = base.settings.broker
+    return LiveBroker(
+        number,
+        0,
+        broker.advertised_host,
+        broker.broker_service_port,
+        base.urls.broker_id,
+        _web_url(base),
+    )
+
+
+def _web_url(base: Foundation) -> str:
+    return base.urls.web_url or base.urls.web_url_tls or ""
+
+
+def _election(base: Foundation, number: int) -> Election:
+    own = LeaderBroker(base.urls.broker_id, _web_url(base))
+    election = Election(
+        base.control,
+        base.watcher,
+        base.deletions,
+        clock=base.clock,
+        seat=paths.CONTROLLER_SEAT,
+        leader=own,
+        draws=base.draws,
+        records=ControllerRecords(own, number, base.clock),
+    )
+    base.watcher.listen(election.session_changed)
+    return election
+
+
+def _controller(
+    base: Foundation,
+    number: int,
+    configuration: DynamicConfiguration,
+    calls: HttpClient,
+    history: RowJournal | None,
+) -> PartitionController:
+    return PartitionController(
+        ControllerParts(
+            store=base.control,
+            broker_id=number,
+            call=calling(calls),
+            clock=base.clock,
+            rules=configuration.derive(controller_rules),
+            has_queues=base.settings.partitions.transport is StateChangeTransport.ZKQUEUE,
+            journal=_journal(history),
+            instruments=base.instruments.controller,
+            draws=base.draws,
+            make_office=office_maker(number, base.draws),
+        )
+    )
+
+
+def controller_rules(settings: Settings) -> ControllerRules:
+    """How the controller decides."""
+    partitions = settings.partitions
+    return ControllerRules(
+        is_unclean_allowed=partitions.is_unclean_allowed,
+        min_isr=partitions.min_in_sync,
+        acknowledge_s=partitions.acknowledge_timeout_s,
+        max_queued=partitions.max_queued_instructions,
+        is_rebalancing=partitions.auto_rebalance_enabled,
+        imbalance_percent=partitions.imbalance_percent,
+        imbalance_check_s=partitions.imbalance_check_interval_s,
+    )
+
+
+def _shutdown(
+    settings: Settings, replicas: Replicas, election: Election, calls: HttpClient
+) -> ControlledShutdown | None:
+    partitions = settings.partitions
+    if not partitions.controlled_shutdown_enabled:
+        return None
+    rules = ShutdownRules(
+        max_retries=partitions.controlled_shutdown_max_retries,
+        backoff_s=partitions.controlled_shutdown_backoff_s,
+    )
+    return ControlledShutdown(
+        replicas.ids,
+        calls,
+        rules,
+        replicas=lambda: replicas.statistics().held,
+        controller=lambda: holder_of(election),
+    )
+
+
+class _Unrecorded:
+    """`ports.TransitionJournal` of a daemon without a history."""
+
+    def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
+        """Nobody asked for them."""
+
+
+def _journal(history: RowJournal | None) -> TransitionJournal:
+    return _Unrecorded() if history is None else PartitionHistory(history)
+
+
+def follow_partitions(instruments: Instruments, partitions: Partitions | None) -> None:
+    """Let each instrument follow its part."""
+    if partitions is None:
+        return
+    replicas, shown = partitions.replicas, instruments.replicas
+    shown.held.follow(lambda: replicas.statistics().held)
+    shown.led.follow(replicas.count_led)
+    shown.failed.follow(lambda: replicas.statistics().failed)
+    shown.isr_expands.follow(lambda: replicas.statistics().isr_expanded)
+    shown.isr_shrinks.follow(lambda: replicas.statistics().isr_shrunk)
+    shown.isr_refused.follow(lambda: replicas.statistics().isr_refused)
+    shown.queued.follow(lambda: replicas.statistics().queued_applied)
+    shown.corrupt.follow(lambda: replicas.statistics().queued_corrupt)
+    shown.fenced.follow(lambda: replicas.statistics().stale)
+    shown.epoch.follow(lambda: replicas.ids.epoch)

@@ -1,0 +1,84 @@
+"""What keeps the replicas of this broker, as the settings ask for it."""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from broker_ctl.clock import Clock
+from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.dataplane.replication.directory import DirectoryStorage
+from broker_ctl.dataplane.replication.plane import SimulatedReplicas
+from broker_ctl.dataplane.replication.storage import MemoryStorage
+from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from broker_ctl.dataplane.webhook.replicas import ReplicaPlane
+from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
+from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
+from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable, StartError
+from broker_ctl.settings.addresses import Address
+from broker_ctl.settings.root import Settings
+
+log = logging.getLogger(__name__)
+
+
+class OwnReplicaPlane(ReplicaPlane, Protocol):
+    """A replica plane for whoever starts and stops it."""
+
+    async def start(self) -> None:
+        """Get ready.
+
+        Raises:
+            StartError: it cannot.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Give up all resources; what is held stays held."""
+        ...
+
+
+class _ForeignReplicas(WebhookReplicas):
+    """Those of a broker process that is not ours to start, nor to stop."""
+
+    async def start(self) -> None:
+        """Ask whether there are any.
+
+        Raises:
+            StartError: the process keeps none.
+        """
+        try:
+            await self.replicas()
+        except DataPlaneUnreachable as error:
+            # It did answer a moment ago. Before anything is told to it, it is asked again.
+            log.warning("the replicas of the broker process: %s", error)
+        except DataPlaneRefused as error:
+            raise StartError(
+                f"the broker process keeps no replicas: {error}; unset brokerId"
+            ) from None
+
+    async def stop(self) -> None:
+        """It ends its leaderships by itself, at the deadline of its authority."""
+
+
+def build_replica_plane(
+    settings: Settings,
+    dataplane: DataPlane,
+    clock: Clock,
+    authority: Callable[[], Authority],
+) -> OwnReplicaPlane:
+    """The replicas of the broker process that ``dataplane`` is.
+
+    One behind HTTP pulls its authority itself, and is not shown ``authority``.
+    """
+    if isinstance(dataplane, WebhookDataPlane):
+        return _ForeignReplicas(dataplane.link)
+    broker, directory = settings.broker, settings.dataplane.simulated_log_directory
+    assert broker.numeric_id is not None, "only who takes part in replication has replicas"
+    return SimulatedReplicas(
+        broker.numeric_id,
+        str(Address(broker.bind_address, broker.broker_service_port)),
+        MemoryStorage() if directory is None else DirectoryStorage(directory),
+        TcpNetwork(),
+        clock=clock,
+        authority=authority,
+    )

@@ -1,0 +1,188 @@
+"""Stores as the settings ask for them."""
+
+import logging
+import random
+import ssl
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from broker_ctl.clock import Clock
+from broker_ctl.errors import StartError, StoreError
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.metadata import BatchFlush
+from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.store import BatchedStore
+from broker_ctl.store.instrumented import MeasuredStore
+from broker_ctl.store.interface import BulkStore, MetadataStore
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+
+log = logging.getLogger(__name__)
+
+
+class OwnStore(BulkStore, Protocol):
+    """A store for whoever opens and closes it."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests go out at once."""
+        ...
+
+    @property
+    def ended_by(self) -> StoreError | None:
+        """Why nothing will be sent any more; None while something may be."""
+        ...
+
+    @property
+    def session_password(self) -> bytes:
+        """What, with the id, takes the session up again."""
+        ...
+
+    async def start(self) -> None:
+        """Connect in the background."""
+        ...
+
+    async def least_timeouts_s(self) -> Sequence[float]:
+        """What each server that answers grants a session at least, in seconds."""
+        ...
+
+    def whole_tree(self) -> "OwnStore | None":
+        """The same servers without the chroot, yet to be started; None: there is no more."""
+        ...
+
+
+def read_secret(path: Path, key: str) -> bytes:
+    """The content of a secret file, without the newline that editors leave.
+
+    Raises:
+        StartError: it cannot be read, or is empty. The content is never shown.
+    """
+    try:
+        secret = path.read_bytes().strip()
+        is_open = path.stat().st_mode & stat.S_IROTH
+    except OSError as error:
+        raise StartError(f"{key}={path}: {error.strerror or error}") from error
+    if is_open:
+        log.warning(
+            "%s=%s: every user of this machine can read this secret; chmod o-r helps", key, path
+        )
+    if not secret:
+        raise StartError(f"{key}={path}: the file is empty")
+    return secret
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """How to speak to ZooKeeper over TLS; None: in the clear.
+
+    Raises:
+        StartError: a file that cannot be read or is no certificate or key.
+    """
+    zookeeper = settings.zookeeper
+    if not zookeeper.tls_enabled:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=zookeeper.tls_ca_file)
+        if zookeeper.tls_cert_file is not None:
+            context.load_cert_chain(zookeeper.tls_cert_file, zookeeper.tls_key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise StartError(f"TLS to ZooKeeper: {error}") from error
+    return context
+
+
+def open_stores(
+    settings: Settings,
+    draws: random.Random,
+    instruments: StoreInstruments,
+    reattach: tuple[int, bytes],
+) -> tuple[OwnStore, OwnStore]:
+    """The store of the brokers, and that of the configuration, which may be the same.
+
+    Raises:
+        StartError: the store is not set, or a file cannot be read.
+    """
+    metadata = settings.metadata
+    if metadata.store_url is None or metadata.configuration_url is None:
+        raise StartError("metadataStoreUrl is not set")
+    store = open_store(
+        settings,
+        metadata.store_url,
+        "metadata-store",
+        draws,
+        instruments=instruments,
+        reattach=reattach,
+        max_retries=settings.session.reconnect_max_retries,
+    )
+    if metadata.configuration_url == metadata.store_url:
+        return store, store
+    # Nothing is owned there, so an outage of it never ends the process.
+    name = "configuration-metadata-store"
+    return store, open_store(
+        settings, metadata.configuration_url, name, draws, instruments=instruments
+    )
+
+
+def open_store(
+    settings: Settings,
+    url: StoreUrl,
+    name: str,
+    draws: random.Random,
+    *,
+    instruments: StoreInstruments,
+    reattach: tuple[int, bytes] = (0, b""),
+    max_retries: int = -1,
+) -> ZooKeeperStore:
+    """A store that is yet to be started; ``reattach`` is a session to take up again."""
+    zookeeper, metadata = settings.zookeeper, settings.metadata
+    digest = b""
+    if zookeeper.auth_digest_file is not None:
+        digest = read_secret(zookeeper.auth_digest_file, "zookeeperAuthDigestFile")
+    session_id, password = reattach
+
+    def waited(wait_s: float) -> None:
+        instruments.queue_wait_ms.observe(wait_s * 1000, name)
+
+    return ZooKeeperStore(
+        StoreOptions(
+            hosts=",".join(str(server) for server in url.servers),
+            chroot=url.chroot,
+            name=name,
+            session_timeout_s=metadata.session_timeout_s,
+            operation_timeout_s=metadata.operation_timeout_s,
+            max_in_flight=zookeeper.max_requests_in_flight,
+            max_frame_bytes=zookeeper.jute_max_buffer_bytes,
+            digest=digest,
+            tls=tls_context(settings),
+            session_id=session_id,
+            password=password,
+            max_retries=max_retries,
+            # In batches a request waits before the line, which is measured there.
+            on_sent=None if metadata.batching_enabled else waited,
+            on_reply=lambda request, took_s: instruments.round_trip_ms.observe(
+                took_s * 1000, name, request
+            ),
+            on_resolved=instruments.ambiguous_results.add,
+            on_no_quorum=lambda servers: instruments.without_quorum.tell(servers, name),
+        ),
+        draws,
+    )
+
+
+def gathering(
+    store: BulkStore, settings: Settings, instruments: StoreInstruments, clock: Clock
+) -> MetadataStore:
+    """``store`` for all who may wait for one another."""
+    metadata = settings.metadata
+    if not metadata.batching_enabled:
+        return MeasuredStore(store, instruments, clock)
+    rules = BatchRules(
+        is_adaptive=metadata.batching_flush is BatchFlush.ADAPTIVE,
+        max_delay_s=metadata.batching_max_delay_s,
+        max_operations=metadata.batching_max_operations,
+        max_bytes=metadata.batching_max_size_bytes,
+        max_frame_bytes=settings.zookeeper.jute_max_buffer_bytes,
+        operation_timeout_s=metadata.operation_timeout_s,
+    )
+    return BatchedStore(store, rules, clock, instruments)

@@ -1,0 +1,182 @@
+"""TLS contexts from certificates and keys in files; every error names setting and file."""
+
+import logging
+import ssl
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker_ctl.errors import SettingsError
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.tls import TlsProtocol
+
+log = logging.getLogger(__name__)
+
+_VERSIONS: Final = {
+    TlsProtocol.TLS_1_2: ssl.TLSVersion.TLSv1_2,
+    TlsProtocol.TLS_1_3: ssl.TLSVersion.TLSv1_3,
+}
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_PRIVATE_KEY: Final = b"PRIVATE KEY-----"
+_ENCRYPTED: Final = (b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
+_MISMATCH: Final = "KEY_VALUES_MISMATCH"
+
+
+@dataclass(frozen=True, slots=True)
+class PemFile:
+    """A file, and the setting or the option that names it."""
+
+    key: str
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.path}"
+
+    def read(self) -> bytes:
+        """The content, which is never shown.
+
+        Raises:
+            SettingsError: it cannot be read.
+        """
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise SettingsError(f"{self}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate with its private key."""
+
+    certificate: PemFile
+    private_key: PemFile
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Show this certificate in every handshake.
+
+        Raises:
+            SettingsError: a file that cannot be read, or is not what it should be.
+        """
+        if _CERTIFICATE not in self.certificate.read():
+            raise SettingsError(f"{self.certificate}: holds no certificate in PEM form")
+        secret = self.private_key.read()
+        if _PRIVATE_KEY not in secret:
+            raise SettingsError(f"{self.private_key}: holds no private key in PEM form")
+        if any(mark in secret for mark in _ENCRYPTED):
+            raise SettingsError(f"{self.private_key}: is encrypted, and nobody is asked to open it")
+        self._warn_if_open()
+        try:
+            # Without a password of its own, OpenSSL would ask the terminal for one.
+            context.load_cert_chain(self.certificate.path, self.private_key.path, password="")
+        except ssl.SSLError as error:
+            if error.reason == _MISMATCH:
+                raise SettingsError(
+                    f"{self.private_key}: is not the key of {self.certificate}"
+                ) from error
+            raise SettingsError(f"{self.certificate}, {self.private_key}: {error}") from error
+
+    def _warn_if_open(self) -> None:
+        if self.private_key.path.stat().st_mode & stat.S_IROTH:
+            log.warning(
+                "%s: every user of this machine can read this private key; chmod o-r helps",
+                self.private_key,
+            )
+
+
+def server_context(settings: Settings) -> ssl.SSLContext | None:
+    """For all TLS ports; None where there is none.
+
+    Raises:
+        SettingsError: a file that cannot be read, or is not what it should be.
+    """
+    broker, tls = settings.broker, settings.tls
+    own = _pair(
+        _file("tlsCertificateFilePath", tls.certificate_file),
+        _file("tlsKeyFilePath", tls.key_file),
+    )
+    if (broker.web_service_port_tls or broker.lookup_service_port_tls) is None:
+        return None
+    if own is None:
+        raise SettingsError("tlsCertificateFilePath, tlsKeyFilePath: not set, with a TLS port")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    versions = [_VERSIONS[protocol] for protocol in tls.protocols]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    own.load_into(context)
+    authorities = _file("tlsTrustCertsFilePath", tls.trust_certs_file)
+    if authorities is not None:
+        _trust(context, authorities)
+        # A certificate that is shown is checked in either case.
+        context.verify_mode = (
+            ssl.CERT_REQUIRED if tls.requires_client_certificate else ssl.CERT_OPTIONAL
+        )
+    return context
+
+
+def peer_context(settings: Settings) -> ssl.SSLContext | None:
+    """For requests to other brokers; None: the system's authorities, and nothing to show.
+
+    Raises:
+        SettingsError: a file that cannot be read, or is not what it should be.
+    """
+    tls = settings.tls
+    return client_context(
+        _file("brokerClientTrustCertsFilePath", tls.peers_trust_certs_file),
+        _pair(
+            _file("brokerClientCertificateFilePath", tls.peers_certificate_file),
+            _file("brokerClientKeyFilePath", tls.peers_key_file),
+        ),
+    )
+
+
+def cluster_context(settings: Settings) -> ssl.SSLContext | None:
+    """For requests to the Pulsar cluster that is balanced from outside; as `peer_context`.
+
+    Raises:
+        SettingsError: a file that cannot be read, or is not what it should be.
+    """
+    pulsar = settings.pulsar
+    return client_context(
+        _file("pulsarTlsTrustCertsFilePath", pulsar.trust_certs_file),
+        _pair(
+            _file("pulsarTlsCertificateFilePath", pulsar.certificate_file),
+            _file("pulsarTlsKeyFilePath", pulsar.key_file),
+        ),
+    )
+
+
+def client_context(authorities: PemFile | None, own: KeyPair | None) -> ssl.SSLContext | None:
+    """For a client that trusts these authorities and shows this; None where nothing is given.
+
+    Raises:
+        SettingsError: a file that cannot be read, or is not what it should be.
+    """
+    if authorities is None and own is None:
+        return None
+    if authorities is None:
+        context = ssl.create_default_context()
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _trust(context, authorities)
+    if own is not None:
+        own.load_into(context)
+    return context
+
+
+def _file(key: str, path: Path | None) -> PemFile | None:
+    return None if path is None else PemFile(key, path)
+
+
+def _pair(certificate: PemFile | None, private_key: PemFile | None) -> KeyPair | None:
+    if certificate is None or private_key is None:
+        return None
+    return KeyPair(certificate, private_key)
+
+
+def _trust(context: ssl.SSLContext, authorities: PemFile) -> None:
+    if _CERTIFICATE not in authorities.read():
+        raise SettingsError(f"{authorities}: holds no certificate in PEM form")
+    try:
+        context.load_verify_locations(authorities.path)
+    except ssl.SSLError as error:
+        raise SettingsError(f"{authorities}: {error}") from error

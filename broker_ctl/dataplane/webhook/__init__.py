@@ -1,0 +1,1 @@
+"""A broker process of another program, reached over HTTP."""

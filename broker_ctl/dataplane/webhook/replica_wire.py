@@ -1,0 +1,293 @@
+"""The part of the API of `wire` that keeps replicas of partitions, for broker processes that do.
+
+A broker process that keeps none answers 404 to ``GET /replicas``, and has nothing of what follows.
+Addresses, secret, bounds, ``instance_id`` and errors are those of `wire`; what is said of one
+partition is a list, since there are thousands in a call. What does not fit one body comes in
+several, each of which stands for itself.
+
+    POST /replicas/become-leader    {topics, partitions: [ENTRY]}           {errors: [ERROR]}
+    POST /replicas/become-follower  {topics, partitions: [ENTRY], brokers}  {errors: [ERROR]}
+    POST /replicas/stop             {stops: [STOP]}                         {errors: [ERROR]}
+    GET  /replicas                                                          {replicas: [REPLICA]}
+    GET  /replicas/isr-wishes?lag_time_max_ms=MS                            {wishes: [WISH]}
+    POST /replicas/isr-answers      {answers: [ANSWER]}                     {}
+
+    topics   {NAME: TOPIC_ID}: of all that are named; an ID is new each time a topic is made
+    brokers  {ID: "host:port"}: the broker processes that live, by broker id
+    ENTRY    [TOPIC, PARTITION, LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION, [ISR], [REPLICAS],
+              IS_RECOVERING, MIN_ISR]
+    STOP     [TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_DELETED]
+    REPLICA  [TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_FAILED]
+    WISH     [TOPIC, PARTITION, LEADER_EPOCH, VERSION, [ISR]]
+    ANSWER   [TOPIC, PARTITION, STATE or null, IS_GRANTED]
+    STATE    [LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION, [ISR], IS_RECOVERING]
+    ERROR    [TOPIC, PARTITION, REASON]: storage_error, stale_epoch, wrong_topic_id, no_replica,
+             failed; what is not named was done
+
+LEADER, ISR and REPLICAS are broker ids; a LEADER of -1 is none. REPLICAS are those that may be in
+sync: the assigned ones, without brokers that are about to stop. VERSION is that of the node in the
+store. All calls may be repeated: each time they are another call, with a number of its own.
+
+What the broker process promises:
+
+1.  It remembers topic id and leader epoch of each replica that it holds, and shows them, as long as
+    it has the log: also after it was started anew.
+2.  An entry with a smaller leader epoch is refused (``stale_epoch``); with an equal one VERSION,
+    ISR, REPLICAS and MIN_ISR are taken over, and nothing else; with another topic id it is refused
+    (``wrong_topic_id``). A replica that is not there is made.
+3.  Before it leads or follows it stops fetching. A leader takes writes only under a leader epoch
+    that it was told, and with authority; what it acknowledges is in the log of every member of the
+    ISR, of which there are at least MIN_ISR. A follower cuts off, by leader epoch, what its leader
+    never had (KIP-320), before it fetches.
+4.  A leader changes the ISR by wishing, and wishes for no member that is neither in it nor among
+    REPLICAS. It wishes the same until it is answered, and counts the members of both ISRs
+    meanwhile. An answer with a version that is not larger than its own says that it is not written
+    yet; one with a larger leader epoch ends its leadership. When it starts anew it has no wishes,
+    and leads again, under the leader epoch of before too, when it is told. Asked for wishes, it
+    wishes a follower out that has not caught up for MS milliseconds (an integer from 1 on), and no
+    other. What is asked last counts, as another daemon may have another setting; where MS is
+    absent, which ends with the next release, the broker process has a limit of its own.
+5.  A stop ends leading and fetching, and with IS_DELETED the log goes too, whatever the leader
+    epoch. What is not held needs no stop.
+6.  A call that is meant for another ``instance_id`` is refused (412): what leads was told so by a
+    daemon that knew of this instance. So is (409) one of the first three with a smaller ``call``
+    than one that was taken for a replica that it names, and that is held: a deletion that comes
+    late finds the replica that has been assigned here once more, and leaves it alone; and one
+    of an earlier daemon, once a later one was heard.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from broker_ctl import codec
+from broker_ctl.core.partitions.instructions import (
+    REASONS,
+    ReplicaError,
+    ReplicaState,
+    ReplicaStop,
+    entry_of,
+    entry_row,
+    stop_of,
+    stop_row,
+)
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import LeaderAndIsr
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.wire import MAX_REQUEST_BYTES, MAX_TOKEN, PREFIX, field
+
+REPLICAS: Final = f"{PREFIX}/replicas"
+BECOME_LEADER: Final = f"{REPLICAS}/become-leader"
+BECOME_FOLLOWER: Final = f"{REPLICAS}/become-follower"
+STOP: Final = f"{REPLICAS}/stop"
+ISR_WISHES: Final = f"{REPLICAS}/isr-wishes"
+ISR_ANSWERS: Final = f"{REPLICAS}/isr-answers"
+LAG_TIME: Final = "lag_time_max_ms"
+
+# Keys, braces and commas around what is counted, ``instance_id`` and ``call``.
+_FRAME_BYTES: Final = 512
+
+
+def told_bodies(
+    told: Sequence[ReplicaState], brokers: Mapping[int, str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The bodies of become-leader, or with ``brokers`` of become-follower, each small enough."""
+    head: dict[str, Any] = {}
+    if brokers is not None:
+        head["brokers"] = {str(broker): address for broker, address in brokers.items()}
+    most = MAX_REQUEST_BYTES - _FRAME_BYTES - len(codec.encode(head))
+    topics: dict[str, str] = {}
+    entries: list[Any] = []
+    size = 0
+    for one in told:
+        entry = codec.encode(entry_row(one))
+        name, topic_id = one.partition.topic, one.topic_id
+        # Counted for each entry, also where the topic is named already.
+        more = len(entry) + len(name) + len(topic_id) + 8
+        if entries and size + more > most:
+            yield {**head, "topics": topics, "partitions": entries}
+            topics, entries, size = {}, [], 0
+        topics[name] = topic_id
+        entries.append(codec.encoded(entry))
+        size += more
+    if entries:
+        yield {**head, "topics": topics, "partitions": entries}
+
+
+def stop_bodies(stops: Sequence[ReplicaStop]) -> Iterator[dict[str, Any]]:
+    """The bodies of stop."""
+    return _bodies("stops", [stop_row(stop) for stop in stops])
+
+
+def answer_bodies(answers: Sequence[IsrAnswer]) -> Iterator[dict[str, Any]]:
+    """The bodies of isr-answers."""
+    rows = [[*one.partition, _state_row(one.state), one.is_granted] for one in answers]
+    return _bodies("answers", rows)
+
+
+def told(body: Any) -> list[ReplicaState]:
+    """What become-leader and become-follower say.
+
+    Raises:
+        ValueError: anything else.
+    """
+    topics: dict[str, str] = field(body, "topics", dict)
+    return [_read(_entry, row, topics) for row in field(body, "partitions", list)]
+
+
+def brokers(body: Any) -> dict[int, str]:
+    """The addresses that become-follower brings.
+
+    Raises:
+        ValueError: anything else.
+    """
+    addresses: dict[str, Any] = field(body, "brokers", dict)
+    return {int(broker): field(addresses, broker, str) for broker in addresses}
+
+
+def wishes_path(lag_time_s: float) -> str:
+    """Where wishes are asked for, by the time that a follower may lag."""
+    return f"{ISR_WISHES}?{LAG_TIME}={max(1, round(lag_time_s * 1000))}"
+
+
+def lag_time_s(query: Mapping[str, str]) -> float | None:
+    """The time that isr-wishes brings; None: that is left to the broker process.
+
+    Raises:
+        ValueError: no integer from 1 to 2^63 - 1.
+    """
+    text = query.get(LAG_TIME)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= MAX_TOKEN):
+        raise ValueError(f"{LAG_TIME}: an integer from 1 on expected, not {text!r:.80}")
+    return int(text) / 1000
+
+
+def stops(body: Any) -> list[ReplicaStop]:
+    """What stop says.
+
+    Raises:
+        ValueError: anything else.
+    """
+    return [_read(stop_of, row) for row in field(body, "stops", list)]
+
+
+def answers(body: Any) -> list[IsrAnswer]:
+    """What isr-answers says.
+
+    Raises:
+        ValueError: anything else.
+    """
+    return [_read(_answer, row) for row in field(body, "answers", list)]
+
+
+def errors(payload: Any) -> list[ReplicaError]:
+    """The reply to become-leader, become-follower and stop.
+
+    Raises:
+        ValueError: anything else.
+    """
+    return [_read(_error, row) for row in field(payload, "errors", list)]
+
+
+def errors_json(found: Sequence[ReplicaError]) -> dict[str, Any]:
+    """The way back."""
+    return {"errors": [[*error.partition, error.reason] for error in found]}
+
+
+def replicas(payload: Any) -> list[HeldReplica]:
+    """The reply to ``GET /replicas``.
+
+    Raises:
+        ValueError: anything else.
+    """
+    return [_read(_held, row) for row in field(payload, "replicas", list)]
+
+
+def replicas_json(held: Sequence[HeldReplica]) -> dict[str, Any]:
+    """The way back."""
+    return {"replicas": [[*one.partition, *one[1:]] for one in held]}
+
+
+def wishes(payload: Any) -> list[IsrWish]:
+    """The reply to ``GET /replicas/isr-wishes``.
+
+    Raises:
+        ValueError: anything else.
+    """
+    return [_read(_wish, row) for row in field(payload, "wishes", list)]
+
+
+def wishes_json(wished: Sequence[IsrWish]) -> dict[str, Any]:
+    """The way back."""
+    return {"wishes": [[*one.partition, *one[1:]] for one in wished]}
+
+
+def _bodies(name: str, rows: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    held: list[Any] = []
+    size = 0
+    for row in rows:
+        data = codec.encode(row)
+        if held and size + len(data) + 1 > MAX_REQUEST_BYTES - _FRAME_BYTES:
+            yield {name: held}
+            held, size = [], 0
+        held.append(codec.encoded(data))
+        size += len(data) + 1
+    if held:
+        yield {name: held}
+
+
+def _read(reader: Any, row: Any, *rest: Any) -> Any:
+    try:
+        return reader(row, *rest)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{row!r:.80} does not fit: {error!r}") from error
+
+
+def _partition(topic: Any, number: Any) -> TopicPartition:
+    if not isinstance(topic, str) or type(number) is not int or number < 0:
+        raise TypeError("a topic and a number from 0 on were expected")
+    return TopicPartition(topic, number)
+
+
+def _entry(row: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
+    _partition(*row[:2])
+    return entry_of(row, topics)
+
+
+def _state_row(state: LeaderAndIsr | None) -> list[Any] | None:
+    if state is None:
+        return None
+    leader, leader_epoch, isr, controller_epoch, is_recovering, version = state
+    return [leader, leader_epoch, controller_epoch, version, isr, is_recovering]
+
+
+def _answer(row: Sequence[Any]) -> IsrAnswer:
+    topic, number, state, is_granted = row
+    if state is None:
+        return IsrAnswer(_partition(topic, number), None, is_granted=bool(is_granted))
+    leader, leader_epoch, controller_epoch, version, isr, is_recovering = state
+    stands = LeaderAndIsr(
+        leader, leader_epoch, tuple(isr), controller_epoch, bool(is_recovering), version
+    )
+    return IsrAnswer(_partition(topic, number), stands, is_granted=bool(is_granted))
+
+
+def _error(row: Sequence[Any]) -> ReplicaError:
+    topic, number, reason = row
+    if reason not in REASONS:
+        raise ValueError(f"reason {reason!r}")
+    return ReplicaError(_partition(topic, number), reason)
+
+
+def _held(row: Sequence[Any]) -> HeldReplica:
+    topic, number, topic_id, leader_epoch, is_failed = row
+    return HeldReplica(
+        _partition(topic, number), str(topic_id), int(leader_epoch), is_failed=bool(is_failed)
+    )
+
+
+def _wish(row: Sequence[Any]) -> IsrWish:
+    topic, number, leader_epoch, version, isr = row
+    members = tuple(int(member) for member in isr)
+    return IsrWish(_partition(topic, number), int(leader_epoch), int(version), members)

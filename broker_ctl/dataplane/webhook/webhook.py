@@ -1,0 +1,160 @@
+"""A broker process behind HTTP: the calling side of the API that `wire` describes.
+
+The daemon calls the broker process and never waits for it to be called back, with one exception:
+authority is pulled. A lease that were pushed would be as old as its way was long; one that is
+pulled is counted by the broker process from the moment at which it asked (docs:
+broker-process-authority).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BundleStats, SystemUsage
+from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.interface import Declared, Unloaded
+from broker_ctl.dataplane.webhook import wire
+from broker_ctl.dataplane.webhook.link import Link, reading
+from broker_ctl.errors import DataPlaneUnreachable
+from broker_ctl.http_client import HttpClient
+
+# An unload is answered at its deadline; the answer has this long for its way.
+_ANSWER_S = 1.0
+# Between attaching and looking the process may have been replaced.
+_LOOKS = 3
+
+
+class WebhookDataPlane:
+    """A broker process at ``url``, for instance ``http://127.0.0.1:9090``.
+
+    Args:
+        url: scheme, host and port of the broker process.
+        http: carries the shared secret and the deadline of a call; closed by its owner.
+        clock: decides about authority and silence.
+        failure_timeout_s: silence for so long means that the broker process is dead (I11).
+
+    Attributes:
+        link: all calls to the broker process, for whatever else is asked of it.
+    """
+
+    def __init__(
+        self, url: str, http: HttpClient, clock: Clock, *, failure_timeout_s: float
+    ) -> None:
+        self.link = Link(url, http, clock)
+        self._clock = clock
+        self._failure_timeout_s = failure_timeout_s
+        self._state: Mapping[str, Any] = {}
+        self._authority = Authority()
+
+    @property
+    def instance_id(self) -> str:
+        """As of the last reply, whichever call it answered."""
+        return self.link.instance_id
+
+    @property
+    def declared(self) -> Declared:
+        """By its last state."""
+        return wire.declared(self._state)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the last reply is older than the failure timeout.
+
+        Only calls bring replies: whoever watches makes one, `loaded` say, every third of it.
+        """
+        return self._clock.now_s() - self.link.heard_s > self._failure_timeout_s
+
+    async def start(self) -> None:
+        """Learn ``instance_id``; fails at once where the broker process does not answer."""
+        self._state = await self.link.call("GET", wire.STATE)
+        with reading(wire.STATE):
+            wire.tokens(self._state, "bundles")
+
+    async def stop(self) -> None:
+        """Withdraw authority. The process is not ours to stop: it ends its acts by itself."""
+        self._authority = Authority()
+
+    def grant(self, session_epoch: int, deadline_s: float) -> None:
+        """Authority that the broker process may pull."""
+        self._authority = Authority(session_epoch, deadline_s)
+
+    def authority(self) -> tuple[int, int]:
+        """Session epoch and remaining milliseconds, for whoever serves ``GET /authority``."""
+        return self._authority.session_epoch, self._authority.remaining_ms(self._clock.now_s())
+
+    async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
+        """Start serving a bundle under a token."""
+        body = {"bundle": str(bundle), "token": token, wire.PRELOAD: is_preloading}
+        await self.link.call("POST", wire.LOAD, body)
+
+    async def renew(self, bundle: Bundle, token: int) -> None:
+        """Owned again under a higher token."""
+        await self.link.call("POST", wire.RENEW, {"bundle": str(bundle), "token": token})
+
+    async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
+        """Replace a loaded bundle by its children."""
+        body = {"parent": str(parent), "children": wire.tokens_json(children)}
+        await self.link.call("POST", wire.SPLIT, body)
+
+    async def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
+        """Replace two loaded bundles by one."""
+        names = [str(child) for child in children]
+        body = {"children": names, "parent": str(parent), "token": token}
+        await self.link.call("POST", wire.MERGE, body)
+
+    async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
+        """Close the bundle's topics; waits a little longer than ``deadline_s`` for the answer."""
+        body = {"bundle": str(bundle), "deadline_ms": max(0, int(deadline_s * 1000))}
+        reply = await self.link.call("POST", wire.UNLOAD, body, max(0.0, deadline_s) + _ANSWER_S)
+        with reading(wire.UNLOAD):
+            closed = wire.count(reply, "topics_closed")
+            return Unloaded(closed, wire.field(reply, "is_confirmed", bool))
+
+    async def unload_topic(self, topic: str) -> None:
+        """Close one topic."""
+        await self.link.call("POST", wire.UNLOAD_TOPIC, {"topic": topic})
+
+    async def fence(self, bundle: Bundle) -> None:
+        """Stop serving at once."""
+        await self.link.call("POST", wire.FENCE, {"bundle": str(bundle)})
+
+    async def loaded(self) -> Mapping[Bundle, int]:
+        """What is being served, with the token of each.
+
+        Attached first: a load that a daemon of before has sent, and that came behind the look,
+        would be served under the authority of this one.
+        """
+        for _ in range(_LOOKS):
+            attached = await self.link.attach()
+            self._state = await self.link.call("GET", wire.STATE)
+            if self._state[wire.INSTANCE_ID] == attached:
+                with reading(wire.STATE):
+                    return wire.tokens(self._state, "bundles")
+        raise DataPlaneUnreachable(f"{wire.STATE}: another instance answers each time")
+
+    async def topics(self, bundle: Bundle) -> tuple[str, ...]:
+        """Complete names of the bundle's loaded topics."""
+        reply = await self.link.call("GET", f"{wire.TOPICS}?{urlencode({'bundle': str(bundle)})}")
+        with reading(wire.TOPICS):
+            return tuple(str(name) for name in wire.field(reply, "topics", list))
+
+    async def topic_statistics(self, bundle: Bundle) -> Mapping[str, BundleStats]:
+        """Current traffic of each of the bundle's loaded topics, by complete name."""
+        query = urlencode({"bundle": str(bundle)})
+        reply = await self.link.call("GET", f"{wire.TOPIC_STATISTICS}?{query}")
+        with reading(wire.TOPIC_STATISTICS):
+            return wire.topic_statistics(reply)
+
+    async def statistics(self) -> Mapping[Bundle, BundleStats]:
+        """Current traffic of each loaded bundle."""
+        reply = await self.link.call("GET", wire.STATISTICS)
+        with reading(wire.STATISTICS):
+            return wire.statistics(reply)
+
+    async def usage(self) -> SystemUsage | None:
+        """The broker process's load; None: ask the host."""
+        reply = await self.link.call("GET", wire.USAGE)
+        with reading(wire.USAGE):
+            return wire.usage(reply)

@@ -1,0 +1,65 @@
+"""The replicas of a broker process behind HTTP: the calling side of `replica_wire`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from broker_ctl.core.partitions.instructions import ReplicaError, ReplicaState, ReplicaStop
+from broker_ctl.dataplane.webhook import replica_wire as wire
+from broker_ctl.dataplane.webhook.link import Link, reading
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
+
+
+class WebhookReplicas:
+    """`ReplicaPlane` of a broker process; whether it keeps replicas at all, `replicas` says.
+
+    Args:
+        link: the calls to it; of its `WebhookDataPlane`.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._instance_id = ""
+
+    def expect(self, instance_id: str) -> None:
+        """Calls are meant for this instance only; any other refuses them."""
+        self._instance_id = instance_id
+
+    async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
+        """Lead these."""
+        return await self._told(wire.BECOME_LEADER, wire.told_bodies(replicas))
+
+    async def become_follower(
+        self, replicas: Sequence[ReplicaState], brokers: Mapping[int, str]
+    ) -> Sequence[ReplicaError]:
+        """Follow in these."""
+        return await self._told(wire.BECOME_FOLLOWER, wire.told_bodies(replicas, brokers))
+
+    async def stop_replicas(self, stops: Sequence[ReplicaStop]) -> Sequence[ReplicaError]:
+        """Neither lead nor follow."""
+        return await self._told(wire.STOP, wire.stop_bodies(stops))
+
+    async def replicas(self) -> Sequence[HeldReplica]:
+        """All that is held; `DataPlaneRefused` where the broker process keeps none."""
+        reply = await self._link.call("GET", wire.REPLICAS)
+        with reading(wire.REPLICAS):
+            return wire.replicas(reply)
+
+    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
+        """What the leaders there would change."""
+        reply = await self._link.call("GET", wire.wishes_path(lag_time_s))
+        with reading(wire.ISR_WISHES):
+            return wire.wishes(reply)
+
+    async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
+        """Tell what became of them."""
+        for body in wire.answer_bodies(answers):
+            await self._link.call("POST", wire.ISR_ANSWERS, body, instance_id=self._instance_id)
+
+    async def _told(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> list[ReplicaError]:
+        """One call after the other: each may be repeated, should a later one fail."""
+        found: list[ReplicaError] = []
+        for body in bodies:
+            reply = await self._link.call("POST", path, body, instance_id=self._instance_id)
+            with reading(path):
+                found += wire.errors(reply)
+        return found

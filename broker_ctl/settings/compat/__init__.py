@@ -1,0 +1,1 @@
+"""Keys of Pulsar's own files and keys of earlier releases."""

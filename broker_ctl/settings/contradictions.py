@@ -1,0 +1,232 @@
+"""What two settings together must not say."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
+from broker_ctl.errors import StartError
+from broker_ctl.settings.addresses import is_loopback
+from broker_ctl.settings.schema import Problem
+from broker_ctl.settings.subjects.dataplane import DataPlaneKind
+from broker_ctl.settings.subjects.session import OwnershipAuthority, StopMode
+
+if TYPE_CHECKING:
+    from broker_ctl.settings.root import Settings
+
+# Lease mode: the least heartbeat period is a tick and this, and the timeout holds five of them
+# (docs: zookeeper-session-rules).
+_HEARTBEAT_MARGIN_MS: Final = 250
+_HEARTBEATS_PER_TIMEOUT: Final = 5
+_PORTS: Final = (
+    "webServicePort",
+    "webServicePortTls",
+    "brokerServicePort",
+    "brokerServicePortTls",
+    "lookupServicePort",
+    "lookupServicePortTls",
+)
+# Those of them that the daemon itself serves over TLS.
+_TLS_PORTS: Final = ("webServicePortTls", "lookupServicePortTls")
+_CERTIFICATES: Final = (
+    ("zookeeperTlsCertFile", "zookeeperTlsKeyFile"),
+    ("tlsCertificateFilePath", "tlsKeyFilePath"),
+    ("brokerClientCertificateFilePath", "brokerClientKeyFilePath"),
+    ("pulsarTlsCertificateFilePath", "pulsarTlsKeyFilePath"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Settings that do not go together; the first key is the one to look at."""
+
+    keys: tuple[str, ...]
+    message: str
+
+    def problem(self, settings: "Settings") -> Problem:
+        """With the values that the settings have, and where they come from."""
+        key, *others = self.keys
+        message = self.message
+        if others:
+            values = (
+                f"{other}={settings.text(other)} ({settings.origin(other)})" for other in others
+            )
+            message += "; see " + ", ".join(values)
+        return Problem(settings.origin(key), key, settings.text(key), message)
+
+
+def contradictions(settings: "Settings") -> Iterator[Contradiction]:
+    """Everything that no daemon could obey."""
+    for rule in _RULES:
+        yield from rule(settings)
+
+
+def start_refusals(settings: "Settings") -> Iterator[Contradiction]:
+    """What a daemon needs besides, and a tool that only reads settings does not."""
+    if settings.metadata.store_url is None:
+        yield Contradiction(("metadataStoreUrl",), "not set: where is the metadata store?")
+    load_manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
+    if load_manager.refusal:
+        yield Contradiction(("loadManagerClassName",), load_manager.refusal)
+    is_guarded = settings.security.authentication_enabled or is_loopback(
+        settings.broker.bind_address
+    )
+    if not is_guarded and not settings.security.allow_insecure_listener:
+        yield Contradiction(
+            ("bindAddress", "authenticationEnabled", "allowInsecureListener"),
+            "anybody could command this broker: listen on loopback, switch authentication on, or "
+            "allow it",
+        )
+
+
+def require_startable(settings: "Settings") -> None:
+    """Refuse settings with which a daemon must not run.
+
+    Raises:
+        StartError: all reasons.
+    """
+    refusals = [str(refusal.problem(settings)) for refusal in start_refusals(settings)]
+    if refusals:
+        raise StartError("\n".join(refusals))
+
+
+def _lease_fits(settings: "Settings") -> Iterator[Contradiction]:
+    tick_ms = settings.zookeeper.tick_time_ms
+    least_ms = _HEARTBEATS_PER_TIMEOUT * (tick_ms + _HEARTBEAT_MARGIN_MS)
+    is_leased = settings.session.ownership_authority is OwnershipAuthority.LEASE
+    if is_leased and settings.metadata.session_timeout_ms < least_ms:
+        yield Contradiction(
+            ("metadataStoreSessionTimeoutMillis", "zookeeperTickTimeMillis", "ownershipAuthority"),
+            f"a lease needs at least {least_ms} ms, five heartbeats of a tick and "
+            f"{_HEARTBEAT_MARGIN_MS} ms",
+        )
+
+
+def _ports_differ(settings: "Settings") -> Iterator[Contradiction]:
+    for one, other in combinations(_PORTS, 2):
+        port = settings.value(one)
+        if port is not None and port == settings.value(other):
+            yield Contradiction((other, one), "each port serves one purpose")
+
+
+def _a_web_port_is_there(settings: "Settings") -> Iterator[Contradiction]:
+    broker = settings.broker
+    if broker.web_service_port is None and broker.web_service_port_tls is None:
+        yield Contradiction(("webServicePort", "webServicePortTls"), "one of them must be set")
+
+
+def _certificates_have_keys(settings: "Settings") -> Iterator[Contradiction]:
+    for pair in _CERTIFICATES:
+        certificate, key = (settings.value(name) for name in pair)
+        if (certificate is None) != (key is None):
+            yield Contradiction(pair, "a certificate and its key go together")
+
+
+def _tls_ports_have_a_certificate(settings: "Settings") -> Iterator[Contradiction]:
+    tls = settings.tls
+    if tls.certificate_file is None and tls.key_file is None:
+        for port in _TLS_PORTS:
+            if settings.value(port) is not None:
+                yield Contradiction(
+                    (port, "tlsCertificateFilePath", "tlsKeyFilePath"),
+                    "a TLS port needs a certificate and its key",
+                )
+    if tls.requires_client_certificate and tls.trust_certs_file is None:
+        yield Contradiction(
+            ("tlsRequireTrustedClientCertOnConnect", "tlsTrustCertsFilePath"),
+            "there is nothing to check clients' certificates against",
+        )
+    if not tls.protocols:
+        yield Contradiction(("tlsProtocols",), "names nothing")
+
+
+def _secrets_are_there(settings: "Settings") -> Iterator[Contradiction]:
+    if settings.security.authentication_enabled and settings.security.secret_file is None:
+        yield Contradiction(
+            ("authenticationEnabled", "tokenSecretKeyFile"), "authentication needs a secret"
+        )
+    if settings.dataplane.kind is DataPlaneKind.WEBHOOK:
+        if settings.dataplane.url is None:
+            yield Contradiction(("dataPlane", "dataPlaneUrl"), "a webhook needs a URL")
+        if settings.dataplane.secret_file is None:
+            yield Contradiction(("dataPlane", "dataPlaneSecretFile"), "a webhook needs a secret")
+
+
+def _the_cluster_can_be_called(settings: "Settings") -> Iterator[Contradiction]:
+    if settings.dataplane.kind is DataPlaneKind.PULSAR and not settings.pulsar.admin_urls:
+        yield Contradiction(("dataPlane", "pulsarAdminUrl"), "where is the cluster's admin API?")
+
+
+def _zookeeper_tls_is_used(settings: "Settings") -> Iterator[Contradiction]:
+    names = ("zookeeperTlsCaFile", "zookeeperTlsCertFile", "zookeeperTlsKeyFile")
+    given = [name for name in names if settings.value(name) is not None]
+    if given and not settings.zookeeper.tls_enabled:
+        yield Contradiction((given[0], "zookeeperTlsEnabled"), "has no effect without TLS")
+
+
+def _kept_session_has_a_place(settings: "Settings") -> Iterator[Contradiction]:
+    session = settings.session
+    if session.stop_mode is StopMode.KEEP and session.session_directory is None:
+        yield Contradiction(("stopMode", "sessionDirectory"), "keep needs a directory")
+
+
+def _internal_listener_exists(settings: "Settings") -> Iterator[Contradiction]:
+    broker = settings.broker
+    names = {listener.name for listener in broker.advertised_listeners}
+    if broker.internal_listener_name and broker.internal_listener_name not in names:
+        yield Contradiction(
+            ("internalListenerName", "advertisedListeners"), "no listener of that name"
+        )
+
+
+def _default_algorithm_is_supported(settings: "Settings") -> Iterator[Contradiction]:
+    splitting = settings.splitting
+    if splitting.default_algorithm not in splitting.supported_algorithms:
+        yield Contradiction(
+            ("defaultNamespaceBundleSplitAlgorithm", "supportedNamespaceBundleSplitAlgorithms"),
+            "the default must be supported",
+        )
+
+
+def _bounds_are_in_order(settings: "Settings") -> Iterator[Contradiction]:
+    report, dataplane = settings.load_report, settings.dataplane
+    if report.min_interval_s > report.max_interval_s:
+        yield Contradiction(
+            (
+                "loadBalancerReportUpdateMinIntervalMillis",
+                "loadBalancerReportUpdateMaxIntervalMinutes",
+            ),
+            "the least interval is above the greatest",
+        )
+    if settings.metadata.batching_max_size_bytes > settings.zookeeper.jute_max_buffer_bytes:
+        yield Contradiction(
+            ("metadataStoreBatchingMaxSizeKb", "zookeeperJuteMaxBufferBytes"),
+            "a server would refuse such a batch",
+        )
+    if dataplane.request_timeout_ms > dataplane.failure_timeout_ms:
+        yield Contradiction(
+            ("dataPlaneRequestTimeoutMillis", "dataPlaneFailureTimeoutMillis"),
+            "one slow request would count as a failure",
+        )
+    if settings.planner.low_percent >= settings.planner.high_percent:
+        yield Contradiction(
+            ("loadBalancerBalanceLowPercentage", "loadBalancerBalanceHighPercentage"),
+            "a broker that was relieved would be too full again",
+        )
+
+
+_RULES: Final[tuple[Callable[["Settings"], Iterator[Contradiction]], ...]] = (
+    _lease_fits,
+    _ports_differ,
+    _a_web_port_is_there,
+    _secrets_are_there,
+    _the_cluster_can_be_called,
+    _certificates_have_keys,
+    _tls_ports_have_a_certificate,
+    _zookeeper_tls_is_used,
+    _kept_session_has_a_place,
+    _internal_listener_exists,
+    _default_algorithm_is_supported,
+    _bounds_are_in_order,
+)

@@ -1,0 +1,123 @@
+"""Where settings come from: default < file < environment < ``--set``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker_ctl.errors import SettingsError
+from broker_ctl.settings import properties
+from broker_ctl.settings.contradictions import contradictions
+from broker_ctl.settings.intake import Intake, take_in
+from broker_ctl.settings.root import DECLARATIONS, Settings
+from broker_ctl.settings.schema import Entry, Problem
+
+ENVIRONMENT_PREFIX: Final = "BROKER_CTL_"
+# What the verbs of the command line take from the environment; no key is all capitals.
+_OF_THE_COMMAND_LINE: Final = frozenset({"URL", "TOKEN_FILE", "TLS_CA", "TLS_CERT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What all sources together say.
+
+    Attributes:
+        settings: the effective ones; a bad value leaves the earlier source's standing.
+        problems: what is wrong, of all sources; with any, nothing may be started.
+        unused: keys that are Pulsar's and mean nothing here.
+        unknown: keys that nobody knows.
+    """
+
+    settings: Settings
+    problems: tuple[Problem, ...]
+    unused: tuple[Entry, ...]
+    unknown: tuple[Entry, ...]
+
+
+def load(file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Settings:
+    """The effective settings.
+
+    Args:
+        file: a broker.conf; None for the defaults alone.
+        environment: of it, ``BROKER_CTL_<key>`` counts.
+        overrides: ``key=value`` each, the later over the earlier.
+
+    Raises:
+        SettingsError: all problems of all sources.
+    """
+    reading = read(file, environment, overrides)
+    if reading.problems:
+        raise SettingsError("\n".join(map(str, reading.problems)))
+    return reading.settings
+
+
+def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Reading:
+    """As `load`, with the problems as values, and with the keys that have no effect."""
+    problems: list[Problem] = []
+    intakes: list[Intake] = []
+    for entries, faults in (
+        _from_file(file),
+        (list(_from_environment(environment)), []),
+        _from_overrides(overrides),
+    ):
+        intake = take_in(entries, DECLARATIONS)
+        problems += sorted(faults + intake.problems, key=_line)
+        intakes.append(intake)
+    settings = _merge(intakes)
+    if not problems:
+        # Two values that contradict each other are worth a word only when both are values.
+        problems += [found.problem(settings) for found in contradictions(settings)]
+    return Reading(
+        settings,
+        tuple(problems),
+        tuple(entry for intake in intakes for entry in intake.unused),
+        tuple(entry for intake in intakes for entry in intake.unknown),
+    )
+
+
+def _line(problem: Problem) -> int:
+    line = problem.origin.rpartition(":")[2]
+    return int(line) if line.isdecimal() else 0
+
+
+def _merge(intakes: Sequence[Intake]) -> Settings:
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    for intake in intakes:
+        for key in intake.resets:
+            values.pop(key, None)
+            origins.pop(key, None)
+        values |= intake.values
+        origins |= intake.origins
+    return Settings().with_values(values, origins)
+
+
+def _from_file(file: Path | None) -> tuple[list[Entry], list[Problem]]:
+    if file is None:
+        return [], []
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        return [], [Problem(str(file), "", "", f"cannot be read: {error.strerror}")]
+    except UnicodeDecodeError as error:
+        return [], [Problem(str(file), "", "", f"not UTF-8 at byte {error.start}")]
+    return properties.parse(text, str(file))
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[Entry]:
+    for name, value in sorted(environment.items()):
+        key = name.removeprefix(ENVIRONMENT_PREFIX)
+        if key != name and key not in _OF_THE_COMMAND_LINE:
+            yield Entry(key, value.strip(), "environment")
+
+
+def _from_overrides(overrides: Sequence[str]) -> tuple[list[Entry], list[Problem]]:
+    entries: list[Entry] = []
+    problems: list[Problem] = []
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if equals:
+            entries.append(Entry(key.strip(), value.strip(), "--set"))
+        else:
+            problems.append(Problem("--set", key, "", "key=value is expected"))
+    return entries, problems

@@ -1,0 +1,138 @@
+"""The metadata store, whatever it is made of."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Final
+
+from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.conditions import BATCHED, NEVER
+from broker_ctl.settings.schema import Setting
+
+_URL_WORDS: Final = "zk:host:2181,host2:2181/chroot"
+
+
+class BatchFlush(StrEnum):
+    """When a batch leaves that is not full."""
+
+    ADAPTIVE = "adaptive"
+    FIXED_DELAY = "fixedDelay"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSettings:
+    """Metadata store: where it is, its timeouts, caches and batches."""
+
+    store_url: Annotated[
+        StoreUrl | None,
+        Setting(
+            "metadataStoreUrl",
+            "ZooKeeper servers that hold the cluster's metadata; zk: may be left out.",
+            allowed=_URL_WORDS,
+        ),
+    ] = None
+    configuration_store_url: Annotated[
+        StoreUrl | None,
+        Setting(
+            "configurationMetadataStoreUrl",
+            "ZooKeeper servers that hold tenants and namespaces; empty: those of metadataStoreUrl.",
+            allowed=_URL_WORDS,
+        ),
+    ] = None
+    session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "metadataStoreSessionTimeoutMillis",
+            "Session timeout asked of ZooKeeper, which may grant another.",
+            at_least=1000,
+        ),
+    ] = 30_000
+    operation_timeout_s: Annotated[
+        int,
+        Setting(
+            "metadataStoreOperationTimeoutSeconds",
+            "Deadline of every request to the store.",
+            at_least=1,
+        ),
+    ] = 30
+    cache_expiry_s: Annotated[
+        int,
+        Setting(
+            "metadataStoreCacheExpirySeconds",
+            "How old a cached node may be; one that is used after half of that is read again in "
+            "the background.",
+            at_least=1,
+        ),
+    ] = 300
+    batching_enabled: Annotated[
+        bool,
+        Setting(
+            "metadataStoreBatchingEnabled",
+            "Send what is asked of the store at the same time as one request.",
+        ),
+    ] = True
+    batching_flush: Annotated[
+        BatchFlush,
+        Setting(
+            "metadataStoreBatchingFlush",
+            "adaptive: a batch leaves at once while none is on its way, else with the next reply; "
+            "fixedDelay: always after metadataStoreBatchingMaxDelayMillis, as in Pulsar.",
+            used_with=(BATCHED,),
+        ),
+    ] = BatchFlush.ADAPTIVE
+    batching_max_delay_ms: Annotated[
+        int,
+        Setting(
+            "metadataStoreBatchingMaxDelayMillis",
+            "How long a request may wait for its batch.",
+            at_least=1,
+            used_with=(BATCHED,),
+        ),
+    ] = 5
+    batching_max_operations: Annotated[
+        int,
+        Setting(
+            "metadataStoreBatchingMaxOperations",
+            "Most requests in a batch.",
+            at_least=1,
+            used_with=(BATCHED,),
+        ),
+    ] = 1000
+    batching_max_size_kib: Annotated[
+        int,
+        Setting(
+            "metadataStoreBatchingMaxSizeKb",
+            "Largest request of a batch.",
+            at_least=1,
+            used_with=(BATCHED,),
+        ),
+    ] = 128
+    serdes_threads: Annotated[
+        int,
+        Setting(
+            "metadataStoreSerDesThreads",
+            "No effect: the JSON codec holds the interpreter lock, so threads decode no faster and "
+            "leave the event loop no freer, from 1 KB to 10 MB.",
+            at_least=1,
+            used_with=(NEVER,),
+        ),
+    ] = 1
+
+    @property
+    def configuration_url(self) -> StoreUrl | None:
+        """Where tenants and namespaces are."""
+        return self.configuration_store_url or self.store_url
+
+    @property
+    def session_timeout_s(self) -> float:
+        """In seconds."""
+        return self.session_timeout_ms / 1000
+
+    @property
+    def batching_max_delay_s(self) -> float:
+        """In seconds."""
+        return self.batching_max_delay_ms / 1000
+
+    @property
+    def batching_max_size_bytes(self) -> int:
+        """In bytes."""
+        return self.batching_max_size_kib * 1024

@@ -1,0 +1,105 @@
+"""Choosing the receiver (docs: pulsar-placement)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from broker_ctl.settings.conditions import (
+    BALANCED,
+    MODULAR,
+    NOT_PLACED_BY_BALANCE,
+    SIMPLE,
+    either,
+    placing_by,
+)
+from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.strategies import PLACEMENT_STRATEGIES
+from broker_ctl.settings.values import one_of
+
+_STRATEGIES: Final = one_of(
+    [*PLACEMENT_STRATEGIES.entries, "an entry point of broker_ctl.placement"]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSettings:
+    """Placement: choosing the receiver of a bundle."""
+
+    strategy: Annotated[
+        str,
+        Setting(
+            "loadBalancerLoadPlacementStrategy",
+            "Policy that places; Pulsar's class name may stand with its package.",
+            allowed=_STRATEGIES,
+            catalog=PLACEMENT_STRATEGIES,
+            is_dynamic=True,
+            used_with=(BALANCED, MODULAR),
+        ),
+    ] = "balance"
+    overloaded_threshold_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBrokerOverloadedThresholdPercentage",
+            "Usage above which a broker receives nothing while another can.",
+            at_most=100,
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = 85
+    max_topics: Annotated[
+        int,
+        Setting(
+            "loadBalancerBrokerMaxTopics",
+            "Topics on a broker above which it receives nothing while another can.",
+            at_least=1,
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = 50_000
+    usage_difference_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerAverageResourceUsageDifferenceThresholdPercentage",
+            "Percentage points below the mean usage that LeastResourceUsageWithWeight asks for.",
+            at_most=100,
+            is_dynamic=True,
+            used_with=placing_by("LeastResourceUsageWithWeight"),
+        ),
+    ] = 10
+    is_spread_evenly: Annotated[
+        bool,
+        Setting(
+            "loadBalancerDistributeBundlesEvenlyEnabled",
+            "Only brokers with the fewest bundles of the namespace receive, whatever their load; "
+            "balance has no use for it.",
+            is_dynamic=True,
+            used_with=(BALANCED, either(SIMPLE, NOT_PLACED_BY_BALANCE)),
+        ),
+    ] = False
+    failure_domains_enabled: Annotated[
+        bool,
+        Setting(
+            "failureDomainsEnabled",
+            "Spread anti-affinity groups over failure domains before brokers.",
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = False
+    prefers_later_versions: Annotated[
+        bool,
+        Setting(
+            "preferLaterVersions",
+            "Only brokers of the latest version receive while there is one.",
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = False
+
+    @property
+    def overloaded_threshold_ratio(self) -> float:
+        """As a fraction of full usage."""
+        return self.overloaded_threshold_percent / 100
+
+    @property
+    def usage_difference_ratio(self) -> float:
+        """As a fraction of full usage."""
+        return self.usage_difference_percent / 100

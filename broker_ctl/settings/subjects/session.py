@@ -1,0 +1,128 @@
+"""What a session and its end allow."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from broker_ctl.settings.conditions import A_PERIOD_OR_MORE, OWN_BROKER, where
+from broker_ctl.settings.schema import Setting
+
+
+class OwnershipAuthority(StrEnum):
+    """What ends the right to serve a bundle (docs: ownership-authority)."""
+
+    LEASE = "lease"
+    STORAGE = "storage"
+    PULSAR56 = "pulsar56"
+
+
+class SessionExpiredPolicy(StrEnum):
+    """What follows on an expired session."""
+
+    RECONNECT = "reconnect"
+    SHUTDOWN = "shutdown"
+
+
+class StopMode(StrEnum):
+    """What becomes of the bundles when the daemon stops."""
+
+    HANDOVER = "handover"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """Session: authority, expiry and stop."""
+
+    ownership_authority: Annotated[
+        OwnershipAuthority,
+        Setting(
+            "ownershipAuthority",
+            "lease: serve until the lease ends; storage: serve on, the storage refuses old owners; "
+            "pulsar56: until 5/6 of the timeout after a disconnect.",
+        ),
+    ] = OwnershipAuthority.LEASE
+    expired_policy: Annotated[
+        SessionExpiredPolicy,
+        Setting(
+            "zookeeperSessionExpiredPolicy",
+            "reconnect: take everything again under a new session; shutdown: end the process.",
+        ),
+    ] = SessionExpiredPolicy.RECONNECT
+    reconnect_max_retries: Annotated[
+        int,
+        Setting(
+            "zookeeperSessionReconnectMaxRetries",
+            "Attempts at a new session before the process ends; -1: no limit.",
+            at_least=-1,
+        ),
+    ] = -1
+    reclaim_grace_ms: Annotated[
+        int,
+        Setting(
+            "brokerReclaimGraceMillis",
+            "How long only the former owner may take a bundle again after its session expired; "
+            "at least a heartbeat's period, a tenth of the session timeout.",
+            used_with=(OWN_BROKER, A_PERIOD_OR_MORE),
+        ),
+    ] = 2000
+    reclaim_preload: Annotated[
+        bool,
+        Setting(
+            "brokerReclaimPreload",
+            "Open the topics of a reclaimed bundle at once where the data plane lost it; otherwise "
+            "each opens when its first client comes.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = True
+    stop_mode: Annotated[
+        StopMode,
+        Setting(
+            "stopMode",
+            "handover: give all bundles to others; keep: leave the session open for a restart.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = StopMode.HANDOVER
+    session_directory: Annotated[
+        Path | None,
+        Setting(
+            "sessionDirectory",
+            "Directory where stopMode=keep saves the session.",
+            used_with=(OWN_BROKER, where("stopMode", "keep")),
+        ),
+    ] = None
+    shutdown_timeout_ms: Annotated[
+        int,
+        Setting(
+            "brokerShutdownTimeoutMs",
+            "How long a stop may take before the process exits without closing its session.",
+            at_least=1,
+            is_dynamic=True,
+            used_with=(OWN_BROKER,),
+        ),
+    ] = 60_000
+    bundle_unloading_timeout_ms: Annotated[
+        int,
+        Setting(
+            "namespaceBundleUnloadingTimeoutMs",
+            "How long the data plane may take to close a bundle.",
+            at_least=1,
+            is_dynamic=True,
+        ),
+    ] = 60_000
+
+    @property
+    def reclaim_grace_s(self) -> float:
+        """In seconds."""
+        return self.reclaim_grace_ms / 1000
+
+    @property
+    def shutdown_timeout_s(self) -> float:
+        """In seconds."""
+        return self.shutdown_timeout_ms / 1000
+
+    @property
+    def bundle_unloading_timeout_s(self) -> float:
+        """In seconds."""
+        return self.bundle_unloading_timeout_ms / 1000

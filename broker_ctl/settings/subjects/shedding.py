@@ -1,0 +1,139 @@
+"""What an overloaded broker gives up (docs: pulsar-leader-tasks, pulsar-shedders)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.strategies.catalog import SHEDDING
+from broker_ctl.settings.conditions import BALANCED, ENABLED, MODULAR, SHEDDING_ENABLED, shedders
+from broker_ctl.settings.schema import Setting
+from broker_ctl.settings.strategies import SHEDDING_STRATEGIES
+from broker_ctl.settings.values import one_of
+
+_STRATEGIES: Final = one_of([*SHEDDING.entries, "an entry point of broker_ctl.shedding"])
+
+# What strategy balance reads in place of the keys of Pulsar's shedders.
+_HIGH: Final = "loadBalancerBalanceHighPercentage"
+_LOW: Final = "loadBalancerBalanceLowPercentage"
+_STEADY: Final = "loadBalancerBalanceSteadySeconds"
+_RECENT: Final = "loadBalancerBalanceRecentSeconds"
+_CHURN: Final = "loadBalancerBalanceChurnPercentagePerHour"
+
+
+@dataclass(frozen=True, slots=True)
+class SheddingSettings:
+    """Shedding: what an overloaded broker gives up."""
+
+    enabled: Annotated[
+        bool,
+        Setting(
+            "loadBalancerSheddingEnabled",
+            "Shed bundles when leading.",
+            is_dynamic=True,
+            used_with=ENABLED,
+        ),
+    ] = True
+    strategies: Annotated[
+        tuple[str, ...],
+        Setting(
+            "loadBalancerLoadSheddingStrategy",
+            "Policies that shed; the first that finds something to do has the cycle. Pulsar's "
+            "class names may stand with their package.",
+            allowed=_STRATEGIES,
+            catalog=SHEDDING_STRATEGIES,
+            is_dynamic=True,
+            used_with=(*ENABLED, MODULAR),
+        ),
+    ] = ("balance",)
+    interval_minutes: Annotated[
+        float,
+        Setting(
+            "loadBalancerSheddingIntervalMinutes",
+            "Pause from the end of one cycle to the start of the next.",
+            at_least=0.001,
+            is_dynamic=True,
+            used_with=SHEDDING_ENABLED,
+        ),
+    ] = 1.0
+    grace_period_minutes: Annotated[
+        float,
+        Setting(
+            "loadBalancerSheddingGracePeriodMinutes",
+            "How long a bundle that was shed is left in peace.",
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = 30.0
+    threshold_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerBrokerThresholdShedderPercentage",
+            "Percentage points above the mean usage at which a broker sheds.",
+            at_most=100,
+            is_dynamic=True,
+            used_with=shedders("ThresholdShedder"),
+            instead=(_HIGH, _LOW),
+        ),
+    ] = 10
+    history_ratio: Annotated[
+        float,
+        Setting(
+            "loadBalancerHistoryResourcePercentage",
+            "Weight of the former average in a broker's moving average of usage.",
+            at_least=0,
+            below=1,
+            is_dynamic=True,
+            used_with=shedders("ThresholdShedder", "TransferShedder"),
+            instead=(_STEADY, _RECENT),
+        ),
+    ] = 0.9
+    min_throughput_mib_per_s: Annotated[
+        float,
+        Setting(
+            "loadBalancerBundleUnloadMinThroughputThreshold",
+            "Excess below which a broker sheds nothing.",
+            is_dynamic=True,
+            used_with=shedders("ThresholdShedder"),
+            instead=(_CHURN,),
+        ),
+    ] = 10.0
+    lower_boundary_enabled: Annotated[
+        bool,
+        Setting(
+            "lowerBoundarySheddingEnabled",
+            "Also shed towards a broker that is far below the mean.",
+            is_dynamic=True,
+            used_with=shedders("ThresholdShedder"),
+            instead=(_LOW,),
+        ),
+    ] = False
+    excluded_namespaces: Annotated[
+        tuple[Namespace, ...],
+        Setting(
+            "loadBalancerSheddingExcludedNamespaces",
+            "Namespaces whose bundles are never shed.",
+            allowed="tenant/namespace",
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = ()
+
+    @property
+    def interval_s(self) -> float:
+        """In seconds."""
+        return self.interval_minutes * 60
+
+    @property
+    def grace_period_s(self) -> float:
+        """In seconds."""
+        return self.grace_period_minutes * 60
+
+    @property
+    def threshold_ratio(self) -> float:
+        """As a fraction of full usage."""
+        return self.threshold_percent / 100
+
+    @property
+    def min_throughput_bytes_per_s(self) -> float:
+        """In bytes a second."""
+        return self.min_throughput_mib_per_s * 1024 * 1024

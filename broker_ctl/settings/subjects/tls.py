@@ -1,0 +1,88 @@
+"""Certificates and keys of what is served, and of the requests to other brokers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from broker_ctl.settings.conditions import OWN_BROKER, TLS_PORT
+from broker_ctl.settings.schema import Setting
+
+
+class TlsProtocol(StrEnum):
+    """What may be spoken; everything older is broken."""
+
+    TLS_1_2 = "TLSv1.2"
+    TLS_1_3 = "TLSv1.3"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """TLS: certificates of the TLS ports, and of the requests to other brokers."""
+
+    certificate_file: Annotated[
+        Path | None,
+        Setting(
+            "tlsCertificateFilePath",
+            "Certificate (PEM) of the TLS ports, with what lies between it and its authority.",
+            used_with=(TLS_PORT,),
+        ),
+    ] = None
+    key_file: Annotated[
+        Path | None,
+        Setting(
+            "tlsKeyFilePath",
+            "Private key (PEM, not encrypted) of tlsCertificateFilePath.",
+            used_with=(TLS_PORT,),
+        ),
+    ] = None
+    trust_certs_file: Annotated[
+        Path | None,
+        Setting(
+            "tlsTrustCertsFilePath",
+            "Authorities (PEM) that clients' certificates are checked against; empty: clients are "
+            "not asked for one.",
+            used_with=(TLS_PORT,),
+        ),
+    ] = None
+    requires_client_certificate: Annotated[
+        bool,
+        Setting(
+            "tlsRequireTrustedClientCertOnConnect",
+            "Take no connection to a TLS port without a certificate of tlsTrustCertsFilePath.",
+            used_with=(TLS_PORT,),
+        ),
+    ] = False
+    protocols: Annotated[
+        tuple[TlsProtocol, ...],
+        Setting(
+            "tlsProtocols",
+            "Versions of TLS that are spoken on the TLS ports.",
+            used_with=(TLS_PORT,),
+        ),
+    ] = tuple(TlsProtocol)
+    peers_trust_certs_file: Annotated[
+        Path | None,
+        Setting(
+            "brokerClientTrustCertsFilePath",
+            "Authorities (PEM) that other brokers' certificates are checked against; empty: the "
+            "system's.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = None
+    peers_certificate_file: Annotated[
+        Path | None,
+        Setting(
+            "brokerClientCertificateFilePath",
+            "Certificate (PEM) that is shown to other brokers.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = None
+    peers_key_file: Annotated[
+        Path | None,
+        Setting(
+            "brokerClientKeyFilePath",
+            "Private key (PEM, not encrypted) of brokerClientCertificateFilePath.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = None

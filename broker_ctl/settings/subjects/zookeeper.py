@@ -1,0 +1,85 @@
+"""What the ZooKeeper client must be told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from broker_ctl.settings.conditions import where
+from broker_ctl.settings.schema import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperSettings:
+    """ZooKeeper client: credentials, TLS and limits that it cannot ask the server for."""
+
+    auth_digest_file: Annotated[
+        Path | None,
+        Setting(
+            "zookeeperAuthDigestFile",
+            "File with user:password for ZooKeeper's digest authentication.",
+        ),
+    ] = None
+    tls_enabled: Annotated[
+        bool, Setting("zookeeperTlsEnabled", "Speak TLS with the ZooKeeper servers.")
+    ] = False
+    tls_ca_file: Annotated[
+        Path | None,
+        Setting(
+            "zookeeperTlsCaFile",
+            "Certificates (PEM) that the servers' are checked against; empty: the system's.",
+            used_with=(where("zookeeperTlsEnabled", "true"),),
+        ),
+    ] = None
+    tls_cert_file: Annotated[
+        Path | None,
+        Setting(
+            "zookeeperTlsCertFile",
+            "Certificate (PEM) that this client shows.",
+            used_with=(where("zookeeperTlsEnabled", "true"),),
+        ),
+    ] = None
+    tls_key_file: Annotated[
+        Path | None,
+        Setting(
+            "zookeeperTlsKeyFile",
+            "Private key (PEM) of zookeeperTlsCertFile.",
+            used_with=(where("zookeeperTlsEnabled", "true"),),
+        ),
+    ] = None
+    max_requests_in_flight: Annotated[
+        int,
+        Setting(
+            "zookeeperMaxInFlightRequests",
+            "Requests sent and not yet answered; further ones wait.",
+            at_least=1,
+        ),
+    ] = 1000
+    jute_max_buffer_bytes: Annotated[
+        int,
+        Setting(
+            "zookeeperJuteMaxBufferBytes",
+            "The servers' jute.maxbuffer: the largest request and reply.",
+            at_least=4096,
+        ),
+    ] = 1_048_575
+    tick_time_ms: Annotated[
+        int,
+        Setting(
+            "zookeeperTickTimeMillis",
+            "The servers' tickTime; the lease is computed with it. A start compares it with the "
+            "shortest session that they grant.",
+            at_least=1,
+        ),
+    ] = 2000
+    min_session_timeout_ms: Annotated[
+        int,
+        Setting(
+            "zookeeperMinSessionTimeoutMillis",
+            "The servers' minSessionTimeout where it is set, to compare with; 0: two ticks.",
+        ),
+    ] = 0
+
+    @property
+    def tick_time_s(self) -> float:
+        """In seconds."""
+        return self.tick_time_ms / 1000

@@ -1,0 +1,78 @@
+"""The planner, and Pulsar's strategies as it ships them, each with the placement that goes with it.
+
+Shedding and splitting have the defaults of Pulsar 4.0; nothing is merged, and nothing limits how
+much moves (docs: pulsar-shedders, pulsar-split-task, pulsar-configuration).
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.rules.rules import Budgets, PlacementRules, SplitRules
+from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
+from broker_ctl.core.strategies.placement.catalog import PLACEMENT
+from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
+from broker_ctl.simulation.model.pace import Pace
+
+# Pulsar's shedders have quiet times of their own, and no other limits.
+UNLIMITED: Final = Budgets(
+    max_moves_per_broker=sys.maxsize,
+    max_moves=sys.maxsize,
+    hourly_load_ratio=sys.float_info.max / 1e100,
+    cool_down_s=0.0,
+    namespace_ratio=1.0,
+)
+# The extensible load manager lets so many rounds pass, the modular one none.
+_EXTENSIBLE_HITS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """What a scenario is replayed against."""
+
+    rules: DecidingRules
+    pace: Pace = field(default_factory=Pace)
+
+
+def _pair(shedding: str, placement: str, hit_count: int = 0) -> Contestant:
+    policy: SheddingPolicy[Any] = SHEDDING.find(shedding)
+    return Contestant(
+        DecidingRules(
+            placement=PLACEMENT.find(placement),
+            shedding=policy,
+            splitting=SplitRules(hit_count=hit_count),
+            # loadBalancerDistributeBundlesEvenlyEnabled is on in 4.0.
+            placement_rules=PlacementRules(is_spread_evenly=True),
+            budgets=UNLIMITED,
+        )
+    )
+
+
+def _balance() -> Contestant:
+    """Ours, with the settings that a daemon has that is told nothing."""
+    return Contestant(
+        DecidingRules(
+            placement=PLACEMENT.find(BALANCE),
+            shedding=SHEDDING.find(BALANCE),
+            splitting=SplitRules(max_share_ratio=0.1, is_unloading=False),
+        ),
+        # The daemon decides again after five seconds where moves in flight have cut a plan short.
+        Pace(cycles_per_minute=12),
+    )
+
+
+POLICIES: Final[Mapping[str, Callable[[], Contestant]]] = MappingProxyType(
+    {
+        "balance": _balance,
+        "overload": lambda: _pair("OverloadShedder", "LeastLongTermMessageRate"),
+        "threshold": lambda: _pair("ThresholdShedder", "LeastResourceUsageWithWeight"),
+        "uniform": lambda: _pair("UniformLoadShedder", "LeastLongTermMessageRate"),
+        "avg": lambda: _pair("AvgShedder", "AvgShedder"),
+        "transfer": lambda: _pair(
+            "TransferShedder", "LeastResourceUsageWithWeight", _EXTENSIBLE_HITS
+        ),
+    }
+)

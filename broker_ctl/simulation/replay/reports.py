@@ -1,0 +1,75 @@
+"""What the brokers report at the end of a minute."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BrokerLoad, BundleStats
+from broker_ctl.simulation.replay.brokers import Broker
+from broker_ctl.simulation.replay.cluster import NOBODY, Cluster, Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reports:
+    """Of all brokers, at one moment.
+
+    Attributes:
+        minute: whose load they tell.
+        loads: by broker id.
+        bundles: all that there were.
+        owned: places of those among them that somebody reports.
+        rates: of each of these, shape (4, owned).
+        topics: of each of these.
+        shape: of the cluster at that time.
+    """
+
+    minute: int
+    loads: Mapping[str, BrokerLoad]
+    bundles: tuple[Bundle, ...]
+    owned: NDArray[np.int64]
+    rates: Floats
+    topics: NDArray[np.int64]
+    shape: int
+
+
+def reports_of(cluster: Cluster, minute: int) -> Reports:
+    """What all who are there say of what they own."""
+    owned: NDArray[np.int64] = np.flatnonzero(cluster.owners != NOBODY)
+    rates: Floats = cluster.rates[:, owned]
+    parcels = [cluster.parcels[place] for place in owned.tolist()]
+    lines: dict[int, dict[str, BundleStats]] = {}
+    numbers = cluster.owners[owned].tolist()
+    # A topic has somebody on both sides.
+    topics = [parcel.topics for parcel in parcels]
+    stats = map(BundleStats, *rates.tolist(), topics, topics, topics)
+    for number, parcel, line in zip(numbers, parcels, stats, strict=True):
+        lines.setdefault(number, {})[parcel.text] = line
+    totals = cluster.totals(cluster.rates)
+    return Reports(
+        minute=minute,
+        loads={
+            broker.broker_id: _load(broker, minute, lines.get(broker.number, {}), totals)
+            for broker in cluster.present
+        },
+        bundles=tuple(parcel.bundle for parcel in cluster.parcels),
+        owned=owned,
+        rates=rates,
+        topics=np.array(topics, dtype=np.int64),
+        shape=cluster.shape,
+    )
+
+
+def empty_report(broker: Broker) -> BrokerLoad:
+    """Of one that has just come."""
+    return BrokerLoad(broker.broker_id, broker.capacity.usage_by(BundleStats()))
+
+
+def _load(
+    broker: Broker, minute: int, lines: Mapping[str, BundleStats], totals: Floats
+) -> BrokerLoad:
+    total = BundleStats(*totals[:, broker.number].tolist())
+    usage = broker.capacity.usage_by(total)
+    return BrokerLoad(broker.broker_id, usage, lines, updated_ms=minute * 60_000)

@@ -1,0 +1,79 @@
+"""What lies in a bundle of now: parts of the bundles that a scenario begins with.
+
+A scenario tells the traffic of its first bundles. A split parts it by the topics, a merge adds it
+up, and whatever came of both still knows which part of which series it carries.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.simulation.model.scenario import TopicShares
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one of the first bundles.
+
+    Attributes:
+        origin: which one, by its place in ``Traffic.bundles``.
+        weight: its part of that bundle's traffic.
+        topics: the topics that lie in it.
+    """
+
+    origin: int
+    weight: float
+    topics: TopicShares
+
+    def within(self, span: BundleRange) -> "Piece":
+        """What of it lies in ``span``; all of it where it has no topics."""
+        inside = [
+            (position, share)
+            for position, share in zip(self.topics.positions, self.topics.shares, strict=True)
+            if position in span
+        ]
+        if len(inside) == len(self.topics.positions):
+            return self
+        topics = TopicShares(tuple(p for p, _ in inside), tuple(s for _, s in inside))
+        return Piece(self.origin, math.fsum(topics.shares), topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A bundle with what lies in it.
+
+    Attributes:
+        text: of the bundle, as it stands in reports.
+        topics: how many.
+    """
+
+    bundle: Bundle
+    text: str
+    pieces: tuple[Piece, ...]
+    topics: int
+
+    @classmethod
+    def of(cls, bundle: Bundle, pieces: tuple[Piece, ...]) -> Self:
+        """The parcel of these pieces, by their place on the ring."""
+        topics = sum(len(piece.topics.positions) for piece in pieces)
+        return cls(bundle, str(bundle), pieces, topics)
+
+    def cut(self, boundaries: tuple[int, ...]) -> list["Parcel"]:
+        """Its children; what has traffic and no topics goes to the first.
+
+        Raises:
+            InvalidName: no boundary, or one that is not strictly inside.
+        """
+        bare = [piece for piece in self.pieces if not piece.topics.positions]
+        children: list[Parcel] = []
+        for child in self.bundle.cut(boundaries):
+            parts = [piece.within(child.range) for piece in self.pieces]
+            held = [part for part in parts if part.topics.positions]
+            children.append(Parcel.of(child, (*bare, *held)))
+            bare = []
+        return children
+
+    def joined(self, right: "Parcel") -> "Parcel":
+        """What comes of the two when they are merged."""
+        return Parcel.of(self.bundle.joined(right.bundle), (*self.pieces, *right.pieces))

@@ -1,0 +1,1 @@
+"""Recorded traffic in files."""

@@ -1,0 +1,1 @@
+"""Which topics there are, and their traffic over time."""

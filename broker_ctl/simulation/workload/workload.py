@@ -1,0 +1,213 @@
+"""Workloads: which topics there are, and their traffic over time.
+
+A workload is a plain value. The simulated data plane serves it, the simulator replays policies
+against it, and both see the same numbers for the same name and seed.
+"""
+
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Self
+
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.hashing import RING_HIGH, ring_hash
+from broker_ctl.core.model.load import BundleStats
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.errors import SettingsError
+from broker_ctl.simulation.model.capacity import Capacity
+from broker_ctl.simulation.model.curves import Curve, TopicTraffic, Wave
+from broker_ctl.simulation.traces.trace import read_trace
+from broker_ctl.simulation.workload.traffic_source import Played
+
+_NAMESPACE: Final = "persistent://public/default"
+_TOPICS: Final = 240
+_HOT_TOPICS: Final = 8
+# Eight of these exceed the split threshold of 30,000 msg/s, and four of them do not.
+_HOT_RATE: Final = 2_400.0
+_HOT_MESSAGE_BYTES: Final = 1_024
+_MEDIAN_RATE: Final = 20.0
+# Spread of request rates over 53 production clusters (docs: load-history-sources).
+_LOG_SIGMA: Final = 1.2
+_AMPLITUDE: Final = 0.1
+_PERIOD_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLoad:
+    """One topic of a workload: complete name, place on the ring, traffic over time."""
+
+    name: str
+    position: int
+    curve: Curve
+
+    @classmethod
+    def of(cls, name: str, curve: Curve) -> Self:
+        """A topic by its complete name."""
+        return cls(name, ring_hash(name), curve)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Topics with their traffic."""
+
+    name: str
+    topics: tuple[TopicLoad, ...]
+
+    @classmethod
+    def named(cls, name: str, seed: int) -> Self:
+        """One of `NAMES`; equal seeds give equal workloads.
+
+        Raises:
+            SettingsError: there is no workload of that name.
+        """
+        build = _BUILDERS.get(name)
+        if build is None:
+            raise SettingsError(f"workload {name!r}: one of {', '.join(NAMES)}")
+        return cls(name, build(random.Random(seed)))  # noqa: S311  a workload is not a secret
+
+    def topics_in(self, bundle: Bundle) -> tuple[TopicLoad, ...]:
+        """The topics of a bundle, by their place on the ring."""
+        positions, topics = self._index.get(bundle.namespace, ((), ()))
+        low, high = bundle.range.low, bundle.range.high
+        first = bisect_left(positions, low)
+        # The last range of a ring is closed (docs: pulsar-hash).
+        last = len(positions) if high == RING_HIGH else bisect_left(positions, high)
+        return topics[first:last]
+
+    @property
+    def has_topics(self) -> bool:
+        """Whether there is anything to serve."""
+        return bool(self.topics)
+
+    def capacity_of(self, broker_id: str) -> Capacity:
+        """The usual one, of any broker."""
+        del broker_id
+        return Capacity()
+
+    def stats(self, bundle: Bundle, t_s: float) -> BundleStats:
+        """The bundle's traffic ``t_s`` seconds after the start."""
+        return sum((topic.curve.at(t_s).stats for topic in self.topics_in(bundle)), BundleStats())
+
+    def topic_stats(self, bundle: Bundle, t_s: float) -> Mapping[str, BundleStats]:
+        """The traffic of each of its topics, by complete name."""
+        return {topic.name: topic.curve.at(t_s).stats for topic in self.topics_in(bundle)}
+
+    def busy_topics(self, bundle: Bundle, t_s: float) -> Iterator[tuple[str, int]]:
+        """Name and place of those where somebody sends or receives."""
+        for topic in self.topics_in(bundle):
+            if topic.curve.at(t_s).is_any:
+                yield topic.name, topic.position
+
+    def positions_with_traffic(self, t_s: float) -> frozenset[int]:
+        """Where on the ring somebody sends or receives ``t_s`` seconds after the start."""
+        return frozenset(topic.position for topic in self.topics if topic.curve.at(t_s).is_any)
+
+    @cached_property
+    def _index(self) -> Mapping[Namespace, tuple[tuple[int, ...], tuple[TopicLoad, ...]]]:
+        by_namespace: dict[Namespace, list[TopicLoad]] = {}
+        for topic in sorted(self.topics, key=lambda topic: topic.position):
+            by_namespace.setdefault(Topic.parse(topic.name).namespace, []).append(topic)
+        return {
+            namespace: (tuple(topic.position for topic in topics), tuple(topics))
+            for namespace, topics in by_namespace.items()
+        }
+
+
+def workload_of(text: str, seed: int, brokers: int | None = None) -> Played:
+    """A workload by its name, a scenario by its name, or a trace file by its path.
+
+    Args:
+        text: which.
+        seed: of the workload's draws; 0: a scenario's own.
+        brokers: that share a scenario, or a trace of bundles; as many as it usually has.
+
+    Raises:
+        SettingsError: neither a name nor a file, or a malformed trace.
+    """
+    if text in NAMES:
+        return Workload.named(text, seed)
+    # Not at the top: they need numpy, and a daemon that plays no scenario does without.
+    from broker_ctl.simulation.scenarios import catalogue
+    from broker_ctl.simulation.traces.trace_files import is_of_bundles, read_traffic
+    from broker_ctl.simulation.traces.traced import traced
+    from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
+
+    if text in catalogue.NAMES:
+        return ScenarioWorkload(catalogue.scenario(text, brokers=brokers, seed=seed or None))
+    path = Path(text)
+    if not path.is_file():
+        names = ", ".join((*NAMES, *catalogue.NAMES))
+        raise SettingsError(f"workload {text!r}: {names} or the path of a trace file")
+    if is_of_bundles(path):
+        count = catalogue.BROKERS if brokers is None else brokers
+        return ScenarioWorkload(traced(text, read_traffic(path), count))
+    curves = read_trace(path)
+    return Workload(text, tuple(TopicLoad.of(name, curve) for name, curve in curves.items()))
+
+
+def _skewed(draw: random.Random) -> tuple[TopicLoad, ...]:
+    """Log-normal rates, and hot topics in one quarter of the ring.
+
+    With four bundles one of them exceeds the split threshold, and its broker is overloaded. The
+    hot topics lie evenly in their quarter, so that splitting it helps.
+    """
+    quarter = draw.randrange(4)
+    hot = [
+        TopicLoad.of(
+            _name_in_slice(f"hot-{i}", quarter * _HOT_TOPICS + i, 4 * _HOT_TOPICS),
+            _wave(_HOT_RATE, _HOT_RATE, _HOT_MESSAGE_BYTES, draw),
+        )
+        for i in range(_HOT_TOPICS)
+    ]
+    return (*hot, *(_log_normal_topic(i, draw) for i in range(_HOT_TOPICS, _TOPICS)))
+
+
+def _steady(_: random.Random) -> tuple[TopicLoad, ...]:
+    """Equal rates that do not change."""
+    curve = Wave(TopicTraffic(50.0, 50.0, 51_200.0, 51_200.0, 1, 1))
+    return tuple(TopicLoad.of(f"{_NAMESPACE}/topic-{i:03}", curve) for i in range(_TOPICS))
+
+
+def _quiet(_: random.Random) -> tuple[TopicLoad, ...]:
+    """The topics are there, and nobody uses them."""
+    curve = Wave(TopicTraffic())
+    return tuple(TopicLoad.of(f"{_NAMESPACE}/topic-{i:03}", curve) for i in range(_TOPICS))
+
+
+def _log_normal_topic(index: int, draw: random.Random) -> TopicLoad:
+    rate = _MEDIAN_RATE * draw.lognormvariate(0, _LOG_SIGMA)
+    subscriptions = draw.choice((1, 1, 2))
+    message_bytes = draw.choice((256, 512, 1_024, 2_048))
+    curve = _wave(rate, rate * subscriptions, message_bytes, draw)
+    return TopicLoad.of(f"{_NAMESPACE}/topic-{index:03}", curve)
+
+
+def _wave(rate_in: float, rate_out: float, message_bytes: int, draw: random.Random) -> Wave:
+    traffic = TopicTraffic(
+        rate_in,
+        rate_out,
+        rate_in * message_bytes,
+        rate_out * message_bytes,
+        draw.randint(1, 3),
+        draw.randint(1, 4),
+    )
+    return Wave(traffic, _AMPLITUDE, _PERIOD_S, draw.uniform(0, _PERIOD_S))
+
+
+def _name_in_slice(stem: str, index: int, slices: int) -> str:
+    """The first ``stem-N`` that hashes into slice ``index`` of ``slices`` equal ones."""
+    width = (RING_HIGH + 1) // slices
+    attempt = 0
+    while ring_hash(name := f"{_NAMESPACE}/{stem}-{attempt}") // width != index:
+        attempt += 1
+    return name
+
+
+_BUILDERS: Final[Mapping[str, Callable[[random.Random], tuple[TopicLoad, ...]]]] = MappingProxyType(
+    {"skewed": _skewed, "steady": _steady, "quiet": _quiet}
+)
+NAMES: Final = tuple(_BUILDERS)

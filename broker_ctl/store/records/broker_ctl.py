@@ -1,0 +1,199 @@
+"""What lies under /broker-ctl, and the epochs of seats (docs: invariants).
+
+Each payload carries the version of its format; a newer one is refused with `NewerVersion`.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from broker_ctl.codec import encode
+from broker_ctl.core.model.broker import NO_LOOKUP_URLS, BrokerUrls, LookupUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.store.records.fields import Fields, versioned
+from broker_ctl.store.records.urls import decode_listeners, encode_listeners
+
+# What stands beside each ring; its node's own version is what counts.
+RING_GENERATION: Final = encode(versioned({}))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterName:
+    """What the brokers below a chroot are called together."""
+
+    name: str
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        return cls(Fields.of_ours(path, data).text("name"))
+
+    def encode(self) -> bytes:
+        """The payload."""
+        return encode(versioned({"name": self.name}))
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A living broker-ctl process.
+
+    The nonce is drawn anew at each start of a process, so it tells a restart and a twin from the
+    same process in a new session. A draining broker gives and never receives. ``lookup_urls``
+    are where this process itself speaks Pulsar's binary protocol, if it does.
+    """
+
+    nonce: str
+    session_timeout_ms: int
+    started_ms: int
+    urls: BrokerUrls
+    is_draining: bool = False
+    lookup_urls: LookupUrls = NO_LOOKUP_URLS
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        fields = Fields.of_ours(path, data)
+        urls = BrokerUrls(
+            fields.text("brokerId"),
+            fields.optional_text("webUrl"),
+            fields.optional_text("webUrlTls"),
+            fields.optional_text("nativeUrl"),
+            fields.optional_text("nativeUrlTls"),
+            decode_listeners(fields),
+        )
+        return cls(
+            fields.text("nonce"),
+            fields.integer("sessionTimeoutMs"),
+            fields.integer("startedMs"),
+            urls,
+            fields.flag("draining", default=False),
+            LookupUrls(fields.optional_text("lookupUrl"), fields.optional_text("lookupUrlTls")),
+        )
+
+    def encode(self) -> bytes:
+        """The payload."""
+        urls = self.urls
+        return encode(
+            versioned(
+                {
+                    "brokerId": urls.broker_id,
+                    "nonce": self.nonce,
+                    "sessionTimeoutMs": self.session_timeout_ms,
+                    "startedMs": self.started_ms,
+                    "webUrl": urls.web_url,
+                    "webUrlTls": urls.web_url_tls,
+                    "nativeUrl": urls.native_url,
+                    "nativeUrlTls": urls.native_url_tls,
+                    "advertisedListeners": encode_listeners(urls.listeners),
+                    "draining": self.is_draining,
+                    "lookupUrl": self.lookup_urls.url,
+                    "lookupUrlTls": self.lookup_urls.url_tls,
+                },
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A heartbeat whose commit proves that the writer's session lived when it was sent."""
+
+    nonce: str
+    count: int
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        fields = Fields.of_ours(path, data)
+        return cls(fields.text("nonce"), fields.integer("count"))
+
+    def encode(self) -> bytes:
+        """The payload."""
+        return encode(versioned({"nonce": self.nonce, "count": self.count}))
+
+
+@dataclass(frozen=True, slots=True)
+class LeadEpoch:
+    """The newest epoch of a seat, and the broker that it was made for."""
+
+    epoch: int
+    broker_id: str
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        fields = Fields.of_ours(path, data)
+        return cls(fields.integer("epoch"), fields.text("brokerId"))
+
+    def encode(self) -> bytes:
+        """The payload."""
+        return encode(versioned({"epoch": self.epoch, "brokerId": self.broker_id}))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The reservation of one move.
+
+    ``epoch`` is that of the leader that ordered or adopted it, ``token`` that of the owner which
+    is to release, ``ring_version`` the data version of the local policies it was decided on, and
+    ``deadline_ms`` is in ms since 1970.
+    """
+
+    move_id: str
+    bundle: Bundle
+    epoch: int
+    from_broker: str
+    token: int
+    to_broker: str
+    deadline_ms: int
+    ring_version: int
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        fields = Fields.of_ours(path, data)
+        return cls(
+            fields.text("id"),
+            fields.parsed("bundle", Bundle.parse),
+            fields.integer("epoch"),
+            fields.text("from"),
+            fields.integer("token"),
+            fields.text("to"),
+            fields.integer("deadlineMs"),
+            fields.integer("ringVersion"),
+        )
+
+    def encode(self) -> bytes:
+        """The payload."""
+        return encode(
+            versioned(
+                {
+                    "id": self.move_id,
+                    "bundle": str(self.bundle),
+                    "epoch": self.epoch,
+                    "from": self.from_broker,
+                    "token": self.token,
+                    "to": self.to_broker,
+                    "deadlineMs": self.deadline_ms,
+                    "ringVersion": self.ring_version,
+                },
+            ),
+        )

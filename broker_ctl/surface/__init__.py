@@ -1,1 +1,0 @@
-"""What the daemon shows: lookups, admin, control, health, metrics."""

@@ -1,0 +1,267 @@
+"""The servers' side: one history of transactions, its sessions, and when they expire.
+
+Sessions expire on the time of the ensemble's loop, so a loop with a virtual clock expires them in
+virtual time. Only the leader expires them, by what it has heard of them (docs:
+zookeeper-session-rules): a request or a ping that a follower took counts once the follower has told
+of it.
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from broker_ctl.errors import ConnectionLoss, SessionExpired
+from broker_ctl.store.interface import Delete, Operation, Result
+from broker_ctl.testing.memory_store.liveness import Session
+from broker_ctl.testing.memory_store.servers import Client, Server
+from broker_ctl.testing.memory_store.tree import Author, Tree
+
+# A session id starts with the number of the server that made it; from 128 on it is negative.
+_SERVERS: Final = (1, 199, 42)
+_NO_SESSION: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleRules:
+    """How the servers behave.
+
+    Attributes:
+        servers: how many there are.
+        tick_s: sessions expire at a multiple of it; followers tell of them twice in each.
+        ping_s: pause between two pings of a client: how old its newest sign of life may be when
+            its connection goes.
+        lag: draws how long, in seconds, a follower takes to apply a transaction.
+    """
+
+    servers: int = 1
+    tick_s: float = 0.0
+    ping_s: float = 0.0
+    lag: Callable[[], float] = lambda: 0.0
+
+
+class MemoryEnsemble:
+    """What all `MemoryStore`s of a test or a simulation share.
+
+    ``draws`` decide which server a client meets. Without ``loop`` the running one is used.
+    """
+
+    def __init__(
+        self,
+        rules: EnsembleRules | None = None,
+        draws: random.Random | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._rules = rules or EnsembleRules()
+        self._draws = draws
+        self._loop = loop
+        self.servers = tuple(Server(number) for number in range(self._rules.servers))
+        self.leader = self.servers[0]
+        self._is_serving = True
+        self._sessions: dict[int, Session] = {}
+        self._numbers = count(1)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where the servers run."""
+        return self._loop or asyncio.get_running_loop()
+
+    @property
+    def tree(self) -> Tree:
+        """What is committed."""
+        return self.leader.tree
+
+    @property
+    def session_ids(self) -> frozenset[int]:
+        """Sessions that live, connected or not."""
+        return frozenset(self._sessions)
+
+    # Connections.
+
+    def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
+        """Connect to a session, or open one where ``session_id`` is 0; returns its id.
+
+        Raises:
+            SessionExpired: it lives no more.
+            ConnectionLoss: no server takes clients at the moment.
+        """
+        serving = [server for server in self.servers if self._is_serving and server.is_linked]
+        if not serving:
+            raise ConnectionLoss("no server takes clients")
+        now_s = self.loop.time()
+        if session_id == _NO_SESSION:
+            session_id = _session_id(next(self._numbers))
+            self._sessions[session_id] = Session(session_id, timeout_s, now_s, now_s)
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionExpired("the server does not know the session")
+        former, session.client = session.client, client
+        client.server = serving[0] if self._draws is None else self._draws.choice(serving)
+        # Its state must not lie before what the client has seen elsewhere.
+        client.server.catch_up()
+        client.server.clients[client] = None
+        session.heard_s = session.newest_s = now_s
+        self._watch(session)
+        if former is not None:
+            former.drop("another connection took the session over")
+        return session_id
+
+    def detach(self, client: Client, session_id: int) -> None:
+        """The connection is gone; the session lives on for its timeout."""
+        client.server.clients.pop(client, None)
+        session = self._sessions.get(session_id)
+        if session is None or session.client is not client:
+            return
+        session.heard_s = session.newest_s = self._heard_s(session)
+        session.client = None
+        self._watch(session)
+
+    def touch(self, session_id: int) -> None:
+        """A request has arrived at the server of its client."""
+        session = self._sessions.get(session_id)
+        if session is None or session.client is None:
+            return
+        is_leader = session.client.server is self.leader
+        session.touch(self.loop.time(), 0.0 if is_leader else self._rules.tick_s / 2)
+
+    # Sessions.
+
+    def _watch(self, session: Session) -> None:
+        """Look at the session again when it would expire, if it can."""
+        if session.expiry is not None:
+            session.expiry.cancel()
+            session.expiry = None
+        client = session.client
+        if client is None or client.pulse_s is not None or not client.server.is_linked:
+            at_s = self._end_s(session)
+            session.expiry = self.loop.call_at(at_s, self._look, session)
+
+    def _look(self, session: Session) -> None:
+        if self._end_s(session) > self.loop.time() or not self._is_serving:
+            self._watch(session)
+        else:
+            self.expire(session.session_id)
+
+    def _end_s(self, session: Session) -> float:
+        end_s, tick_s = self._heard_s(session) + session.timeout_s, self._rules.tick_s
+        if not self._is_serving:
+            # Whoever leads next gives every session its whole timeout.
+            end_s = self.loop.time() + session.timeout_s
+        return math.ceil(end_s / tick_s) * tick_s if tick_s else end_s
+
+    def _heard_s(self, session: Session) -> float:
+        tick_s, ping_s = self._rules.tick_s, self._rules.ping_s
+        return session.last_heard_s(self.loop.time(), self.leader, tick_s / 2, ping_s)
+
+    def expire(self, session_id: int) -> None:
+        """End a session, as its timeout would; its connection is closed."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return
+        self.end(session_id)
+        # A server that is cut off does not hear of it.
+        if session.client is not None and session.client.server.is_linked:
+            session.client.drop("the session has expired")
+
+    def end(self, session_id: int) -> None:
+        """End a session: its ephemeral nodes go in one transaction."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return
+        if session.expiry is not None:
+            session.expiry.cancel()
+        self._commit([Delete(path) for path in self.tree.ephemerals(session_id)], session_id)
+        del self._sessions[session_id]
+
+    # Requests.
+
+    def write(self, session_id: int, operations: Sequence[Operation]) -> tuple[Result, ...]:
+        """Commit a transaction.
+
+        Raises:
+            SessionExpired: the session lives no more; nothing was done.
+            MultiFailed: an operation failed; nothing was done.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionExpired("the session has expired")
+        results = self._commit(operations, session_id)
+        if session.client is not None:
+            # Who wrote sees it at once.
+            session.client.server.catch_up()
+        return results
+
+    def reap(self) -> None:
+        """Delete what a real server's container check finds each minute."""
+        for path in self.tree.reapable(round(self.loop.time() * 1000)):
+            self._commit([Delete(path)], _NO_SESSION)
+
+    def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
+        author = Author(session_id, round(self.loop.time() * 1000))
+        committed = self.tree.commit(operations, author)
+        self.leader.tell(committed)
+        for server in self.servers:
+            if server is not self.leader:
+                server.hear(committed)
+                lag_s = self._rules.lag()
+                if lag_s > 0:
+                    self.loop.call_later(lag_s, server.catch_up, 1)
+                else:
+                    server.catch_up()
+        return committed.results
+
+    # Trouble among the servers.
+
+    def cut_off(self, server: Server) -> None:
+        """Cut a follower off from the leader, and not from its clients."""
+        for session in self._sessions.values():
+            if session.client is not None and session.client.server is server:
+                session.heard_s = session.told_s(self.loop.time(), self._rules.tick_s / 2)
+        server.linked.clear()
+        server.cut_s = self.loop.time()
+        for session in self._sessions.values():
+            if session.client is not None and session.client.server is server:
+                self._watch(session)
+
+    def link(self, server: Server) -> None:
+        """Let a follower hear the leader again: it catches up, and tells what it kept back."""
+        server.linked.set()
+        server.catch_up()
+        for client in tuple(server.clients):
+            if not any(session.client is client for session in self._sessions.values()):
+                client.drop("the session has expired")
+
+    def change_leader(self, election_s: float) -> None:
+        """The leader stops; another one serves after ``election_s``.
+
+        Every session has all of its timeout again.
+        """
+        for server in self.servers:
+            server.linked.set()
+            server.catch_up()
+        number = self.leader.number + 1
+        self.leader = self.servers[number % len(self.servers)]
+        self._is_serving = False
+        for server in self.servers:
+            server.drop_all("there is no leader")
+        self.loop.call_later(election_s, self._serve)
+
+    def _serve(self) -> None:
+        if self._is_serving:
+            return
+        # A zxid is the leader's epoch and a counter.
+        zxid = ((self.tree.zxid >> 32) + 1) << 32
+        for server in self.servers:
+            server.tree.zxid = zxid
+        self._is_serving = True
+        for session in self._sessions.values():
+            session.heard_s = session.newest_s = self.loop.time()
+            self._watch(session)
+
+
+def _session_id(number: int) -> int:
+    server = _SERVERS[number % len(_SERVERS)]
+    return int.from_bytes(bytes([server]) + number.to_bytes(7, "big"), "big", signed=True)

@@ -1,0 +1,138 @@
+"""The requests of one store in the order in which they were made, whatever becomes of connections.
+
+What a cut left without an answer goes first on the next connection: a read is asked again, so no
+state from before the cut is shown after it; of a write the nodes tell whether it was done, by the
+rules that the client of a real ensemble has (docs: ambiguous-writes).
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, Final
+
+from broker_ctl import errors
+from broker_ctl.store.interface import Create
+from broker_ctl.store.zookeeper import resolve
+from broker_ctl.testing.memory_store.transport import Kind, Link, Reply, Request
+
+_MOST_IN_FLIGHT: Final = 1000
+
+
+class RequestLine:
+    """Requests that wait for a connection, and the connection that takes them."""
+
+    def __init__(self) -> None:
+        self._link: Link | None = None
+        self._waiting: deque[Request] = deque()
+        self._slots = asyncio.Semaphore(_MOST_IN_FLIGHT)
+        self.closed_by: errors.StoreError | None = None
+        self.last_zxid = 0
+
+    async def call(self, request: Request, deadline_s: float) -> Any:
+        """Send a request and wait for its answer until ``deadline_s`` of the running loop.
+
+        Raises:
+            ConnectionLoss: it was not sent by then.
+            OperationTimeout: a read that was not answered by then.
+            Ambiguous: a write that was sent, and it cannot be told what became of it.
+            SessionExpired: a write that was not sent, or that made ephemeral nodes for the
+                session that is lost.
+        """
+        try:
+            async with asyncio.timeout_at(deadline_s), self._slots:
+                self.check_open()
+                self._submit(request)
+                return await request.future
+        except TimeoutError:
+            raise self._timed_out(request) from None
+        finally:
+            # Nobody waits for it any more: what was not sent never will be.
+            if request in self._waiting:
+                self._waiting.remove(request)
+
+    def check_open(self) -> None:
+        """Raise what it was closed with."""
+        if self.closed_by is not None:
+            raise type(self.closed_by)(str(self.closed_by))
+
+    def connect(self, link: Link) -> None:
+        """A connection takes what waits, and what comes."""
+        self._link = link
+        waiting, self._waiting = self._waiting, deque()
+        # The server applies all that is committed before it is asked.
+        link.server.catch_up()
+        for request in waiting:
+            if request.is_sent and request.operations:
+                self._resolve(request, link)
+            else:
+                self._submit(request)
+
+    def disconnect(self) -> None:
+        """The connection is gone; what it left unanswered waits in front of the rest."""
+        if self._link is not None:
+            self._waiting.extendleft(
+                request for request in reversed(self._link.unanswered) if not request.future.done()
+            )
+            self._link = None
+
+    def expire(self) -> None:
+        """The session is lost: what was asked for in its name must not be done for the next."""
+        for request in tuple(self._waiting):
+            is_bound = any(
+                isinstance(operation, Create) and operation.mode.is_ephemeral
+                for operation in request.operations
+            )
+            is_write = bool(request.operations) or request.kind is Kind.CLOSE_SESSION
+            if is_bound or (is_write and not request.is_sent):
+                self._waiting.remove(request)
+                request.fail(errors.SessionExpired(f"{request.what}: its session is lost"))
+
+    def close(self, error: errors.StoreError) -> None:
+        """Nothing is answered any more."""
+        self.closed_by = error
+        for request in self._waiting:
+            request.fail(type(error)(str(error)))
+
+    def arrive(self, reply: Reply) -> None:
+        """A reply came back."""
+        if reply.error is not None:
+            reply.request.fail(reply.error)
+        else:
+            reply.request.answer(reply.value)
+
+    def _submit(self, request: Request) -> None:
+        if self._link is None:
+            self._waiting.append(request)
+        elif not request.future.done():
+            request.is_sent = True
+            request.session_id, request.zxid_before = self._link.session_id, self.last_zxid
+            self._link.send(request)
+
+    def _resolve(self, request: Request, link: Link) -> None:
+        """Was it done? As `store.zookeeper.requests` finds out, from nodes as they are now."""
+        tree = link.server.tree
+        operations = request.operations
+        nodes = {operation.path: tree.find(operation.path) for operation in operations}
+        sender = resolve.Sender(request.session_id, request.zxid_before)
+        verdict = resolve.judge(operations, nodes, sender)
+        if verdict is resolve.Verdict.UNKNOWN:
+            request.fail(self._ambiguous(request, "the nodes do not tell"))
+        elif verdict is resolve.Verdict.APPLIED:
+            lost = self._ambiguous(request, "done, and written over since")
+            shown = resolve.results(operations, nodes)
+            request.answer(
+                tuple(lost if isinstance(result, resolve.Verdict) else result for result in shown)
+            )
+        elif link.session_id == request.session_id:
+            self._submit(request)
+        else:
+            request.fail(errors.SessionExpired(f"{request.what}: its session is lost"))
+
+    def _timed_out(self, request: Request) -> errors.StoreError:
+        if not request.is_sent:
+            return errors.ConnectionLoss(f"{request.what}: not sent by its deadline")
+        if request.operations:
+            return self._ambiguous(request, "no answer by its deadline")
+        return errors.OperationTimeout(f"{request.what}: no answer by its deadline")
+
+    def _ambiguous(self, request: Request, why: str) -> errors.Ambiguous:
+        return errors.Ambiguous(f"{request.what}: {why}", request.session_id, request.zxid_before)

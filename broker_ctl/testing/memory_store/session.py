@@ -1,0 +1,248 @@
+"""The client's side: a session that outlives its connections, and a new one when it expires.
+
+state        event                        next         told to listeners
+new          attached                     connected    CONNECTED
+connected    cut, or the session expired  suspended    SUSPENDED
+suspended    attached again               connected    RECONNECTED
+suspended    the session lives no more    new          EXPIRED
+any          close                        closed       CLOSED
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from broker_ctl import errors
+from broker_ctl.store.interface import (
+    Notification,
+    NotificationListener,
+    SessionEvent,
+    SessionListener,
+)
+from broker_ctl.store.path_rules import is_at_or_below
+from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.request_pipeline import RequestLine
+from broker_ctl.testing.memory_store.transport import Kind, Link, Mishaps, Reply, Request, Transit
+from broker_ctl.testing.memory_store.tree import Tree
+
+_CLOSE_LIMIT_S: Final = 2.0
+_REFUSED_S: Final = 0.1
+
+
+class MemorySession:
+    """Connects, and connects again, until it is closed."""
+
+    def __init__(
+        self,
+        ensemble: MemoryEnsemble,
+        transit: Transit,
+        timeout_s: float,
+        session_id: int,
+        *,
+        mishaps: Mishaps | None = None,
+        pulse: Callable[[], float] | None = None,
+    ) -> None:
+        self._ensemble = ensemble
+        self._transit = transit
+        self._timeout_s = timeout_s
+        self._mishaps = mishaps
+        self._pulse = pulse
+        self.session_id = session_id
+        self.line = RequestLine()
+        self._link: Link | None = None
+        self._watches: list[tuple[str, NotificationListener]] = []
+        self._listeners: list[SessionListener] = []
+        self._network = asyncio.Event()
+        self._network.set()
+        self._unlinked = asyncio.Event()
+        self._connected = asyncio.Event()
+        self._is_closed = False
+        # Why nothing will be sent any more; None while something may be.
+        self.ended_by: errors.StoreError | None = None
+        self._tasks = TaskScope("memory session")
+
+    @property
+    def timeout_s(self) -> float:
+        """0 while there is no session."""
+        return self._timeout_s if self.session_id else 0.0
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests go out at once."""
+        return self._connected.is_set() and self.ended_by is None
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._tasks.keep(self._run(), "connect")
+
+    def listen(self, listener: SessionListener) -> Callable[[], None]:
+        """Hear session events, after the listeners that came earlier."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def wait_connected(self) -> None:
+        """Return while connected; raise StoreClosed when that will never be again."""
+        self.line.check_open()
+        while not self._connected.is_set():
+            await self._connected.wait()
+            # It was set, but the connection may be gone again, or the store closed.
+            self.line.check_open()
+
+    async def watch(
+        self,
+        root: str,
+        listener: NotificationListener,
+        deadline_s: float,
+    ) -> Callable[[], None]:
+        """A recursive watch, set again on every connection."""
+        entry = (root, listener)
+        self._watches.append(entry)
+
+        def set_watch(_session_id: int, _tree: Tree) -> None:
+            if self._link is not None:
+                self._link.roots.add(root)
+
+        def stop() -> None:
+            self._watches.remove(entry)
+            if self._link is not None and all(root != other for other, _ in self._watches):
+                self._link.roots.discard(root)
+
+        try:
+            await self.line.call(Request(f"watch {root}", set_watch, Kind.ADD_WATCH), deadline_s)
+        except BaseException:
+            stop()
+            raise
+        return stop
+
+    async def close(self, *, end_session: bool) -> None:
+        """Close for good. Without ``end_session`` the session is left to expire."""
+        if self._is_closed:
+            return
+        if end_session and self.is_connected:
+            deadline_s = asyncio.get_running_loop().time() + _CLOSE_LIMIT_S
+
+            def end(session_id: int, _tree: Tree) -> None:
+                self._ensemble.end(session_id)
+
+            request = Request("closeSession", end, Kind.CLOSE_SESSION)
+            # The connection may be cut on the way; then the session is left to expire.
+            with contextlib.suppress(errors.StoreError):
+                await self.line.call(request, deadline_s)
+        self._is_closed = True
+        self._unlink()
+        if self.ended_by is None:
+            self.give_up(errors.StoreClosed("the store is closed"))
+        await self._tasks.close()
+
+    # The network, as tests steer it.
+
+    def disconnect(self) -> None:
+        """Cut the connection, and let none come about until `reconnect`."""
+        self._network.clear()
+        self._lose()
+
+    def reconnect(self) -> None:
+        """Let connections come about again."""
+        self._network.set()
+
+    def give_up(self, error: errors.StoreError) -> None:
+        """End by itself, as where the servers refuse its credentials."""
+        self.ended_by = error
+        self.line.close(error)
+        self._connected.set()  # whoever waits for a connection learns that none will come
+        self._tell(SessionEvent.CLOSED)
+
+    # Connecting.
+
+    async def _run(self) -> None:
+        while True:
+            await self._network.wait()
+            try:
+                if await self._connect():
+                    await self._unlinked.wait()
+            except errors.ConnectionLoss:
+                await asyncio.sleep(_REFUSED_S)
+
+    async def _connect(self) -> bool:
+        """One handshake; the network may be cut, or the session expire, at each await of it."""
+        await self._transit()
+        if not self._network.is_set():
+            return False
+        link = Link(
+            self._ensemble,
+            self._transit,
+            mishaps=self._mishaps,
+            on_arrival=self._arrive,
+            on_drop=self._dropped,
+            pulse=self._pulse,
+        )
+        link.roots.update(root for root, _ in self._watches)
+        try:
+            link.session_id = self._ensemble.attach(link, self.session_id, self._timeout_s)
+        except errors.SessionExpired:
+            await self._transit()
+            if self._network.is_set():
+                self._expire()
+            return False
+        self._link = link
+        # A cut from before has nothing to say about this connection.
+        self._unlinked.clear()
+        await self._transit()
+        if self._link is link:
+            self._adopt(link)
+        return True
+
+    def _adopt(self, link: Link) -> None:
+        is_same = self.session_id == link.session_id
+        self.session_id = link.session_id
+        self._connected.set()
+        # Listeners first: caches are empty before a request that waited is answered.
+        self._tell(SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED)
+        # A listener may have cut it already.
+        if self._link is link:
+            link.start()
+            self.line.connect(link)
+
+    def _dropped(self, link: Link) -> None:
+        """The server closed the connection; it may be one of before."""
+        if self._link is link:
+            self._lose()
+
+    def _lose(self) -> None:
+        was_connected = self.is_connected
+        self._unlink()
+        if was_connected:
+            self._connected.clear()
+            self._tell(SessionEvent.SUSPENDED)
+
+    def _unlink(self) -> None:
+        link, self._link = self._link, None
+        self.line.disconnect()
+        if link is not None:
+            link.cut()
+        self._unlinked.set()
+
+    def _expire(self) -> None:
+        self.session_id = 0
+        self.line.expire()
+        self._tell(SessionEvent.EXPIRED)
+
+    # What arrives.
+
+    def _arrive(self, arrival: Reply | Notification) -> None:
+        self.line.last_zxid = max(self.line.last_zxid, arrival.zxid)
+        if isinstance(arrival, Reply):
+            self.line.arrive(arrival)
+            if isinstance(arrival.error, errors.TooLarge):
+                # The rest of the frame cannot be skipped.
+                self._lose()
+            return
+        for root, listener in tuple(self._watches):
+            if is_at_or_below(root, arrival.path):
+                listener(arrival)
+
+    def _tell(self, event: SessionEvent) -> None:
+        for listener in tuple(self._listeners):
+            listener(event)

@@ -1,0 +1,126 @@
+"""A binary server over a cluster in memory."""
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from broker_ctl.api.binary.parts import BinaryParts, BinaryRules, Listener
+from broker_ctl.api.binary.server import BinaryServer
+from broker_ctl.api.http.limits import Bound
+from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.instruments.binary import BinaryInstruments
+from tests.support.clusters.fake_managers import (
+    RING,
+    MemoryCluster,
+    MemoryLookup,
+    MemoryOwnership,
+    World,
+)
+from tests.support.http.certificates import serving_context
+
+RULES: Final = BinaryRules("broker-ctl 0", linger_s=0.2)
+SELF: Final = BrokerUrls(
+    "self:8080",
+    native_url="pulsar://self:6650",
+    native_url_tls="pulsar+ssl://self:6651",
+    listeners=(AdvertisedListener("external", "pulsar://outside:1"),),
+)
+OTHER: Final = BrokerUrls("other:8080", native_url="pulsar://other:6650")
+DAEMON: Final = LookupUrls("pulsar://other:6640", "pulsar+ssl://other:6641")
+
+
+@dataclass
+class Partitions:
+    """Partitioned topics, and what was asked of them."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    refuse: Exception | None = None
+
+    async def of(self, topic: Topic) -> int:
+        self.asked.append(str(topic))
+        if self.refuse is not None:
+            raise self.refuse
+        return self.counts.get(str(topic), 0)
+
+
+@dataclass
+class Topics:
+    """What is told of a namespace's topics."""
+
+    names: list[str] = field(default_factory=list)
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+    async def of(self, namespace: Namespace, domains: Collection[str]) -> list[str]:
+        self.asked.append((str(namespace), tuple(domains)))
+        return self.names
+
+
+class Served:
+    """One broker of a world of two: it leads, and all of its parts may be changed by a test."""
+
+    def __init__(self, rules: BinaryRules, max_lookups: int) -> None:
+        self.world = World(brokers={urls.broker_id: urls for urls in (SELF, OTHER)})
+        self.world.leader_id = SELF.broker_id
+        ownership = MemoryOwnership(self.world, SELF)
+        self.lookup = MemoryLookup(self.world, ownership, MemoryCluster(self.world))
+        self.partitions = Partitions()
+        self.topics = Topics()
+        self.daemons: dict[str, LookupUrls] = {OTHER.broker_id: DAEMON}
+        self.instruments = BinaryInstruments()
+        self.bound = Bound("lookups", max_lookups)
+        self.parts = BinaryParts(
+            lookup=self.lookup,
+            bound=self.bound,
+            lookup_urls_of=self.daemons.get,
+            partitions_of=self.partitions.of,
+            topics_of=self.topics.of,
+            instruments=self.instruments,
+        )
+        self.server = BinaryServer(
+            self.parts,
+            rules,
+            (
+                Listener("127.0.0.1", 0, "plainPort"),
+                Listener("127.0.0.1", 0, "tlsPort", serving_context()),
+            ),
+        )
+
+    @property
+    def port(self) -> int:
+        return self.server.ports[0]
+
+    @property
+    def tls_port(self) -> int:
+        return self.server.ports[1]
+
+    def assign(self, urls: BrokerUrls, topic: str) -> None:
+        """Have a broker own a topic's bundle; it is known from now on by these addresses."""
+        self.world.brokers[urls.broker_id] = urls
+        self.world.assign(RING.bundle_of(Topic.parse(topic)), urls.broker_id)
+
+    def counted(self) -> dict[tuple[str, str], float]:
+        """Commands by type and result."""
+        return {
+            (sample.labels["type"], sample.labels["result"]): sample.value
+            for sample in self.instruments.commands.samples()
+        }
+
+    def connections(self) -> float:
+        """As the gauge says."""
+        return next(iter(self.instruments.connections.samples())).value
+
+
+@asynccontextmanager
+async def serving(
+    rules: BinaryRules = RULES, *, max_lookups: int = 100, **changes: Any
+) -> AsyncIterator[Served]:
+    """A server on free ports of loopback."""
+    served = Served(replace(rules, **changes), max_lookups)
+    await served.server.start()
+    try:
+        yield served
+    finally:
+        await served.server.stop(1.0)

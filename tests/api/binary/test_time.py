@@ -1,0 +1,313 @@
+"""How long a client may take, in virtual time."""
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+
+from broker_ctl.api.binary import replies
+from broker_ctl.api.binary.clients import Clients
+from broker_ctl.api.binary.connection import Connection
+from broker_ctl.api.binary.enums import CommandType
+from broker_ctl.api.binary.parts import BinaryRules
+from broker_ctl.api.binary.workers import Request, Workers
+from broker_ctl.instruments.binary import BinaryInstruments
+from tests.api.binary.memory_transport import MemoryTransport
+from tests.support.http.binary_client import CONNECT, PING, PONG, lookup
+from tests.support.time.virtual_time import in_virtual_time
+
+LOOKUP = lookup("persistent://t/ns/x")
+# Answers that a test can tell apart.
+ANSWER, LATE = replies.PONG, replies.partitions(1, 0)
+
+
+class Inside:
+    """A server's inside without a socket; ``answer_after_s`` is how long a lookup takes."""
+
+    def __init__(self, max_in_flight: int = 100) -> None:
+        self.rules = BinaryRules("v", max_in_flight=max_in_flight)
+        self.answer_after_s = 0.0
+        self.begun = 0
+        self.workers = Workers(self._answer, lambda _: LATE, self.rules.request_limit_s)
+        self.clients = Clients(self.rules, self.workers, BinaryInstruments())
+
+    async def _answer(self, request: Request) -> bytes:
+        assert request.kind is CommandType.LOOKUP
+        self.begun += 1
+        if self.answer_after_s:
+            await asyncio.sleep(self.answer_after_s)
+        return ANSWER
+
+    def transport(self) -> MemoryTransport:
+        return MemoryTransport(Connection(self.clients))
+
+    async def connected(self) -> MemoryTransport:
+        transport = self.transport()
+        transport.say(CONNECT)
+        await asyncio.sleep(0)
+        assert transport.heard() == [CommandType.CONNECTED]
+        return transport
+
+
+@in_virtual_time
+async def test_who_does_not_connect_is_left() -> None:
+    server = Inside()
+    transport = server.transport()
+    await asyncio.sleep(9.9)
+    transport.say(CONNECT[:5])
+    assert not transport.has_ended
+    await asyncio.sleep(0.2)
+    assert transport.heard() == [CommandType.ERROR]
+    assert transport.has_ended
+    # It has a second to read that, and what it says is thrown away.
+    transport.say(CONNECT[5:])
+    assert not list(server.clients.instruments.commands.samples())
+    await asyncio.sleep(0.8)
+    assert not transport.is_aborted
+    await asyncio.sleep(0.2)
+    assert transport.is_aborted
+    await asyncio.sleep(0)
+    assert len(server.clients) == 0
+    assert transport.heard() == []
+
+
+@in_virtual_time
+async def test_a_silent_client_is_pinged_and_then_left() -> None:
+    transport = await Inside().connected()
+    await asyncio.sleep(29.9)
+    assert transport.heard() == []
+    await asyncio.sleep(0.2)
+    assert transport.heard() == [CommandType.PING]
+    await asyncio.sleep(29.7)
+    assert not transport.is_aborted
+    await asyncio.sleep(0.2)
+    assert transport.is_aborted
+
+
+@in_virtual_time
+async def test_half_a_command_is_a_sign_of_life_once() -> None:
+    transport = await Inside().connected()
+    await asyncio.sleep(20)
+    transport.say(LOOKUP[:9])
+    await asyncio.sleep(29)
+    assert transport.heard() == []
+    await asyncio.sleep(2)
+    assert transport.heard() == [CommandType.PING]
+    await asyncio.sleep(28)
+    assert not transport.is_aborted
+    await asyncio.sleep(2)
+    assert transport.is_aborted
+
+
+@in_virtual_time
+async def test_a_client_that_answers_pings_stays() -> None:
+    transport = await Inside().connected()
+    pings = 0
+    for _ in range(600):
+        await asyncio.sleep(1)
+        for kind in transport.heard():
+            assert kind == CommandType.PING
+            pings += 1
+            transport.say(PONG)
+    assert not transport.is_aborted
+    assert pings == pytest.approx(20, abs=1)
+
+
+@in_virtual_time
+async def test_a_client_that_says_anything_is_not_pinged() -> None:
+    transport = await Inside().connected()
+    for _ in range(20):
+        await asyncio.sleep(25)
+        transport.say(PING)
+        await asyncio.sleep(0)
+        assert transport.heard() == [CommandType.PONG]
+    assert not transport.is_aborted
+
+
+@in_virtual_time
+async def test_who_takes_no_answers_is_read_no_more_and_then_left() -> None:
+    transport = await Inside().connected()
+    transport.say(PING)
+    transport_of(transport).pause_writing()
+    assert not transport.is_read
+    await asyncio.sleep(29)
+    assert not transport.is_aborted
+    await asyncio.sleep(2)
+    assert transport.is_aborted
+
+
+@in_virtual_time
+async def test_who_takes_them_again_is_answered_what_it_said_before() -> None:
+    server = Inside()
+    transport = await server.connected()
+    connection = transport_of(transport)
+    # Its last commands came with those whose answers it did not take.
+    server.answer_after_s = 1.0
+    transport.say(LOOKUP)
+    connection.pause_writing()
+    connection.data_received(PING * 3)
+    await asyncio.sleep(20)
+    assert transport.heard() == [CommandType.PONG]
+    connection.resume_writing()
+    assert transport.is_read
+    await asyncio.sleep(0)
+    assert transport.heard() == [CommandType.PONG] * 3
+    await asyncio.sleep(29)
+    assert transport.heard() == []
+    await asyncio.sleep(2)
+    assert transport.heard() == [CommandType.PING]
+
+
+@in_virtual_time
+async def test_with_enough_in_progress_nothing_more_is_read_or_begun() -> None:
+    server = Inside(max_in_flight=2)
+    server.answer_after_s = 20.0
+    transport = await server.connected()
+    transport.say(LOOKUP * 5 + PING)
+    await asyncio.sleep(19)
+    assert (server.begun, transport.is_read) == (2, False)
+    await asyncio.sleep(2)
+    assert transport.heard() == [CommandType.PONG] * 2
+    assert (server.begun, transport.is_read) == (4, False)
+    await asyncio.sleep(20)
+    # One is left, and the ping: there is room again. It was not read, so it was not silent.
+    assert transport.heard() == [CommandType.PONG] * 3
+    assert (server.begun, transport.is_read) == (5, True)
+    await asyncio.sleep(20)
+    assert transport.heard() == [CommandType.PONG]
+
+
+@in_virtual_time
+async def test_a_request_has_its_time_from_when_it_came() -> None:
+    server = Inside()
+    server.answer_after_s = 31.0
+    transport = await server.connected()
+    transport.say(LOOKUP)
+    await asyncio.sleep(29)
+    transport.say(LOOKUP)
+    await asyncio.sleep(2)
+    assert transport.heard() == [CommandType.PARTITIONED_METADATA_RESPONSE]
+    transport.say(PONG)
+    await asyncio.sleep(27)
+    assert transport.heard() == []
+    await asyncio.sleep(2)
+    assert transport.heard() == [CommandType.PARTITIONED_METADATA_RESPONSE]
+    assert server.workers.in_flight == 0
+
+
+@in_virtual_time
+async def test_an_answer_for_who_has_gone_goes_nowhere() -> None:
+    server = Inside()
+    server.answer_after_s = 5.0
+    transport = await server.connected()
+    transport.say(LOOKUP * 3)
+    await asyncio.sleep(1)
+    transport.abort()
+    await asyncio.sleep(1)
+    assert len(server.clients) == 0
+    assert server.workers.in_flight == 3
+    await asyncio.sleep(5)
+    assert server.workers.in_flight == 0
+    assert transport.heard() == []
+
+
+@in_virtual_time
+async def test_nothing_keeps_a_client_that_has_gone() -> None:
+    transport = await Inside().connected()
+    transport.abort()
+    await asyncio.sleep(0)
+    connection = weakref.ref(transport_of(transport))
+    del transport
+    # No timer of its own does so, until it would have been pinged.
+    gc.collect()
+    assert connection() is None
+
+
+@in_virtual_time
+async def test_who_comes_when_all_have_parted_is_cut_off() -> None:
+    # Its TLS handshake has taken longer than the end of the server.
+    server = Inside()
+    await server.clients.part()
+    assert server.transport().is_aborted
+
+
+@in_virtual_time
+async def test_requests_that_wait_start_together() -> None:
+    server = Inside()
+    server.answer_after_s = 5.0
+    transport = await server.connected()
+    transport.say(LOOKUP * 50)
+    await asyncio.sleep(5.1)
+    assert transport.heard() == [CommandType.PONG] * 50
+    assert (server.begun, server.workers.in_flight) == (50, 0)
+
+
+@in_virtual_time
+async def test_a_flood_has_its_share_of_each_turn_and_no_more() -> None:
+    server = Inside(max_in_flight=10_000)
+    floods = [await server.connected() for _ in range(40)]
+    quiet = await server.connected()
+    for flood in floods:
+        flood.say(LOOKUP * 500 + PING)
+        assert not flood.is_read
+    answered = [0] * len(floods)
+    turns = 0
+    while sum(answered) < 40 * 501:
+        turns += 1
+        if turns == 2:
+            quiet.say(LOOKUP)
+        begun = server.begun
+        await asyncio.sleep(0)
+        assert server.begun - begun <= 128
+        assert server.workers.in_flight <= 1024 + 64
+        answered = [a + len(flood.heard()) for a, flood in zip(answered, floods, strict=True)]
+        if turns == 60:
+            # It is not last because it came last; and nobody is left out.
+            assert quiet.heard() == [CommandType.PONG]
+            assert min(answered) > 0
+            assert max(answered) < 501
+    assert 20_001 / 128 < turns < 600
+    await asyncio.sleep(0)
+    assert all(flood.is_read for flood in floods)
+    assert len(asyncio.all_tasks()) == 1
+
+
+@in_virtual_time
+async def test_a_worker_that_has_waited_takes_nothing_more() -> None:
+    # Its time has begun to run long before.
+    opened, tasks = asyncio.Event(), []
+
+    async def answer(request: Request) -> bytes:
+        tasks.append(asyncio.current_task())
+        if request.asked == "slow":
+            await opened.wait()
+        return ANSWER
+
+    workers = Workers(answer, lambda _: LATE, 30.0)
+    answers: list[bytes] = []
+    workers.put(Request(CommandType.LOOKUP, "slow", is_tls=False, reply=answers.append))
+    await asyncio.sleep(1)
+    opened.set()
+    workers.wait_turn(lambda: None)
+    workers.put(Request(CommandType.LOOKUP, "quick", is_tls=False, reply=answers.append))
+    await asyncio.sleep(1)
+    assert answers == [ANSWER] * 2
+    assert len(set(tasks)) == 2
+
+
+@in_virtual_time
+async def test_workers_that_are_closed_leave_no_task() -> None:
+    server = Inside()
+    server.answer_after_s = 5.0
+    transport = await server.connected()
+    transport.say(LOOKUP * 10)
+    await asyncio.sleep(0)
+    await server.workers.close()
+    assert server.workers.in_flight == 0
+    assert len(asyncio.all_tasks()) == 1
+
+
+def transport_of(transport: MemoryTransport) -> Connection:
+    """The other side, to be told what a socket would tell it."""
+    return transport._connection

@@ -1,0 +1,183 @@
+"""Instructions over HTTP: acknowledged, refused as stale, or to be sent again."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.broker.replicas.instructions import Obeyed
+from broker_ctl.codec import encode
+from broker_ctl.core.partitions.instructions import STORAGE_ERROR, Instruction, ReplicaError
+from broker_ctl.errors import AuthorityLost, BrokerCtlError, DataPlaneUnreachable, Fenced
+from broker_ctl.http_client import HttpClient, HttpReply
+from tests.support.clusters.fake_managers import CLUSTER, TOKEN, Broker
+from tests.support.replicas.instructions import instruct, named, stop, told
+from tests.support.time.waiting import PATIENCE_S
+
+PATH = "/control/v1/instructions"
+
+
+class Replicas:
+    """Obeys, or raises what a test wants."""
+
+    newest_controller_epoch = 12
+
+    def __init__(self) -> None:
+        self.obeyed: list[Instruction] = []
+        self.errors: tuple[ReplicaError, ...] = ()
+        self.raised: BrokerCtlError | None = None
+
+    async def obey(self, instruction: Instruction) -> Obeyed:
+        if self.raised is not None:
+            raise self.raised
+        self.obeyed.append(instruction)
+        return Obeyed(77, self.errors)
+
+
+class Instructed:
+    """A broker that takes instructions, and how it is told."""
+
+    def __init__(self, http: HttpClient, url: str, replicas: Replicas) -> None:
+        self.http = http
+        self.url = url
+        self.replicas = replicas
+
+    async def tell(self, body: Instruction | bytes) -> HttpReply:
+        data = body if isinstance(body, bytes) else encode(body.to_row())
+        return await self.http.request("POST", self.url + PATH, content=data)
+
+
+@asynccontextmanager
+async def instructed(broker: Broker, http: HttpClient, **rules: Any) -> AsyncIterator[Instructed]:
+    replicas = Replicas()
+    parts = replace(broker.parts, replicas=replicas)
+    surface = Surface(parts, SurfaceRules(CLUSTER, port=0, **rules))
+    await surface.start()
+    try:
+        yield Instructed(http, f"http://127.0.0.1:{surface.port}", replicas)
+    finally:
+        await surface.stop(1.0)
+
+
+async def test_an_instruction_is_obeyed_as_it_was_sent_and_acknowledged(
+    http: HttpClient, leader: Broker
+) -> None:
+    sent = instruct(
+        told("t-0", 1, 3, version=8),
+        stop("t-1", 2, is_deleted=True),
+        broker_epoch=77,
+        is_full=True,
+        after="a-0",
+        until="z-9",
+    )
+    async with instructed(leader, http) as one:
+        reply = await one.tell(sent)
+        assert (reply.status, reply.json()) == (200, {"broker_epoch": 77, "errors": []})
+        assert one.replicas.obeyed == [sent]
+
+
+async def test_what_could_not_be_done_is_named_one_by_one(http: HttpClient, leader: Broker) -> None:
+    async with instructed(leader, http) as one:
+        one.replicas.errors = (ReplicaError(named("t-4"), STORAGE_ERROR),)
+        reply = await one.tell(instruct(told("t-4", 1), broker_epoch=77))
+        assert reply.status == 200
+        assert reply.json()["errors"] == [["t", 4, "storage_error"]]
+
+
+async def test_a_stale_one_is_refused_with_the_newest_epoch_that_was_seen(
+    http: HttpClient, leader: Broker
+) -> None:
+    async with instructed(leader, http) as one:
+        one.replicas.raised = Fenced("controller epoch 11, 12 was seen")
+        reply = await one.tell(instruct(broker_epoch=77, controller_epoch=11))
+        assert reply.status == 409
+        assert reply.json() == {
+            "error": "Fenced",
+            "reason": "controller epoch 11, 12 was seen",
+            "controller_epoch": 12,
+        }
+
+
+@pytest.mark.parametrize("raised", [AuthorityLost("not yet"), DataPlaneUnreachable("silent")])
+async def test_what_may_succeed_later_is_asked_for_again(
+    http: HttpClient, leader: Broker, raised: BrokerCtlError
+) -> None:
+    async with instructed(leader, http) as one:
+        one.replicas.raised = raised
+        reply = await one.tell(instruct(broker_epoch=77))
+        assert (reply.status, reply.json()["error"]) == (503, type(raised).__name__)
+
+
+async def test_an_instruction_has_a_bound_of_its_own(http: HttpClient, leader: Broker) -> None:
+    async with instructed(leader, http, max_body_bytes=1024) as one:
+        many = [told(f"{'t' * 200}-{number}", 1) for number in range(1000)]
+        body = encode(instruct(*many, broker_epoch=77).to_row())
+        assert 200 * 1024 < len(body) < 512 * 1024
+        assert (await one.tell(body)).status == 200
+        fits = body + b" " * (512 * 1024 - len(body))
+        assert (await one.tell(fits)).status == 200
+        refused = await one.tell(fits + b" ")
+        assert refused.status == 413
+        assert "524288 bytes" in refused.json()["reason"]
+        assert len(one.replicas.obeyed) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        (b"", 400, "CorruptRecord"),
+        (b"[]", 400, "CorruptRecord"),
+        (b'{"version": 1}', 400, "CorruptRecord"),
+        (b'{"version": 2}', 400, "NewerVersion"),
+    ],
+)
+async def test_what_is_no_instruction_is_refused(
+    http: HttpClient, leader: Broker, body: bytes, status: int, kind: str
+) -> None:
+    async with instructed(leader, http) as one:
+        reply = await one.tell(body)
+        assert (reply.status, reply.json()["error"]) == (status, kind)
+        assert one.replicas.obeyed == []
+
+
+async def test_a_body_that_does_not_say_what_it_is_is_not_read(
+    http: HttpClient, leader: Broker
+) -> None:
+    async with instructed(leader, http) as one:
+        reply = await http.request("POST", one.url + PATH)
+        assert (reply.status, reply.json()["error"]) == (400, "Refusal")
+
+
+async def test_only_super_users_instruct_where_somebody_must_be_known(
+    http: HttpClient, leader: Broker
+) -> None:
+    credentials = Credentials.parse(f"operator:{TOKEN}\n", ["operator"])
+    async with instructed(leader, http, credentials=credentials) as one:
+        assert (await one.tell(instruct(broker_epoch=77))).status == 401
+        async with HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as known:
+            told_by = Instructed(known, one.url, one.replicas)
+            assert (await told_by.tell(instruct(broker_epoch=77))).status == 200
+
+
+async def test_a_broker_without_a_number_takes_none(http: HttpClient, leader: Broker) -> None:
+    reply = await http.request("POST", leader.url + PATH, json=instruct(broker_epoch=1).to_row())
+    assert (reply.status, reply.json()["error"]) == (404, "NotReplicated")
+
+
+async def test_results_are_counted(http: HttpClient, leader: Broker) -> None:
+    async with instructed(leader, http) as one:
+        await one.tell(instruct(broker_epoch=77))
+        one.replicas.raised = Fenced("old")
+        await one.tell(instruct(broker_epoch=77))
+        text = (await http.request("GET", f"{one.url}/metrics")).body.decode()
+    name = "broker_ctl_replica_instructions_total"
+    for result in ("done", "Fenced"):
+        line = next(
+            each for each in text.splitlines() if f'result="{result}"' in each and name in each
+        )
+        assert line.endswith(" 1.0")

@@ -1,0 +1,212 @@
+"""Who may ask for what."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.errors import SettingsError
+from broker_ctl.http_client import HttpClient
+from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import PATIENCE_S
+
+READER = "a-secret-of-somebody-else"
+WATCHER = "a-secret-of-who-watches"
+PROCESS = "a-secret-of-the-broker-process"
+CREDENTIALS = Credentials.parse(f"operator:{TOKEN}\n\n# others\nreader: {READER}\n", ["operator"])
+RULES = SurfaceRules(CLUSTER, credentials=CREDENTIALS, dataplane_secret=PROCESS)
+
+OPEN = [
+    ("GET", "/livez"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+    ("GET", "/admin/v2/brokers"),
+    ("GET", "/admin/v2/namespaces/t/ns/bundles"),
+    ("GET", "/admin/v2/clusters"),
+    ("HEAD", "/admin/v2/brokers"),
+    ("GET", "/lookup/v2/topic/persistent/t/ns/x"),
+]
+GUARDED = [
+    ("GET", "/admin/v2/tenants"),
+    ("GET", "/admin/v2/tenants/t"),
+    ("PUT", "/admin/v2/tenants/t"),
+    ("GET", "/admin/v2/clusters/c1"),
+    ("GET", "/admin/v2/clusters/c1/peers"),
+    ("DELETE", "/admin/v2/clusters/c1"),
+    ("PUT", "/admin/v2/namespaces/t/new"),
+    ("DELETE", "/admin/v2/namespaces/t/new"),
+    ("PUT", f"/admin/v2/namespaces/t/ns/{BUNDLES[0].range}/unload"),
+    ("GET", "/control/v1/status"),
+    ("GET", "/control/v1/owners?namespace=t/ns"),
+    ("POST", "/control/v1/take"),
+    ("GET", "/control/v1/plan"),
+    ("PUT", "/control/v1/pause"),
+    ("DELETE", "/control/v1/drains/b:1"),
+]
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    async with serving_brokers([free_port()], RULES) as [one]:
+        yield one
+
+
+async def status_of(broker: Broker, method: str, path: str, token: str | None) -> int:
+    async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
+        return (await http.request(method, broker.url + path)).status
+
+
+@pytest.mark.parametrize(("method", "path"), OPEN)
+async def test_reads_are_open(broker: Broker, method: str, path: str) -> None:
+    assert await status_of(broker, method, path, None) == 200
+
+
+@pytest.mark.parametrize(("method", "path"), GUARDED)
+async def test_the_rest_is_for_super_users(broker: Broker, method: str, path: str) -> None:
+    assert await status_of(broker, method, path, None) == 401
+    assert await status_of(broker, method, path, "a-wrong-secret-of-nobody") == 401
+    assert await status_of(broker, method, path, PROCESS) == 401
+    assert await status_of(broker, method, path, READER) == 403
+    assert await status_of(broker, method, path, TOKEN) not in {401, 403}
+    assert broker.orders.obeyed == []
+
+
+async def test_another_spelling_of_a_path_gets_around_nothing(broker: Broker) -> None:
+    # By hand: a client would write the path in its usual form.
+    reader, writer = await asyncio.open_connection(*broker.broker_id.split(":"))
+    writer.write(b"GET /%63ontrol/v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    async with asyncio.timeout(60):
+        answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+async def test_authority_is_for_the_broker_process(broker: Broker) -> None:
+    path = "/dataplane/v1/authority"
+    for token, status in ((None, 401), (TOKEN, 401), (PROCESS, 200)):
+        assert await status_of(broker, "GET", path, token) == status
+
+
+async def test_a_refusal_says_what_is_wanted_and_no_secret(broker: Broker) -> None:
+    async with HttpClient(token=READER, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
+        forbidden = await http.request("GET", f"{broker.url}/control/v1/status")
+    async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
+        unauthorized = await http.request("GET", f"{broker.url}/control/v1/status")
+    assert unauthorized.headers["WWW-Authenticate"] == "Bearer"
+    reason = "role reader is neither in superUserRoles nor in readOnlyRoles"
+    assert forbidden.json() == {"error": "Forbidden", "reason": reason}
+    assert READER.encode() not in forbidden.body + repr(broker.surface).encode()
+    assert TOKEN not in repr(RULES)
+    assert PROCESS not in repr(RULES)
+
+
+async def test_brokers_show_each_other_their_token() -> None:
+    ports = [free_port(), free_port()]
+    async with serving_brokers(ports, RULES, CREDENTIALS.own_token) as [one, other]:
+        one.world.assign(BUNDLES[0], other.broker_id)
+        path = "/admin/v2/namespaces/t/ns/unload"
+        assert await status_of(one, "PUT", path, TOKEN) == 204
+        assert not one.world.owners
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing\n",
+        f"reader:{READER}",
+        f"operator {TOKEN}",
+        f":{TOKEN}",
+        "operator:short",
+        "operator:with blanks in between",
+        "operator:ümlaute-are-not-for-headers",
+    ],
+)
+def test_a_secret_file_that_lets_nobody_in_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Credentials.parse(text, ["operator"])
+    assert TOKEN not in str(caught.value)
+
+
+async def test_a_role_that_may_read_sees_what_operators_see_and_does_nothing() -> None:
+    credentials = Credentials.parse(
+        f"operator:{TOKEN}\nwatcher:{WATCHER}\nreader:{READER}", ["operator"], ["watcher"]
+    )
+    rules = SurfaceRules(CLUSTER, credentials=credentials)
+    async with serving_brokers([free_port()], rules) as [guarded]:
+        for path in ("status", "plan", "history", "drains", "cluster", "pause"):
+            assert await status_of(guarded, "GET", f"/control/v1/{path}", WATCHER) == 200
+            assert await status_of(guarded, "GET", f"/control/v1/{path}", READER) == 403
+            assert await status_of(guarded, "GET", f"/control/v1/{path}", None) == 401
+        for method, path in GUARDED:
+            if method != "GET":
+                assert await status_of(guarded, method, path, WATCHER) == 403
+        assert await status_of(guarded, "GET", "/admin/v2/tenants", WATCHER) == 403
+        assert await status_of(guarded, "PUT", "/control/v1/pause?dry_run=true", WATCHER) == 403
+        assert guarded.directives.pause is None
+
+
+# In the log.
+
+
+def lines(caplog: pytest.LogCaptureFixture, module: str) -> list[str]:
+    name = f"broker_ctl.api.http.{module}"
+    return [record.getMessage() for record in caplog.records if record.name == name]
+
+
+async def test_who_is_turned_away_is_in_the_log_by_role_and_never_by_secret(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        await status_of(broker, "PUT", "/control/v1/pause", "a-wrong-secret-of-nobody")
+        await status_of(broker, "PUT", "/control/v1/pause", READER)
+        assert await status_of(broker, "PUT", "/control/v1/pause", TOKEN) == 200
+    unknown, reader = lines(caplog, "rejected_requests")
+    assert "turned away with 401: PUT '/control/v1/pause' from 127.0.0.1, no known token" in unknown
+    assert "with 403" in reader
+    assert "role reader" in reader
+    assert READER not in caplog.text
+    assert "a-wrong-secret-of-nobody" not in caplog.text
+
+
+async def test_a_flood_of_refusals_does_not_fill_the_log(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(30):
+            await status_of(broker, "PUT", "/control/v1/pause", None)
+    assert len(lines(caplog, "rejected_requests")) == 10
+
+
+async def test_an_act_is_in_the_log_with_the_role_that_had_it_done(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert await status_of(broker, "PUT", "/control/v1/pause?by=mallory", TOKEN) == 200
+        path = "/admin/v2/brokers/configuration/dryRun/perhaps"
+        assert await status_of(broker, "POST", path, TOKEN) == 412
+        await status_of(broker, "PUT", "/control/v1/pause?dry_run=true", TOKEN)
+        await status_of(broker, "GET", "/control/v1/pause", TOKEN)
+    assert lines(caplog, "audit") == [
+        "operator at 127.0.0.1: PUT '/control/v1/pause?by=mallory': 200",
+        f"operator at 127.0.0.1: POST '{path}': 412",
+    ]
+
+
+async def test_without_tokens_an_act_is_told_with_who_they_say_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving_brokers([free_port()]) as [open_broker]:
+        with caplog.at_level(logging.INFO):
+            async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
+                body = {"by": "anna", "reason": "network"}
+                await http.request("PUT", f"{open_broker.url}/control/v1/pause", json=body)
+                await http.request("DELETE", f"{open_broker.url}/control/v1/pause")
+    who = [line.partition(":")[0] for line in lines(caplog, "audit")]
+    assert who == ["anna at 127.0.0.1", "somebody at 127.0.0.1"]
+    assert "the balancing is paused by anna: network" in caplog.text
+    assert "the pause of the balancing has ended" in caplog.text

@@ -1,0 +1,164 @@
+"""Connections over real sockets: how many, and how long one may say nothing."""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from broker_ctl.api.http import connections
+from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.instruments.kinds import Instrument
+from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import eventually
+
+REQUEST = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+HEAD = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "
+SHORT_S = 0.2
+DEADLINE_S = 60.0
+
+
+class Line:
+    """A client that says what a test has it say."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def answer(self) -> bytes:
+        async with asyncio.timeout(DEADLINE_S):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            length = head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]
+            return head + await self.reader.readexactly(int(length))
+
+    async def rest(self) -> bytes:
+        """Whatever comes until the server ends it."""
+        async with asyncio.timeout(DEADLINE_S):
+            return await self.reader.read()
+
+
+@asynccontextmanager
+async def line_to(broker: Broker) -> AsyncIterator[Line]:
+    host, port = broker.broker_id.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield Line(reader, writer)
+    finally:
+        writer.close()
+
+
+def value_of(instrument: Instrument) -> float:
+    return sum(sample.value for sample in instrument.samples())
+
+
+@pytest.mark.parametrize("said", [b"", HEAD], ids=["nothing", "half a head"])
+@pytest.mark.parametrize("is_answered_before", [False, True])
+async def test_a_connection_without_a_whole_request_is_closed(
+    said: bytes, is_answered_before: bool
+) -> None:
+    rules = SurfaceRules(CLUSTER, idle_timeout_s=SHORT_S)
+    async with serving_brokers([free_port()], rules) as [broker], line_to(broker) as line:
+        if is_answered_before:
+            line.send(REQUEST)
+            assert (await line.answer()).startswith(b"HTTP/1.1 200 ")
+        line.send(said)
+        assert await line.rest() == b""
+        surface = broker.instruments.surface
+        await eventually(lambda: value_of(surface.connections) == 0)
+
+
+async def test_a_head_that_comes_letter_by_letter_gains_no_time() -> None:
+    rules = SurfaceRules(CLUSTER, idle_timeout_s=SHORT_S)
+    async with serving_brokers([free_port()], rules) as [broker], line_to(broker) as line:
+        line.send(HEAD)
+        surface = broker.instruments.surface
+        await eventually(lambda: value_of(surface.connections) == 1)
+
+        async def is_closed() -> bool:
+            line.send(b"x")
+            return value_of(surface.connections) == 0
+
+        # A timer that each letter began anew would never end it.
+        await eventually(is_closed, deadline_s=DEADLINE_S, poll_s=SHORT_S / 10)
+
+
+async def test_a_request_that_takes_longer_is_answered() -> None:
+    rules = SurfaceRules(CLUSTER, idle_timeout_s=SHORT_S)
+    async with (
+        serving_brokers([free_port()], rules) as [broker],
+        line_to(broker) as line,
+        line_to(broker) as idle,
+    ):
+        entered, opened = asyncio.Event(), asyncio.Event()
+
+        async def gate() -> None:
+            entered.set()
+            await opened.wait()
+
+        broker.lookup.gate = gate
+        line.send(b"GET /lookup/v2/topic/persistent/t/ns/x HTTP/1.1\r\nHost: x\r\n\r\n")
+        await entered.wait()
+        # It is older than the time of the other one, which is over then.
+        assert await idle.rest() == b""
+        opened.set()
+        assert (await line.answer()).startswith(b"HTTP/1.1 200 ")
+        # And its own begins with the answer.
+        assert await line.rest() == b""
+
+
+async def test_one_connection_too_many_is_told_so_and_counted() -> None:
+    rules = SurfaceRules(CLUSTER, max_connections=2)
+    async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
+        surface = broker.instruments.surface
+        first, second = [await stack.enter_async_context(line_to(broker)) for _ in range(2)]
+        await _all_answer([first, second])
+        async with line_to(broker) as third:
+            refused = await third.rest()
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b"2 connections are open already" in refused
+        assert value_of(surface.refused_connections) == 1
+        assert value_of(surface.connections) == 2
+        # The others do not suffer from it, and there is room again when one has gone.
+        await _all_answer([first, second])
+        first.writer.close()
+        await eventually(lambda: value_of(surface.connections) == 1)
+        async with line_to(broker) as fourth:
+            await _all_answer([second, fourth])
+        assert value_of(surface.refused_connections) == 1
+
+
+async def _all_answer(lines: Iterable[Line]) -> None:
+    for line in lines:
+        line.send(REQUEST)
+        assert (await line.answer()).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted", "taken"),
+    [
+        (1024, 2048, 512),
+        (1024, 512, 512),
+        (65_536, 2048, 2048),
+        (resource.RLIM_INFINITY, 2048, 2048),
+    ],
+)
+def test_connections_leave_half_of_the_descriptors_to_others(
+    files: int, wanted: int, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert connections.within_descriptors(wanted) == taken
+
+
+async def test_a_server_takes_no_more_than_its_descriptors_allow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (2, 2))
+    async with serving_brokers([free_port()]) as [broker], line_to(broker) as first:
+        await _all_answer([first])
+        async with line_to(broker) as second:
+            assert b"1 connections are open already" in await second.rest()

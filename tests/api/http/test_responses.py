@@ -1,0 +1,126 @@
+"""What is sent of an answer, with real sockets."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from broker_ctl.api.http.responses import Answer, of_error
+from broker_ctl.errors import (
+    Ambiguous,
+    BrokerCtlError,
+    ConnectionLoss,
+    Fenced,
+    NamespaceMissing,
+    NoAuth,
+    PeerRefused,
+    SessionExpired,
+    SessionMoved,
+    StoreClosed,
+)
+from tests.support.http.web_server import serving
+
+KINDS: dict[str, dict[str, Any]] = {
+    "body": {"body": b'{"a":1}', "content_type": "application/json"},
+    "redirect": {"status": 307, "headers": {"Location": "http://x/süß?a=%20"}},
+    "refusal": {
+        "body": b"{}",
+        "status": 405,
+        "headers": {"Allow": "GET,HEAD", "Content-Type": "application/json"},
+    },
+    "nothing": {"status": 204},
+    "empty": {"body": b""},
+}
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[URL]:
+    """``/ours/KIND`` is an `Answer`, ``/theirs/KIND`` aiohttp's own of the same."""
+    app = web.Application()
+
+    async def answered(request: web.Request) -> web.Response:
+        make = Answer if request.match_info["whose"] == "ours" else web.Response
+        return make(**KINDS[request.match_info["kind"]])
+
+    app.router.add_route("*", "/{whose}/{kind}", answered)
+    async with serving(app) as address:
+        yield URL(address)
+
+
+async def sent(url: URL, *requests: str) -> bytes:
+    """All that comes until the server closes the connection."""
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write("".join(f"{request}\r\n\r\n" for request in requests).encode())
+    async with asyncio.timeout(60):
+        data = await reader.read()
+    writer.close()
+    return re.sub(rb"\r\nDate: [^\r]+ GMT\r\n", b"\r\nDate: now\r\n", data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])
+@pytest.mark.parametrize(
+    "ending",
+    ["HTTP/1.1\r\nHost: x\r\nConnection: close", "HTTP/1.0", "HTTP/1.0\r\nConnection: close"],
+)
+async def test_it_is_byte_for_byte_what_aiohttp_would_have_sent(
+    url: URL, kind: str, method: str, ending: str
+) -> None:
+    ours, theirs = [
+        await sent(url, f"{method} /{whose}/{kind} {ending}") for whose in ("ours", "theirs")
+    ]
+    assert ours == theirs
+    assert ours.count(b"\r\nDate: now\r\n") == 1
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_a_connection_is_kept_for_who_wants_it_kept(url: URL, version: str) -> None:
+    kept = f"HTTP/{version}\r\nHost: x\r\nConnection: keep-alive"
+    ours, theirs = [
+        await sent(
+            url, *[f"GET /{whose}/{kind} {kept}" for kind in KINDS], f"GET /{whose}/body HTTP/1.0"
+        )
+        for whose in ("ours", "theirs")
+    ]
+    assert ours == theirs
+    assert ours.count(b"\r\nDate: now\r\n") == len(KINDS) + 1
+
+
+async def test_a_header_that_would_end_early_is_not_sent(
+    url: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "split", {"headers": {"Location": "http://x/\r\nSet-Cookie: a"}})
+    assert await sent(url, "GET /ours/split HTTP/1.0") == b""
+
+
+@pytest.mark.parametrize(
+    "met",
+    [
+        SessionExpired("the session has expired"),
+        SessionMoved("taken over"),
+        StoreClosed("the store is closed"),
+        Ambiguous("no answer"),
+        ConnectionLoss("not sent"),
+        PeerRefused("StoreClosed", "the store is closed"),
+        PeerRefused("ConnectionLoss", "not sent"),
+    ],
+    ids=repr,
+)
+def test_what_another_attempt_may_bring_is_unavailable_and_never_a_fault(
+    met: BrokerCtlError,
+) -> None:
+    answer = of_error(met)
+    assert answer.status == 503
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_what_no_other_attempt_brings_says_nothing_of_one() -> None:
+    for met, status in ((NoAuth("no"), 500), (NamespaceMissing("no"), 404), (Fenced("no"), 409)):
+        answer = of_error(met)
+        assert answer.status == status
+        assert "Retry-After" not in answer.headers
+    assert of_error(PeerRefused("NoSuchError", "no")).status == 409

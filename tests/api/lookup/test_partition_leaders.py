@@ -1,0 +1,140 @@
+"""Where a replicated partition is led, over HTTP."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    LeaderAndIsr,
+    LiveBroker,
+    TopicAssignment,
+)
+from broker_ctl.http_client import HttpClient
+from broker_ctl.store import partition_paths
+from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
+from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.time.waiting import eventually
+
+TOPIC_ID = "0123456789abcdef" * 2
+LEADER = "/partitions/v1/leader"
+LED = {
+    "partition": 1,
+    "leader": 2,
+    "address": "b2:6650",
+    "leader_epoch": 4,
+    "controller_epoch": 7,
+    "isr": [2, 3],
+    "replicas": [1, 2, 3],
+    "is_recovering": False,
+}
+NOT_YET = {
+    "partition": 0,
+    "leader": -1,
+    "address": None,
+    "leader_epoch": -1,
+    "controller_epoch": -1,
+    "isr": [],
+    "replicas": [1, 2, 3],
+    "is_recovering": False,
+}
+
+
+async def write(broker: Broker) -> None:
+    """A topic of two partitions, one of which has been initialised."""
+    store, assigned = broker.metadata.store, Assignment((1, 2, 3))
+    for path, data in (
+        (
+            partition_paths.topic("orders"),
+            encode_topic(TopicAssignment(TOPIC_ID, {0: assigned, 1: assigned})),
+        ),
+        (
+            partition_paths.leader_and_isr(TopicPartition("orders", 1)),
+            encode_state(LeaderAndIsr(2, 4, (2, 3), 7)),
+        ),
+        (partition_paths.broker(2), encode_broker(LiveBroker(2, 0, "b2", 6650), 1)),
+    ):
+        await store.create(path, data, make_parents=True)
+
+
+async def test_every_broker_answers_also_while_nobody_controls(
+    http: HttpClient, leader: Broker, follower: Broker
+) -> None:
+    await write(leader)
+    leader.world.controller_id = None
+    for broker in (leader, follower):
+        reply = await http.request("GET", f"{broker.url}{LEADER}/orders/1")
+        assert (reply.status, reply.json()) == (
+            200,
+            {"topic": "orders", "topic_id": TOPIC_ID, **LED},
+        )
+        whole = await http.request("GET", f"{broker.url}{LEADER}/orders")
+        assert (whole.status, whole.json()) == (
+            200,
+            {"topic": "orders", "topic_id": TOPIC_ID, "partitions": [NOT_YET, LED]},
+        )
+
+
+async def test_a_change_is_told(http: HttpClient, leader: Broker) -> None:
+    await write(leader)
+    url = f"{leader.url}{LEADER}/orders/1"
+    assert (await http.request("GET", url)).json()["leader"] == 2
+    state = encode_state(LeaderAndIsr(3, 5, (3,), 7, is_recovering=True))
+    path = partition_paths.leader_and_isr(TopicPartition("orders", 1))
+    await leader.metadata.store.set(path, state)
+
+    async def is_told() -> bool:
+        row = (await http.request("GET", url)).json()
+        told = (row["leader"], row["leader_epoch"], row["isr"], row["is_recovering"])
+        return told == (3, 5, [3], True) and row["address"] is None
+
+    await eventually(is_told)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kind"),
+    [
+        ("users", 404, "TopicMissing"),
+        ("orders/2", 404, "TopicMissing"),
+        ("orders/-1", 404, "HTTPNotFound"),
+        ("orders/12345678901", 404, "HTTPNotFound"),
+        ("a%20b/0", 412, "InvalidName"),
+    ],
+)
+async def test_what_there_is_not_is_said_by_name(
+    http: HttpClient, leader: Broker, path: str, status: int, kind: str
+) -> None:
+    await write(leader)
+    reply = await http.request("GET", f"{leader.url}{LEADER}/{path}")
+    assert (reply.status, reply.json()["error"]) == (status, kind)
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (SurfaceRules(CLUSTER, max_lookups=0), "0 lookups are in progress"),
+        (SurfaceRules(CLUSTER, max_requests=0), "0 requests of clients are in progress"),
+    ],
+)
+async def test_questions_of_clients_are_bounded_as_lookups_are(
+    http: HttpClient, rules: SurfaceRules, said: str
+) -> None:
+    async with serving_brokers([free_port()], rules) as [one]:
+        for path in ("orders", "orders/0"):
+            reply = await http.request("GET", f"{one.url}{LEADER}/{path}")
+            assert (reply.status, reply.json()) == (503, {"error": "Busy", "reason": said})
+
+
+async def test_a_broker_that_takes_no_part_tells_all_the_same(
+    http: HttpClient, leader: Broker
+) -> None:
+    await write(leader)
+    surface = Surface(replace(leader.parts, partitions=None), SurfaceRules(CLUSTER, port=0))
+    await surface.start()
+    reply = await http.request("GET", f"http://127.0.0.1:{surface.port}{LEADER}/orders/1")
+    assert (reply.status, reply.json()["leader"]) == (200, 2)
+    await surface.stop(1.0)

@@ -1,0 +1,98 @@
+"""Bodies that are nearly right: partition routes answer them, and change nothing if they refuse."""
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker_ctl.http_client import HttpClient
+from tests.api.control.test_partitions import ALL, LISTS, TOPIC
+from tests.api.http.test_odd_requests import ODD, REFUSALS
+from tests.support.clusters.fake_managers import Broker
+
+SEEDS = range(4)
+BODIES = 40
+# Redirects go to a controller, which is here.
+DEEP: Any = json.loads("[" * 200 + "]" * 200)
+HUGE = [10**400, -(10**400), 1e308, float("nan"), float("inf"), 2**31, 2**63, DEEP]
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each part of a JSON value, itself first."""
+    yield above
+    match value:
+        case dict():
+            for key, part in value.items():
+                yield from places(part, (*above, key))
+        case list():
+            for index, part in enumerate(value):
+                yield from places(part, (*above, index))
+
+
+def changed(body: Any, draws: random.Random) -> Any:
+    """A part that is another, is gone, is named twice, or has company."""
+    way = draws.choice(list(places(body)))
+    if not way:
+        return draws.choice([*ODD, *HUGE])
+    found = copy.deepcopy(body)
+    *to, last = way
+    inside = found
+    for key in to:
+        inside = inside[key]
+    match draws.randrange(4):
+        case 0:
+            inside[last] = draws.choice([*ODD, *HUGE])
+        case 1:
+            del inside[last]
+        case 2 if isinstance(inside, dict):
+            inside[draws.choice(["", "x", "partitions", "99999999999", "-1", "\u0663", "0 "])] = (
+                draws.choice([*ODD, *HUGE])
+            )
+        case _:
+            inside[last] = [inside[last]] * draws.choice([0, 2, 300])
+    return found
+
+
+def bodies(body: Any, draws: random.Random) -> Iterator[bytes]:
+    for _ in range(BODIES):
+        found = body
+        for _ in range(draws.randint(1, 3)):
+            found = changed(found, draws) if isinstance(found, dict) else found
+        data = json.dumps(found).encode()
+        match draws.randrange(6):
+            case 0:
+                cut = draws.randrange(len(data) + 1)
+                data = data[:cut] + draws.choice([b"\xff", b"\x00", b"\xed\xa0\x80", b""])
+            case 1 if data.startswith(b'{"'):
+                # Which of two of a name counts is the decoder's; that one is judged.
+                data = b'{"partitions": -1, ' + data[1:]
+        yield data
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_body_is_obeyed_or_refused_and_then_nothing_is_changed(
+    leader: Broker, http: HttpClient, seed: int
+) -> None:
+    draws, desk = random.Random(seed), leader.partition_desk
+    assert (await http.request("PUT", leader.url + TOPIC, json=LISTS)).status == 200
+    broken: list[tuple[str, str, bytes, object]] = []
+    refused = obeyed = 0
+    for method, path, body in (one for one in ALL if one[2] is not None):
+        for data in bodies(body, draws):
+            before = copy.deepcopy(desk.written)
+            reply = await http.request(method, leader.url + path, content=data)
+            if reply.status < 300:
+                obeyed += 1
+                continue
+            refused += 1
+            if reply.status not in REFUSALS or not reply.json()["reason"]:
+                broken.append((method, path, data[:200], reply.status))
+            elif desk.written != before:
+                broken.append((method, path, data[:200], desk.written[len(before) :]))
+    assert broken == []
+    assert obeyed > 5
+    assert refused > 100

@@ -1,0 +1,76 @@
+"""The id of a plan, the plans that were shown, and the history of decisions."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.balancer.planning.proposed_plans import ShownPlans, plan_id_of
+from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
+from broker_ctl.core.cluster.imbalance import Imbalance
+from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.planning.plan import Plan
+from broker_ctl.errors import PlanMissing
+from broker_ctl.ports import HistoryFilter, JournalEntry, Outcome
+from tests.support.clusters.leader_cluster import NAMESPACE, running_cluster
+from tests.support.clusters.leading_controllers import leading_at
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+FIRST, SECOND = Ring.even(NAMESPACE, 8).bundles[:2]
+EVEN = Imbalance(1.0, 1.0)
+NONE = NO_FOOTPRINT
+MOVE = Transfer(FIRST, A, B, Reason.OVERLOADED, "why", NONE, NONE, NONE)
+PLAN = Plan(7, (MOVE,), (), EVEN, EVEN)
+
+
+def test_the_id_of_a_plan_says_what_it_does_and_for_whom() -> None:
+    skip = Skip("cluster", Reason.BELOW_THRESHOLD, "")
+    assert plan_id_of(PLAN) == plan_id_of(replace(PLAN, skipped=(skip,)))
+    others = [
+        replace(PLAN, epoch=8),
+        replace(PLAN, decisions=()),
+        replace(PLAN, decisions=(replace(MOVE, destination=C),)),
+    ]
+    assert len({plan_id_of(each) for each in [PLAN, *others]}) == 4
+    assert len(plan_id_of(PLAN)) == 12
+
+
+def test_of_the_plans_that_were_shown_the_oldest_are_forgotten() -> None:
+    shown = ShownPlans()
+    for number in range(17):
+        shown.note(f"plan {number}", PLAN, 100.0)
+    assert shown.decisions_of("plan 16", 700.0) == (MOVE,)
+    with pytest.raises(PlanMissing):
+        shown.decisions_of("plan 0", 100.0)
+    with pytest.raises(PlanMissing):
+        shown.decisions_of("plan 16", 700.1)
+
+
+@in_virtual_time
+async def test_history_is_the_newest_of_what_is_asked_for() -> None:
+    async with running_cluster(A, B) as cluster:
+        cluster.clock = LoopClock()
+        await cluster.create_namespace(8)
+        async with leading_at(cluster, A) as controller:
+            now_ms = cluster.clock.wall_ms()
+            other = replace(MOVE, bundle=SECOND, destination=C)
+            skip = Skip(str(FIRST), Reason.COOLING_DOWN, "it moved 5 s ago")
+            for age_s, decision in ((300, MOVE), (200, other), (100, skip)):
+                at_ms = now_ms - age_s * 1000
+                cluster.journal.record(JournalEntry(at_ms, 1, 2, decision, Outcome("done")))
+
+            def found(wanted: HistoryFilter) -> list[str]:
+                return [row["sentence"] for row in controller.operations.history(wanted)]
+
+            everything = [skip.sentence, other.sentence, MOVE.sentence]
+            assert found(HistoryFilter()) == everything
+            assert found(HistoryFilter(limit=2)) == everything[:2]
+            assert found(HistoryFilter(result="failed")) == []
+            assert len(found(HistoryFilter(result="done"))) == 3
+            assert found(HistoryFilter(kind="transfer")) == everything[1:]
+            assert found(HistoryFilter(bundle=str(FIRST))) == [skip.sentence, MOVE.sentence]
+            assert found(HistoryFilter(broker=C)) == [other.sentence]
+            assert found(HistoryFilter(broker=A, bundle=str(SECOND))) == [other.sentence]
+            assert found(HistoryFilter(within_s=250.0)) == everything[:2]
+            assert found(HistoryFilter(within_s=1.0)) == []

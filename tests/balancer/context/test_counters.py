@@ -1,0 +1,152 @@
+"""What leading has come to, and what it can tell of this moment."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.balancer.context.counters import PlacementLog, PlacementResult, Tally
+from broker_ctl.balancer.context.decision_recorder import Outcomes
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.statistics import report_ages_s, standings, tally
+from broker_ctl.core.cluster.decisions import Reason, Transfer
+from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.strategies.simple.placement import SimplePlacement
+from broker_ctl.errors import NoBroker
+from broker_ctl.ports import Outcome
+from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+BUNDLES = Ring.even(NAMESPACE, 8).bundles
+SUCCESS, EMPTY, SKIP = PlacementResult.SUCCESS, PlacementResult.EMPTY, PlacementResult.SKIP
+
+
+def away_from(source: str) -> Transfer:
+    return Transfer(
+        bundle=BUNDLES[0],
+        source=source,
+        destination=C,
+        reason=Reason.OVERLOADED,
+        detail="why",
+        footprint=NO_FOOTPRINT,
+        source_before=NO_FOOTPRINT,
+        destination_before=NO_FOOTPRINT,
+    )
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def cluster(clock: ManualClock) -> AsyncIterator[LeaderCluster]:
+    async with running_cluster(A, B, C) as running:
+        running.clock = clock
+        await running.create_namespace(8)
+        yield running
+
+
+@pytest.fixture
+async def leading(cluster: LeaderCluster) -> AsyncIterator[Leading]:
+    async with cluster.leading(A) as running:
+        await cluster.synced(running)
+        yield running
+
+
+async def test_a_broker_is_relieved_once_a_cycle_however_much_it_gives(
+    cluster: LeaderCluster,
+) -> None:
+    outcomes = Outcomes(cluster.journal, cluster.clock, 1, lambda _: None)
+    done = Outcome("done")
+    outcomes.cycle = 1
+    for source in (A, A, B):
+        outcomes.record(away_from(source), done)
+    assert outcomes.relieved_brokers == 2
+    outcomes.cycle = 2
+    outcomes.record(away_from(A), done)
+    assert outcomes.relieved_brokers == 3
+    outcomes.record(away_from(B), Outcome("failed"))
+    assert outcomes.relieved_brokers == 3
+
+
+async def test_placements_count_by_what_came_of_them(
+    cluster: LeaderCluster, leading: Leading
+) -> None:
+    await leading.placements.place(BUNDLES[0])
+    await leading.placements.place(BUNDLES[1])
+    await leading.placements.place(BUNDLES[0])
+    assert tally(leading).placements == {SUCCESS: 2, SKIP: 1}
+    for broker in cluster.brokers.values():
+        await broker.registry.announce_drain()
+    await eventually(lambda: not any(map(leading.parts.can_receive, (A, B, C))))
+    with pytest.raises(NoBroker):
+        await leading.placements.place(BUNDLES[0])
+    assert tally(leading).placements == {SUCCESS: 2, SKIP: 1, EMPTY: 1}
+
+
+async def test_a_placement_is_timed_with_the_view_that_it_waits_for(
+    cluster: LeaderCluster, clock: ManualClock
+) -> None:
+    parts = cluster.parts(A)
+
+    async def slow_ring_of(_: object) -> Ring:
+        clock.time_s += 0.25
+        return Ring.even(NAMESPACE, 8)
+
+    await cluster.brokers[B].acquire(BUNDLES[1])
+    slow = Leading.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
+    await slow.board.start()
+    await cluster.synced(slow)
+    await slow.placements.place(BUNDLES[0])
+    await slow.placements.place(BUNDLES[0])
+    assert tally(slow).placement_s == (0.25, 0.0)
+    await slow.board.close()
+
+
+def test_leadings_add_up_and_the_newest_times_are_kept() -> None:
+    first = Tally(1, 2, Counter({SUCCESS: 3}), (0.5,) * 1024)
+    second = Tally(10, 20, Counter({SUCCESS: 1, EMPTY: 1}), (0.25, 0.125))
+    both = first + second
+    assert (both.corrupt_reports, both.relieved_brokers) == (11, 22)
+    assert both.placements == {SUCCESS: 4, EMPTY: 1}
+    assert len(both.placement_s) == 1024
+    assert both.placement_s[-3:] == (0.5, 0.25, 0.125)
+
+
+def test_a_log_keeps_so_many_times() -> None:
+    log = PlacementLog()
+    for number in range(2000):
+        log.note(SUCCESS, float(number))
+    assert log.results == {SUCCESS: 2000}
+    assert log.newest_s == tuple(map(float, range(976, 2000)))
+
+
+async def test_the_age_of_a_report_counts_from_when_the_leader_got_it(
+    cluster: LeaderCluster, leading: Leading, clock: ManualClock
+) -> None:
+    clock.time_s += 90.0
+    assert report_ages_s(leading) == {A: 90.0, B: 90.0, C: 90.0}
+    await cluster.brokers[B].acquire(BUNDLES[0])
+    await cluster.synced(leading)
+    clock.time_s += 5.0
+    assert report_ages_s(leading) == {A: 95.0, B: 5.0, C: 95.0}
+    await cluster.kill(C)
+    await eventually(lambda: report_ages_s(leading) == {A: 95.0, B: 5.0})
+
+
+async def test_only_the_simple_manager_ranks_brokers(
+    cluster: LeaderCluster, leading: Leading
+) -> None:
+    await leading.survey.take()
+    assert standings(leading) == {}
+    cluster.rules = replace(QUICK, placement=SimplePlacement())
+    async with cluster.leading(A) as simple:
+        await cluster.synced(simple)
+        assert standings(simple) == {}
+        await simple.survey.take()
+        assert standings(simple).keys() == {A, B, C}

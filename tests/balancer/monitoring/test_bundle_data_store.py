@@ -1,0 +1,134 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker_ctl.balancer.monitoring.bundle_data_store import Quotas, read_bundle_data
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.core.model.load import BundleLoad, BundleStats
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.errors import Fenced
+from broker_ctl.store import paths
+from broker_ctl.store.records.load import BundleData, TimeAverageBrokerData
+from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
+from tests.support.time.waiting import eventually
+
+A, B = "a:8080", "b:8080"
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[LeaderCluster]:
+    async with running_cluster(A, B) as running:
+        yield running
+
+
+@pytest.fixture
+async def ring(cluster: LeaderCluster) -> Ring:
+    return await cluster.create_namespace(200)
+
+
+@pytest.fixture
+async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
+    async with cluster.leading(A) as running:
+        yield running
+
+
+def quotas(leading: Leading) -> Quotas:
+    return Quotas(leading.parts, leading.leadership, leading.board, {})
+
+
+async def test_what_one_leader_writes_the_next_one_reads(leading: Leading, ring: Ring) -> None:
+    loads = {
+        bundle: BundleLoad.unseen().fold(BundleStats(msg_rate_in=float(index), topics=index))
+        for index, bundle in enumerate(ring.bundles)
+    }
+    leading.board.seed(loads)
+    await quotas(leading).write(is_full=True)
+    assert await read_bundle_data(leading.parts.store) == loads
+
+
+async def test_bundles_that_nobody_measured_are_not_written(leading: Leading, ring: Ring) -> None:
+    leading.board.seed({ring.bundles[0]: BundleLoad.unseen()})
+    await quotas(leading).write(is_full=True)
+    assert await read_bundle_data(leading.parts.store) == {}
+
+
+async def test_between_full_turns_only_new_bundles_are_written(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    bundle = ring.bundles[0]
+    await cluster.brokers[A].acquire(bundle)
+    await cluster.synced(leading)
+    writer = quotas(leading)
+    await writer.write(is_full=False)
+    first = (await read_bundle_data(leading.parts.store))[bundle]
+    await cluster.brokers[A].publish()
+    await eventually(lambda: leading.board.load_of(bundle) != first)
+    await writer.write(is_full=False)
+    assert (await read_bundle_data(leading.parts.store))[bundle] == first
+    await writer.write(is_full=True)
+    assert (await read_bundle_data(leading.parts.store))[bundle] == leading.board.load_of(bundle)
+
+
+async def test_what_is_forgotten_is_deleted(leading: Leading, ring: Ring) -> None:
+    kept, gone = ring.bundles[:2]
+    load = BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
+    leading.board.seed({kept: load, gone: load})
+    writer = quotas(leading)
+    await writer.write(is_full=True)
+    leading.board.reconcile(
+        {ring.namespace: Ring(ring.namespace, (0, kept.range.high, 2**32 - 1), 1)}
+    )
+    await writer.write(is_full=False)
+    assert set(await read_bundle_data(leading.parts.store)) == {kept}
+
+
+async def test_nodes_that_came_or_went_meanwhile_are_no_obstacle(
+    leading: Leading, ring: Ring
+) -> None:
+    first, second = ring.bundles[:2]
+    store, load = leading.parts.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
+    await store.create(paths.bundle_data(first), b"{}", make_parents=True)
+    leading.board.seed({first: load, second: load})
+    writer = Quotas(leading.parts, leading.leadership, leading.board, {second: load})
+    later = BundleLoad.unseen().fold(BundleStats(msg_rate_in=2.0))
+    leading.board.reconcile({ring.namespace: None})
+    leading.board.seed({first: later, second: later})
+    await writer.write(is_full=True)
+    assert await read_bundle_data(store) == {first: later, second: later}
+
+
+async def test_a_deposed_leader_writes_nothing(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    leading.board.seed({ring.bundles[0]: BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))})
+    await cluster.elect(B)
+    with pytest.raises(Fenced):
+        await quotas(leading).write(is_full=True)
+    assert await read_bundle_data(leading.parts.store) == {}
+
+
+async def test_brokers_get_the_sums_of_their_bundles_and_dead_ones_lose_their_node(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    store, bundle = leading.parts.store, ring.bundles[0]
+    await cluster.brokers[B].acquire(bundle)
+    await cluster.synced(leading)
+    writer = quotas(leading)
+    await writer.write(is_full=True)
+    node = await store.get(paths.broker_time_average(B))
+    assert node is not None
+    average = TimeAverageBrokerData.decode(node.path, node.data)
+    assert average.short_msg_throughput_in == pytest.approx(5e6)
+    assert await store.children(paths.BROKER_TIME_AVERAGES) == [A, B]
+    await cluster.kill(B)
+    await eventually(lambda: B not in leading.board.reports)
+    await writer.write(is_full=True)
+    assert await store.children(paths.BROKER_TIME_AVERAGES) == [A]
+
+
+async def test_averages_that_do_not_decode_are_left_out(leading: Leading, ring: Ring) -> None:
+    good, torn = ring.bundles[:2]
+    store, load = leading.parts.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
+    await store.create(paths.bundle_data(good), BundleData(load).encode(), make_parents=True)
+    await store.create(paths.bundle_data(torn), b"torn")
+    assert await read_bundle_data(store) == {good: load}

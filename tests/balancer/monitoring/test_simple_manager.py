@@ -1,0 +1,187 @@
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.monitoring.bundle_data_store import Quotas
+from broker_ctl.balancer.monitoring.resource_quotas import read_default_quota, read_quotas
+from broker_ctl.balancer.monitoring.stability_gate import Steadiness
+from broker_ctl.balancer.planning.cycle import Cycle
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.core.cluster.decisions import Reason
+from broker_ctl.core.model.load import BundleStats, ResourceQuota, ResourceUsage, SystemUsage
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
+from broker_ctl.core.strategies.simple.placement import SimplePlacement
+from broker_ctl.core.strategies.simple.shedding import SimpleShedder
+from broker_ctl.store import paths
+from broker_ctl.store.records.simple import decode_quota, encode_quota
+from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
+from tests.support.clusters.leader_cluster import QUICK, LeaderCluster, running_cluster
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+SIMPLE = replace(
+    QUICK, placement=SimplePlacement(), shedding=SimpleShedder(), splitting=SplitRules()
+)
+QUOTA = ResourceQuota(100.0, 100.0, 200_000.0, 200_000.0, 50.0)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[LeaderCluster]:
+    async with running_cluster(A, B, C) as running:
+        running.rules = SIMPLE
+        yield running
+
+
+@pytest.fixture
+async def ring(cluster: LeaderCluster) -> Ring:
+    return await cluster.create_namespace(8)
+
+
+async def publish(
+    broker: InMemoryBroker, updated_ms: int, cpu: float, traffic: BundleStats | None = None
+) -> None:
+    data = broker.report()
+    usage = SystemUsage(cpu=ResourceUsage(cpu, 100.0))
+    lines = dict.fromkeys(data.load.bundles, traffic or even_traffic(1e6))
+    load = replace(data.load, usage=usage, bundles=lines, updated_ms=updated_ms)
+    await broker.registry.publish(replace(data, load=load).encode())
+
+
+async def heard(leading: Leading, broker_id: str, updated_ms: int) -> None:
+    def is_there() -> bool:
+        report = leading.board.reports.get(broker_id)
+        return report is not None and report.data.load.updated_ms == updated_ms
+
+    await eventually(is_there)
+
+
+def rules_of(leading: Leading) -> tuple[LeaderRules, SimplePlacement]:
+    rules = leading.parts.rules()
+    assert isinstance(rules.placement, SimplePlacement)
+    return rules, rules.placement
+
+
+async def test_the_ordinary_leader_sheds_by_the_simple_managers_rules(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    for bundle in ring.bundles[:4]:
+        await cluster.brokers[A].acquire(bundle)
+    await cluster.brokers[B].acquire(ring.bundles[4])
+    async with cluster.leading(A) as leading:
+        for number, (broker_id, cpu) in enumerate(((A, 95.0), (B, 70.0), (C, 10.0))):
+            await publish(cluster.brokers[broker_id], 1000 + number, cpu)
+            await heard(leading, broker_id, 1000 + number)
+        steadiness = Steadiness(leading.parts.store, leading.parts.clock)
+        cycle = Cycle(leading, steadiness)
+        plan = await cycle.once(leading.parts.rules(), is_split_due=False)
+        (decision,) = plan.decisions
+        assert decision.reason is Reason.OVERLOADED
+        assert decision.to_row()["destination"] == C
+        assert cluster.brokers[C].serving.keys() == set(decision.bundles)
+        # The broker has not reported since: what left counts as gone.
+        plan = await cycle.once(leading.parts.rules(), is_split_due=False)
+        assert plan.decisions == ()
+
+
+async def test_quotas_are_learnt_from_reports_and_kept_for_the_next_leader(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    clock = ManualClock()
+    cluster.clock = clock
+    bundle = ring.bundles[0]
+    await cluster.brokers[A].acquire(bundle)
+    async with cluster.leading(B) as leading:
+        simple = leading.board.simple
+        assert simple is not None
+        await cluster.synced(leading)
+        simple.begin_with({bundle: QUOTA})
+        traffic = BundleStats(200.0, 100.0, 200_000.0, 200_000.0)
+        await publish(cluster.brokers[A], 2000, 10.0, traffic)
+        await heard(leading, A, 2000)
+        clock.time_s += 15 * 60.0
+        await publish(cluster.brokers[A], 2001, 10.0, traffic)
+        await heard(leading, A, 2001)
+        assert simple.quotas[bundle].msg_rate_in == pytest.approx(150.0)
+        _, placement = rules_of(leading)
+        assert placement.book.allocated[A] == simple.quotas[bundle]
+        writer = Quotas(leading.parts, leading.leadership, leading.board, {})
+        await writer.write(is_full=True)
+        store = leading.parts.store
+        node = await store.get(paths.resource_quota(bundle))
+        assert node is not None
+        assert decode_quota(node.path, node.data) == simple.quotas[bundle]
+        assert await read_quotas(store, [bundle]) == {bundle: simple.quotas[bundle]}
+        assert await read_default_quota(store) == simple.default
+
+
+async def test_an_operator_overrides_thresholds_while_the_leader_leads(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    async with cluster.leading(A) as leading:
+        store = leading.parts.store
+        rules, placement = rules_of(leading)
+        assert placement.rules == SimpleRules()
+        node = f"{paths.SIMPLE_SETTINGS}/overload_threshold"
+        await store.create(node, b'{"overloadThreshold":"70"}', make_parents=True)
+        await store.create(
+            f"{paths.SIMPLE_SETTINGS}/strategy", b'{"loadBalancerStrategy":"leastMsgPerSecond"}'
+        )
+        await store.create(
+            f"{paths.SIMPLE_SETTINGS}/auto_bundle_split_enabled",
+            b'{"autoBundleSplitEnabled":"false"}',
+        )
+        await store.create(f"{paths.SIMPLE_SETTINGS}/load_factor_cpu", b'{"loadFactorCPU":"high"}')
+        expected = SimpleRules(70.0, strategy=SimpleStrategy.LEAST_MSG_RATE, is_splitting=False)
+        await eventually(lambda: rules_of(leading)[1].rules == expected)
+        rules, _ = rules_of(leading)
+        assert rules.splitting is None
+        assert rules.shedding == SimpleShedder(expected)
+        await store.delete(node)
+        await eventually(lambda: rules_of(leading)[1].rules.overload_percent == 85.0)
+    assert ring.bundles
+
+
+async def test_with_another_load_manager_nothing_of_it_is_kept(cluster: LeaderCluster) -> None:
+    cluster.rules = QUICK
+    async with cluster.leading(A) as leading:
+        assert leading.board.simple is None
+        assert leading.parts.rules() is QUICK
+
+
+async def test_quotas_are_read_where_there_are_any_also_where_pulsar_2_9_put_them(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    store = cluster.brokers[A].store
+    first, second, third, fourth = ring.bundles[:4]
+    assert await read_quotas(store, ring.bundles) == {}
+    assert await read_default_quota(store) is None
+    await store.create(paths.resource_quota(first), encode_quota(QUOTA), make_parents=True)
+    old = paths.old_resource_quota(second)
+    await store.create(old, encode_quota(QUOTA), make_parents=True)
+    await store.create(paths.resource_quota(third), b"torn")
+    await store.create(paths.resource_quota(fourth), b"")
+    await store.create(paths.DEFAULT_RESOURCE_QUOTA, encode_quota(QUOTA))
+    assert await read_quotas(store, ring.bundles) == {first: QUOTA, second: QUOTA}
+    assert await read_quotas(store, [third]) == {}
+    assert await read_default_quota(store) == QUOTA
+
+
+async def test_a_leader_looks_for_the_quotas_of_bundles_without_averages(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    cluster.rules = QUICK
+    bundle = ring.bundles[0]
+    store = cluster.brokers[A].store
+    await store.create(paths.resource_quota(bundle), encode_quota(QUOTA), make_parents=True)
+    await cluster.brokers[A].acquire(bundle)
+    async with cluster.leading(B) as leading:
+        await cluster.synced(leading)
+        writer = Quotas(leading.parts, leading.leadership, leading.board, {})
+        await writer.look_for_quotas()
+        assert leading.board.load_of(bundle).long.samples == 1000
+        assert not leading.board.guessed

@@ -1,0 +1,259 @@
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.errors import AuthorityLost, NoBroker
+from broker_ctl.store import paths
+from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
+from tests.support.time.manual_clock import ManualClock
+from tests.support.time.waiting import eventually
+
+A, B, C = "a:8080", "b:8080", "c:8080"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def cluster(clock: ManualClock) -> AsyncIterator[LeaderCluster]:
+    async with running_cluster(A, B, C) as running:
+        running.clock = clock
+        yield running
+
+
+@pytest.fixture
+async def ring(cluster: LeaderCluster) -> Ring:
+    return await cluster.create_namespace(64)
+
+
+@pytest.fixture
+async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
+    async with cluster.leading(A) as running:
+        await cluster.synced(running)
+        yield running
+
+
+async def test_a_repeated_question_gets_the_same_answer(leading: Leading, ring: Ring) -> None:
+    bundle = ring.bundles[5]
+    answers = {(await leading.placements.place(bundle)).broker_id for _ in range(20)}
+    assert len(answers) == 1
+    assert set(leading.placements.reserved) == {bundle}
+
+
+async def test_a_burst_of_questions_is_spread_over_the_brokers(
+    leading: Leading, ring: Ring
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        asked = [
+            group.create_task(leading.placements.place(bundle), name=str(bundle))
+            for bundle in ring.bundles[:60]
+        ]
+    counts = Counter(task.result().broker_id for task in asked)
+    assert counts == {A: 20, B: 20, C: 20}
+
+
+async def test_promises_outlast_a_new_view_until_the_target_reports_the_bundle(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    """Pulsar's leader drops them at the next report of anybody."""
+    promised = {bundle: await leading.placements.place(bundle) for bundle in ring.bundles[:2]}
+    full = {choice.broker_id for choice in promised.values()}
+    await cluster.publish()
+    clock.time_s += 5.0
+    (idle,) = {A, B, C} - full
+    assert (await leading.placements.place(ring.bundles[2])).broker_id == idle
+    for bundle, choice in promised.items():
+        assert (await leading.placements.place(bundle)).broker_id == choice.broker_id
+
+
+async def test_a_report_that_has_the_bundle_takes_the_place_of_the_promise(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    bundle = ring.bundles[0]
+    chosen = (await leading.placements.place(bundle)).broker_id
+    assert chosen is not None
+    await cluster.brokers[chosen].acquire(bundle)
+    await cluster.synced(leading)
+    clock.time_s += 5.0
+    other = (await leading.placements.place(ring.bundles[1])).broker_id
+    assert bundle not in leading.placements.reserved
+    assert other != chosen
+
+
+async def test_a_promise_that_is_not_kept_in_time_is_made_anew(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    bundle = ring.bundles[0]
+    await leading.placements.place(bundle)
+    until_s = leading.placements.reserved[bundle].until_s
+    clock.time_s += cluster.rules.reservation_s / 2
+    await leading.placements.place(bundle)
+    assert leading.placements.reserved[bundle].until_s == until_s
+    clock.time_s += cluster.rules.reservation_s
+    await leading.placements.place(bundle)
+    assert leading.placements.reserved[bundle].until_s > until_s
+
+
+async def test_promises_of_a_broker_that_died_are_given_to_others_at_once(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    before = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:9]}
+    assert B in before.values()
+    await cluster.kill(B)
+    await eventually(lambda: B not in leading.parts.registry.peers)
+    # The clock stands still: the view that choices are made on still has the broker.
+    after = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:20]}
+    assert set(after.values()) == {A, C}
+    assert all(after[bundle] == chosen for bundle, chosen in before.items() if chosen != B)
+
+
+async def test_a_draining_broker_receives_nothing(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    await cluster.brokers[B].registry.announce_drain()
+    await eventually(lambda: not leading.parts.can_receive(B))
+    chosen = {(await leading.placements.place(bundle)).broker_id for bundle in ring.bundles}
+    assert chosen == {A, C}
+
+
+async def test_with_nobody_left_there_is_no_broker(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    for broker in cluster.brokers.values():
+        await broker.registry.announce_drain()
+    await eventually(lambda: not any(map(leading.parts.can_receive, (A, B, C))))
+    with pytest.raises(NoBroker):
+        await leading.placements.place(ring.bundles[0])
+    assert leading.placements.reserved == {}
+
+
+async def test_whoever_was_asked_in_vain_is_not_chosen_again(leading: Leading, ring: Ring) -> None:
+    bundle = ring.bundles[0]
+    assert await leading.placements.choose(bundle, frozenset({A, B})) == C
+    with pytest.raises(NoBroker):
+        await leading.placements.choose(bundle, frozenset({A, B, C}))
+
+
+async def test_views_for_lookups_take_up_a_small_part_of_the_time(
+    cluster: LeaderCluster, ring: Ring, clock: ManualClock
+) -> None:
+    """A view of a large cluster takes long: a burst of lookups must not take one after another."""
+    parts = cluster.parts(A)
+
+    async def slow_ring_of(namespace: Namespace) -> Ring:
+        clock.time_s += 2.0
+        return await parts.ring_of(namespace)
+
+    await cluster.brokers[B].acquire(ring.bundles[0])
+    leading = Leading.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
+    await leading.board.start()
+    await cluster.synced(leading)
+    await leading.placements.place(ring.bundles[1])
+    first = leading.survey.latest
+    clock.time_s += 30.0
+    await leading.placements.place(ring.bundles[2])
+    assert leading.survey.latest is first
+    clock.time_s += 30.0
+    await leading.placements.place(ring.bundles[3])
+    assert leading.survey.latest is not first
+    await leading.board.close()
+
+
+async def test_without_authority_nothing_is_promised(
+    cluster: LeaderCluster, leading: Leading, ring: Ring
+) -> None:
+    cluster.has_authority = False
+    with pytest.raises(AuthorityLost):
+        await leading.placements.place(ring.bundles[0])
+
+
+async def test_a_restarted_broker_has_promised_nothing(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    """It is there under the same id, but what was promised was promised by its former life."""
+    promised = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:9]}
+    bundle = next(bundle for bundle, chosen in promised.items() if chosen == B)
+    session_id = leading.placements.reserved[bundle].session_id
+    await cluster.kill(B)
+    await eventually(lambda: B not in leading.parts.registry.peers)
+    await cluster.add(B)
+    await eventually(lambda: B in leading.parts.registry.peers)
+    # The view still has the former life: nothing is promised to it.
+    again = {(await leading.placements.place(b)).broker_id for b in [bundle, *ring.bundles[9:19]]}
+    assert again == {A, C}
+    await cluster.synced(leading)
+    clock.time_s += 60.0
+    chosen = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[20:50]}
+    assert B in chosen.values()
+    renewed = next(bundle for bundle, broker_id in chosen.items() if broker_id == B)
+    assert leading.placements.reserved[renewed].session_id != session_id
+
+
+async def test_an_old_report_that_has_the_bundle_fulfils_no_promise(
+    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+) -> None:
+    """A broker that gave a bundle up has it in its report until the next one."""
+    bundle = ring.bundles[0]
+    await cluster.brokers[A].acquire(bundle)
+    await cluster.synced(leading)
+    await cluster.brokers[A].store.delete(paths.ownership(bundle))
+    cluster.witness.ends(A, bundle)
+    for broker_id in (B, C):
+        await cluster.brokers[broker_id].registry.announce_drain()
+    await eventually(lambda: not leading.parts.can_receive(B) and not leading.parts.can_receive(C))
+    assert (await leading.placements.place(bundle)).broker_id == A
+    assert bundle in leading.board.reports[A].lines
+    until_s = leading.placements.reserved[bundle].until_s
+    clock.time_s += 5.0
+    await leading.placements.place(bundle)
+    assert leading.placements.reserved[bundle].until_s == until_s
+    await cluster.brokers[A].publish()
+    await eventually(lambda: bundle not in leading.board.reports[A].lines)
+    await leading.placements.place(bundle)
+    assert leading.placements.reserved[bundle].until_s == until_s
+
+
+async def test_a_promise_is_made_only_where_the_policies_let_the_bundle_live(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    policy = IsolationPolicy("gold", (".*/.*",), ("b",), ("c",))
+    parts = replace(cluster.parts(A), constraints=lambda: Constraints((policy,)))
+    leading = Leading.of(parts, await cluster.elect(A))
+    await leading.board.start()
+    await cluster.synced(leading)
+    chosen = {(await leading.placements.place(bundle)).broker_id for bundle in ring.bundles[:9]}
+    assert chosen == {B}
+    await cluster.kill(B)
+    await eventually(lambda: B not in leading.parts.registry.peers)
+    # The view still has it: the secondary takes over all the same, and at once.
+    assert (await leading.placements.place(ring.bundles[0])).broker_id == C
+    await cluster.kill(C)
+    await eventually(lambda: C not in leading.parts.registry.peers)
+    with pytest.raises(NoBroker, match="neither primary nor secondary of policy gold"):
+        await leading.placements.place(ring.bundles[1])
+    await leading.board.close()
+
+
+async def test_a_policy_that_is_set_later_voids_the_promises_made_before(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    now = NO_CONSTRAINTS
+    parts = replace(cluster.parts(A), constraints=lambda: now)
+    leading = Leading.of(parts, await cluster.elect(A))
+    await leading.board.start()
+    await cluster.synced(leading)
+    bundles = ring.bundles[:9]
+    assert {(await leading.placements.place(bundle)).broker_id for bundle in bundles} == {A, B, C}
+    # The clock stands still: neither the view nor the promises are old.
+    now = Constraints((IsolationPolicy("gold", (".*/.*",), ("b",)),))
+    assert {(await leading.placements.place(bundle)).broker_id for bundle in bundles} == {B}
+    await leading.board.close()

@@ -1,0 +1,438 @@
+"""Where clients go: the owner, the leader, whom it chose, another cluster; and who joins whom."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
+
+from broker_ctl.broker.lookup.authorised import Authorised
+from broker_ctl.broker.lookup.cluster_routing import HomeCluster
+from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, Leaderless, LeaderlessRules
+from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Lookup, Redirect
+from broker_ctl.codec import encode
+from broker_ctl.core.machines.session import State
+from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS
+from broker_ctl.core.model.load import (
+    BrokerLoad,
+    BundleStats,
+    ResourceUsage,
+    SystemUsage,
+    UsageWeights,
+)
+from broker_ctl.core.model.names import NON_PERSISTENT, PERSISTENT, Namespace, Topic
+from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
+    LeastLongTermMessageRate,
+)
+from broker_ctl.errors import AuthorityLost, ForeignNamespace, NoBroker, NoLeader
+from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.records.load import LocalBrokerData
+from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
+from tests.support.clusters.tenants import make_tenants
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+
+RULES = LeaderlessRules(LeastLongTermMessageRate(), PlacementRules(), UsageWeights())
+
+
+@dataclass
+class Seat:
+    """`ports.Cluster` over the registry of one broker; who leads is said by the test."""
+
+    broker: MemoryBroker
+    leads: MemoryBroker | None = None
+
+    def broker_ids(self) -> list[str]:
+        return sorted(self.broker.registry.peers)
+
+    def urls_of(self, broker_id: str) -> BrokerUrls | None:
+        peer = self.broker.registry.peer(broker_id)
+        return None if peer is None else peer.urls
+
+    def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
+        peer = self.broker.registry.peer(broker_id)
+        return None if peer is None else peer.registration.lookup_urls
+
+    def leader(self) -> tuple[str, str] | None:
+        if self.leads is None:
+            return None
+        return self.leads.broker_id, self.leads.urls.web_url or ""
+
+
+@dataclass
+class Chooser:
+    """The leader's placement; it answers when it may."""
+
+    chosen: MemoryBroker
+    asked: list[Bundle] = field(default_factory=list)
+    domains: list[str] = field(default_factory=list)
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
+        self.asked.append(bundle)
+        self.domains.append(domain)
+        await self.may_answer.wait()
+        return self.chosen.broker_id
+
+
+@dataclass
+class Door:
+    """The lookups of one broker."""
+
+    broker: MemoryBroker
+    seat: Seat
+    lookup: Lookup = field(init=False)
+    chooser: Chooser | None = None
+    drained: set[str] = field(default_factory=set)
+
+
+@asynccontextmanager
+async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
+    opened: list[Door] = []
+    homes: list[HomeCluster] = []
+    for broker in built.brokers:
+        home = HomeCluster(broker.store, "c", broker.clock, CacheRules())
+        await home.start()
+        homes.append(home)
+        seat = Seat(broker)
+        door = Door(broker, seat)
+        leaderless = Leaderless(
+            store=broker.store,
+            registry=broker.registry,
+            constraints=lambda: NO_CONSTRAINTS,
+            rules=lambda: RULES,
+            clock=broker.clock,
+            draws=random.Random(1),
+            drained=partial(getattr, door, "drained"),
+        )
+        door.lookup = Lookup(
+            ownership=broker.ownership,
+            namespaces=broker.namespaces,
+            cluster=seat,
+            placement=partial(getattr, door, "chooser"),
+            home=home,
+            leaderless=leaderless,
+            authorised=Authorised(broker.watcher),
+            clock=broker.clock,
+        )
+        opened.append(door)
+    try:
+        yield opened
+    finally:
+        for door, home in zip(opened, homes, strict=True):
+            await door.lookup.close()
+            await home.close()
+
+
+def topic_in(bundle: Bundle) -> Topic:
+    names = (Topic("persistent", NAMESPACE, f"topic-{n}") for n in range(10_000))
+    return next(topic for topic in names if topic.ring_hash in bundle.range)
+
+
+@in_virtual_time
+async def test_a_cold_bundle_goes_by_the_leader_to_whom_it_chose() -> None:
+    async with cluster(3) as built, doors(built) as (one, two, three):
+        topic = topic_in(built.bundles[0])
+        for door in (one, two, three):
+            door.seat.leads = two.broker
+        two.chooser = Chooser(three.broker)
+        two.chooser.may_answer.set()
+        assert await one.lookup.find(topic) == Redirect(two.broker.urls, is_authoritative=False)
+        sent = await two.lookup.find(topic)
+        assert sent == Redirect(three.broker.urls, is_authoritative=True)
+        assert await three.lookup.find(topic, authoritative=True) == Connect(three.broker.urls)
+        # From then on everybody knows.
+        await eventually(lambda: one.broker.ownership.owner_of(built.bundles[0]))
+        assert await one.lookup.find(topic) == Connect(three.broker.urls)
+        assert one.lookup.statistics().redirects == 1
+        assert one.lookup.statistics().answers == 1
+
+
+@in_virtual_time
+async def test_the_leader_hears_for_which_kind_of_topic_it_chooses() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        chooser = one.chooser = Chooser(two.broker)
+        chooser.may_answer.set()
+        topic = topic_in(built.bundles[0])
+        await one.lookup.find(topic)
+        await one.lookup.find(replace(topic, domain=NON_PERSISTENT))
+        assert chooser.domains == [PERSISTENT, NON_PERSISTENT]
+
+
+@in_virtual_time
+@pytest.mark.parametrize("tenant", ["pulsar", "sla-monitor"])
+async def test_heartbeat_and_sla_namespaces_are_found_at_the_broker_that_they_name(
+    tenant: str,
+) -> None:
+    async with cluster(3) as built, doors(built) as (one, two, three):
+        named = Namespace(tenant, two.broker.broker_id)
+        assert named.is_pinned
+        await make_tenants(one.broker.store, "c", tenant)
+        await one.broker.namespaces.create(named, bundles=1)
+        # Also where a leader would choose another one.
+        one.chooser = Chooser(three.broker)
+        topic = Topic(PERSISTENT, named, "healthcheck")
+        sent = Redirect(two.broker.urls, is_authoritative=True)
+        assert await one.lookup.find(topic) == sent
+        assert await two.lookup.find(topic) == Connect(two.broker.urls)
+        assert one.chooser.asked == []
+        # Of a broker that is away the leader decides.
+        one.chooser.may_answer.set()
+        gone = Topic(PERSISTENT, Namespace(tenant, "nobody:1"), "x")
+        await one.broker.namespaces.create(gone.namespace, bundles=1)
+        assert await one.lookup.find(gone) == Redirect(three.broker.urls, is_authoritative=True)
+
+
+@in_virtual_time
+async def test_equal_questions_are_asked_once_and_survive_whoever_asked_first() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        chooser = one.chooser = Chooser(two.broker)
+        topic = topic_in(built.bundles[0])
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(one.lookup.find(topic))
+            others = [group.create_task(one.lookup.find(topic)) for _ in range(50)]
+            await eventually(lambda: chooser.asked)
+            first.cancel()
+            await asyncio.sleep(0.1)
+            chooser.may_answer.set()
+        assert first.cancelled()
+        sent = Redirect(two.broker.urls, is_authoritative=True)
+        assert [task.result() for task in others] == [sent] * 50
+        assert chooser.asked == [built.bundles[0]]
+        # What was answered is not kept: the next one asks anew.
+        await one.lookup.find(topic)
+        assert len(chooser.asked) == 2
+
+
+@in_virtual_time
+@pytest.mark.parametrize("is_preloading", [True, False])
+async def test_whether_the_other_topics_are_opened_too_is_said_by_who_asks(
+    is_preloading: bool,
+) -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        bundle = built.bundles[0]
+        await one.lookup.find(topic_in(bundle), authoritative=True, is_preloading=is_preloading)
+        assert one.broker.steering.preloaded == {bundle: is_preloading}
+
+
+@in_virtual_time
+async def test_an_error_reaches_all_who_have_joined() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        topic = topic_in(built.bundles[0])
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(_error_of(one, topic)) for _ in range(5)]
+        assert [type(task.result()) for task in asked] == [NoLeader] * 5
+        assert one.lookup.statistics().failures == 5
+
+
+async def _error_of(door: Door, topic: Topic) -> Exception | None:
+    try:
+        await door.lookup.find(topic)
+    except NoLeader as error:
+        return error
+    return None
+
+
+@in_virtual_time
+async def test_authoritative_questions_are_not_joined_with_others() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        chooser = one.chooser = Chooser(two.broker)
+        topic = topic_in(built.bundles[0])
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(one.lookup.find(topic))
+            await eventually(lambda: chooser.asked)
+            assert await one.lookup.find(topic, authoritative=True) == Connect(one.broker.urls)
+            chooser.may_answer.set()
+        assert asked.result() == Redirect(two.broker.urls, is_authoritative=True)
+
+
+@in_virtual_time
+async def test_without_a_leader_clients_wait_and_then_it_is_decided_on_the_reports() -> None:
+    async with cluster(3) as built, doors(built) as (one, *_):
+        for broker, rate in zip(built.brokers, (900.0, 100.0, 500.0), strict=True):
+            await _report(broker, rate)
+        topic = topic_in(built.bundles[0])
+        with pytest.raises(NoLeader):
+            await one.lookup.find(topic)
+        await asyncio.sleep(PATIENCE_S / 2)
+        with pytest.raises(NoLeader):
+            await one.lookup.find(topic)
+        await asyncio.sleep(PATIENCE_S * 0.6)
+        least = built.brokers[1].urls
+        assert await one.lookup.find(topic) == Redirect(least, is_authoritative=True)
+
+
+@in_virtual_time
+async def test_who_has_not_asked_for_long_waits_anew() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        topic = topic_in(built.bundles[0])
+        with pytest.raises(NoLeader):
+            await one.lookup.find(topic)
+        await asyncio.sleep(PATIENCE_S * 3)
+        # There may have been leaders in between, and a new one may be a second away.
+        with pytest.raises(NoLeader):
+            await one.lookup.find(topic)
+
+
+@in_virtual_time
+async def test_a_leader_that_is_not_registered_is_nobody_to_be_sent_to() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        one.seat.leads = two.broker
+        await two.broker.registry.unregister()
+        await eventually(lambda: one.broker.registry.peer(two.broker.broker_id) is None)
+        with pytest.raises(NoLeader):
+            await one.lookup.find(topic_in(built.bundles[0]))
+
+
+@in_virtual_time
+async def test_a_burst_without_a_leader_is_spread() -> None:
+    async with cluster(3) as built, doors(built) as (one, *_):
+        for broker in built.brokers:
+            await _report(broker, 100.0)
+        leaderless = one.lookup._leaderless
+        chosen = [await leaderless.place(bundle) for bundle in built.bundles * 3]
+        counts = {broker.broker_id: chosen.count(broker.broker_id) for broker in built.brokers}
+        assert sum(counts.values()) == len(chosen)
+        assert max(counts.values()) - min(counts.values()) <= 1
+
+
+@in_virtual_time
+async def test_without_a_leader_a_drained_broker_receives_nothing_either() -> None:
+    async with cluster(3) as built, doors(built) as (one, two, _):
+        for broker in built.brokers:
+            await _report(broker, 100.0)
+        leaderless = one.lookup._leaderless
+        assert two.broker.broker_id in {await leaderless.place(b) for b in built.bundles}
+        one.drained.add(two.broker.broker_id)
+        chosen = {await leaderless.place(bundle) for bundle in built.bundles * 3}
+        assert chosen == {b.broker_id for b in built.brokers} - {two.broker.broker_id}
+
+
+@in_virtual_time
+async def test_those_who_ask_at_once_without_a_leader_share_the_reports() -> None:
+    async with cluster(3) as built, doors(built) as (one, *_):
+        for broker in built.brokers:
+            await _report(broker, 100.0)
+        before = one.broker.steering.passed
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(one.lookup._leaderless.place(b)) for b in built.bundles * 3]
+        # There and back, once for each broker at the most.
+        assert one.broker.steering.passed - before <= 2 * len(built.brokers)
+        counts = Counter(task.result() for task in asked)
+        assert max(counts.values()) - min(counts.values()) <= 1
+
+
+@in_virtual_time
+async def test_without_reports_nobody_can_receive() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        await one.broker.store.delete(paths.load_report(one.broker.broker_id))
+        with pytest.raises(NoBroker):
+            await one.lookup._leaderless.place(built.bundles[0])
+
+
+@in_virtual_time
+async def test_clients_of_another_cluster_s_namespace_are_sent_to_a_peer() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        store, topic = one.broker.store, topic_in(built.bundles[0])
+        one.seat.leads = None
+        policies = {"replication_clusters": ["far", "further"]}
+        await _put(one.broker, paths.policies(NAMESPACE), policies)
+        await eventually(lambda: _is_foreign(one, topic))
+        with pytest.raises(ForeignNamespace, match="is served in far, further, not in c"):
+            await one.lookup.find(topic)
+        far = {"serviceUrl": "http://far:8080", "brokerServiceUrl": "pulsar://far:6650"}
+        await _put(one.broker, paths.cluster("far"), far)
+        await _put(one.broker, paths.cluster("c"), {"peerClusterNames": ["far"]})
+
+        async def sent() -> bool:
+            return not await _is_foreign(one, topic)
+
+        await eventually(sent)
+        there = BrokerUrls("far", "http://far:8080", native_url="pulsar://far:6650")
+        assert await one.lookup.find(topic) == Elsewhere(there)
+        # A namespace that is served here too is served here.
+        both = encode({"replication_clusters": ["c", "far"]})
+        await store.set(paths.policies(NAMESPACE), both)
+
+        async def is_home() -> bool:
+            return await one.lookup._home.elsewhere(topic.namespace) is None
+
+        await eventually(is_home)
+
+
+async def _is_foreign(door: Door, topic: Topic) -> bool:
+    try:
+        await door.lookup._home.elsewhere(topic.namespace)
+    except ForeignNamespace:
+        return True
+    return False
+
+
+async def _put(broker: MemoryBroker, path: str, value: Mapping[str, object]) -> None:
+    if await broker.store.exists(path) is None:
+        await broker.store.create(path, encode(value), make_parents=True)
+    else:
+        await broker.store.set(path, encode(value))
+
+
+async def _report(broker: MemoryBroker, msg_rate: float) -> None:
+    line = BundleStats(msg_rate_in=msg_rate)
+    usage = SystemUsage(cpu=ResourceUsage(msg_rate / 10, 100.0))
+    load = BrokerLoad(broker.broker_id, usage, {"a/b/0x00000000_0xffffffff": line}, 1, 1, "1.0")
+    await broker.registry.publish(LocalBrokerData(broker.urls, load).encode())
+
+
+# Without authority.
+
+
+@in_virtual_time
+async def test_without_the_lease_lookups_fail_at_once_and_are_counted() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        broker, topic = one.broker, topic_in(built.bundles[0])
+        broker.memory.disconnect()
+        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        began_s = broker.clock.now_s()
+        for _ in range(3):
+            with pytest.raises(AuthorityLost):
+                await one.lookup.find(topic)
+        assert broker.clock.now_s() == began_s
+        assert one.lookup.statistics().failures == 3
+
+
+@in_virtual_time
+async def test_a_lookup_that_waits_for_the_store_ends_with_the_lease() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        broker, topic = one.broker, topic_in(built.bundles[0])
+        broker.memory.disconnect()
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_task(one.lookup.find(topic), name="lookup")
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+        await eventually(lambda: broker.watcher.state is State.LOST, deadline_s=60.0)
+        ended_s = broker.clock.now_s()
+        with pytest.raises(AuthorityLost):
+            await waiting
+        assert broker.clock.now_s() - ended_s < 0.5
+        statistics = one.lookup.statistics()
+        assert (statistics.failures, statistics.pending) == (1, 0)
+
+
+@in_virtual_time
+async def test_a_lookup_that_is_cut_off_is_a_failure() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        one.broker.memory.disconnect()
+        work = one.lookup.find(topic_in(built.bundles[0]))
+        waiting = asyncio.get_running_loop().create_task(work, name="lookup")
+        await asyncio.wait([waiting], timeout=0.5)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert one.lookup.statistics().failures == 1

@@ -1,0 +1,130 @@
+"""What comes to a broker and what leaves it is told once, with its cause and its token."""
+
+import pytest
+
+from broker_ctl.broker.ownership.held_bundles import OwnershipChange
+from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.errors import Fenced
+from broker_ctl.store import paths
+from broker_ctl.store.interface import Check
+from tests.support.clusters.brokers import MemoryBroker, cluster
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+
+CAUSE = OwnershipCause
+
+
+def told(broker: MemoryBroker) -> list[OwnershipChange]:
+    """What was told since the last look."""
+    changes = list(broker.changes)
+    broker.changes.clear()
+    return changes
+
+
+def released(changes: list[OwnershipChange]) -> list[OwnershipCause]:
+    return [change.cause for change in changes if not change.is_acquired]
+
+
+@in_virtual_time
+async def test_a_bundle_is_placed_and_unloaded_and_transferred() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        bundle, ownership = built.bundles[0], broker.ownership
+        token = await ownership.acquire(bundle)
+        await ownership.unload(bundle)
+        assert told(broker) == [
+            (bundle, True, CAUSE.PLACEMENT, token),
+            (bundle, False, CAUSE.UNLOAD, token),
+        ]
+        token = await ownership.acquire(bundle, cause=CAUSE.TRANSFER)
+        await ownership.release(bundle, token, 1.0, ())
+        assert told(broker) == [
+            (bundle, True, CAUSE.TRANSFER, token),
+            (bundle, False, CAUSE.TRANSFER, token),
+        ]
+
+
+@in_virtual_time
+async def test_what_is_served_on_has_neither_come_nor_gone() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        token = await broker.ownership.acquire(built.bundles[0])
+        told(broker)
+        with pytest.raises(Fenced):
+            await broker.ownership.release(built.bundles[0], token, 1.0, [Check("/epoch", 7)])
+        assert broker.owned() == {built.bundles[0]: token}
+        assert told(broker) == []
+
+
+@in_virtual_time
+async def test_a_split_and_a_merge_replace_bundles() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        token = await broker.ownership.acquire(parent)
+        told(broker)
+        left, right = await broker.ownership.split(parent, "range_equally_divide")
+        tokens = broker.owned()
+        assert sorted(told(broker), key=lambda change: change.is_acquired) == [
+            (parent, False, CAUSE.SPLIT, token),
+            (left, True, CAUSE.SPLIT, tokens[left]),
+            (right, True, CAUSE.SPLIT, tokens[right]),
+        ]
+        whole, token = await broker.ownership.merge(left, right)
+        assert sorted(told(broker), key=lambda change: change.is_acquired) == [
+            (left, False, CAUSE.MERGE, tokens[left]),
+            (right, False, CAUSE.MERGE, tokens[right]),
+            (whole, True, CAUSE.MERGE, token),
+        ]
+
+
+@in_virtual_time
+async def test_after_an_expiry_all_comes_again_under_new_tokens() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        before = {bundle: await broker.ownership.acquire(bundle) for bundle in built.bundles}
+        told(broker)
+        broker.expire()
+        await eventually(lambda: broker.watcher.epoch == 2, deadline_s=30.0)
+        await built.settled()
+        after = broker.owned()
+        assert min(after.values()) > max(before.values())
+        changes = told(broker)
+        assert {change.bundle: change.token for change in changes} == after
+        assert {change[1:3] for change in changes} == {(True, CAUSE.EXPIRY)}
+
+
+@in_virtual_time
+async def test_what_is_taken_away_and_what_is_drained_goes() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        for bundle in built.bundles[:2]:
+            await broker.ownership.acquire(bundle)
+        told(broker)
+        built.ensemble.delete_as_admin(paths.ownership(built.bundles[0]))
+        await eventually(lambda: len(broker.ownership.owned()) == 1)
+        assert released(told(broker)) == [CAUSE.TAKEN_AWAY]
+        assert await broker.ownership.drain(5.0) == 0
+        assert released(told(broker)) == [CAUSE.DRAIN]
+
+
+@in_virtual_time
+async def test_what_a_silent_data_plane_had_goes() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        await broker.ownership.acquire(built.bundles[0])
+        told(broker)
+        await broker.ownership.abandon()
+        assert released(told(broker)) == [CAUSE.DATA_PLANE]
+        assert broker.ownership.owned() == {}
+
+
+@in_virtual_time
+async def test_what_was_never_served_is_not_told() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        broker.steering.fail("load", times=1)
+        with pytest.raises(Exception, match="load"):
+            await broker.ownership.acquire(built.bundles[0])
+        await eventually(lambda: not broker.ownership.owned())
+        assert told(broker) == []

@@ -1,0 +1,72 @@
+"""The end of serving, and its return, in the log."""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from broker_ctl.broker.ownership.serving_log import ServingLog
+from broker_ctl.coordination.session.watcher import AuthorityMode
+from broker_ctl.core.machines.session import State
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from tests.support.clusters.sessions import Party
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+
+Warnings = Callable[[], list[str]]
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
+    def told() -> list[str]:
+        name = "broker_ctl.broker.ownership.serving_log"
+        return [
+            record.getMessage()
+            for record in caplog.records
+            if record.name == name and record.levelno == logging.WARNING
+        ]
+
+    return told
+
+
+@asynccontextmanager
+async def serving(bundles: int, mode: AuthorityMode) -> AsyncIterator[Party]:
+    party = Party(MemoryEnsemble(), mode=mode)
+    party.watcher.listen(ServingLog(party.watcher, lambda: range(bundles)).heard)
+    await party.start()
+    try:
+        yield party
+    finally:
+        await party.close()
+
+
+@in_virtual_time
+async def test_the_end_of_the_lease_says_how_many_bundles_are_not_served_any_more(
+    warnings: Warnings,
+) -> None:
+    async with serving(12, AuthorityMode.LEASE) as party:
+        party.store.disconnect()
+        await eventually(lambda: party.watcher.state is State.LOST, deadline_s=20.0)
+        (told,) = warnings()
+        assert "session 1 is lost and the lease has ended: 12 bundles are not served" in told
+        party.store.reconnect()
+        await eventually(lambda: len(warnings()) > 1, deadline_s=20.0)
+        assert warnings()[1:] == ["the session is back: 12 bundles may be served again"]
+
+
+@in_virtual_time
+async def test_where_the_storage_refuses_old_owners_serving_goes_on_and_it_says_so(
+    warnings: Warnings,
+) -> None:
+    async with serving(12, AuthorityMode.STORAGE) as party:
+        party.ensemble.expire(party.store.session_id)
+        await eventually(warnings, deadline_s=20.0)
+        assert "12 bundles are served on" in warnings()[0]
+
+
+@in_virtual_time
+async def test_a_stop_is_no_loss(warnings: Warnings) -> None:
+    async with serving(12, AuthorityMode.LEASE):
+        pass
+    assert warnings() == []

@@ -1,0 +1,361 @@
+"""What a broker does with instructions, and which it refuses.
+
+Docs: kafka-fencing, kafka-procedures.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
+from broker_ctl.broker.replicas.instructions import Obeyed, ReplicaInstructions
+from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
+from broker_ctl.core.partitions.instructions import (
+    FAILED,
+    NO_REPLICA,
+    STALE_EPOCH,
+    STORAGE_ERROR,
+    WRONG_TOPIC_ID,
+    ReplicaState,
+    ReplicaStop,
+)
+from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
+from broker_ctl.store import partition_paths
+from broker_ctl.store.interface import MetadataStore
+from tests.support.clusters.sessions import parties
+from tests.support.replicas.instructions import (
+    BROKERS,
+    held,
+    instruct,
+    named,
+    put_topic,
+    stop,
+    told,
+    topic_id,
+)
+from tests.support.replicas.replica_plane import Call, InMemoryReplicas
+from tests.support.time.virtual_time import in_virtual_time
+
+EPOCH = 7
+
+
+class Broker:
+    """Broker 1, registered at broker epoch 7."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.epoch = EPOCH
+        self.plane = InMemoryReplicas(1)
+        self.store = store
+        self.failed = FailedReplicas(store, 1)
+        self.instructions = ReplicaInstructions(
+            self.plane, 1, lambda: self.epoch, StrayReplicas(store, 1), self.failed
+        )
+
+    async def obey(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> Obeyed:
+        instruction = instruct(*letters, **{"broker_epoch": EPOCH, **more})
+        return await self.instructions.obey(instruction)
+
+    async def refusals(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> dict[str, str]:
+        """Why each of them was refused."""
+        obeyed = await self.obey(*letters, **more)
+        return {str(partition): why for partition, why in obeyed.errors}
+
+
+@asynccontextmanager
+async def broker() -> AsyncIterator[Broker]:
+    async with parties() as (party,):
+        yield Broker(party.store)
+
+
+@asynccontextmanager
+async def told_who_lives() -> AsyncIterator[Broker]:
+    """A broker that knows the others, so that what it hears of them is no news."""
+    async with broker() as one:
+        await one.obey()
+        one.plane.calls.clear()
+        yield one
+
+
+# What is done, and in which order.
+
+
+@in_virtual_time
+async def test_leaders_come_before_followers_and_those_before_what_ends() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("t-3", 2))
+        one.plane.calls.clear()
+        obeyed = await one.obey(
+            told("t-0", 2), stop("t-3"), told("t-1", 1), told("t-2", -1), told("t-4", 1)
+        )
+        assert obeyed == Obeyed(EPOCH, ())
+        assert one.plane.calls == [
+            Call("lead", ("t-1", "t-4")),
+            Call("follow", ("t-0", "t-2")),
+            Call("stop", ("t-3",)),
+        ]
+        assert one.plane.brokers == BROKERS
+        assert (one.instructions.held, one.instructions.count_led()) == (5, 2)
+
+
+@in_virtual_time
+async def test_an_instruction_that_comes_twice_is_handed_on_twice_and_refused_never() -> None:
+    async with told_who_lives() as one:
+        for _ in range(2):
+            assert await one.refusals(told("t-0", 1, 4), told("t-1", 2, 4)) == {}
+        assert one.plane.led == {"t-0"}
+
+
+@in_virtual_time
+async def test_the_news_of_another_isr_under_the_same_epoch_reaches_the_leader() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("t-0", 1, 4, version=8))
+        assert await one.refusals(told("t-0", 1, 4, isr=(1, 2), version=9)) == {}
+        assert one.plane.calls == [Call("lead", ("t-0",)), Call("lead", ("t-0",))]
+
+
+@in_virtual_time
+async def test_who_lives_is_handed_on_also_where_nobody_follows() -> None:
+    async with broker() as one:
+        await one.obey()
+        assert one.plane.calls == [Call("follow", ())]
+        assert one.plane.brokers == BROKERS
+        # The same again is no news.
+        await one.obey()
+        assert len(one.plane.calls) == 1
+
+
+# What is refused.
+
+
+@in_virtual_time
+async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("t-0", 2, 3), controller_epoch=5)
+        one.plane.calls.clear()
+        with pytest.raises(Fenced, match="controller epoch 4, 5 was seen"):
+            await one.obey(told("t-0", 1, 4), controller_epoch=4)
+        assert one.plane.calls == []
+        assert one.instructions.newest_epoch == 5
+        assert one.instructions.fenced == 1
+        # The same controller goes on, and so does the next.
+        assert await one.refusals(told("t-0", 2, 4), controller_epoch=5) == {}
+        assert await one.refusals(told("t-0", 2, 5), controller_epoch=6) == {}
+
+
+@in_virtual_time
+async def test_a_controller_epoch_that_was_read_counts_like_one_that_was_heard() -> None:
+    async with told_who_lives() as one:
+        one.instructions.saw_controller(5)
+        one.instructions.saw_controller(3)
+        with pytest.raises(Fenced):
+            await one.obey(told("t-0", 1), controller_epoch=4)
+
+
+@in_virtual_time
+async def test_what_was_meant_for_an_earlier_life_is_refused() -> None:
+    async with told_who_lives() as one:
+        with pytest.raises(Fenced, match="meant for broker 1 at epoch 6, this is 1 at 7"):
+            await one.obey(told("t-0", 1), broker_epoch=EPOCH - 1)
+        with pytest.raises(Fenced, match="meant for broker 2"):
+            await one.obey(told("t-0", 1), broker=2)
+        assert one.plane.calls == []
+
+
+@in_virtual_time
+async def test_before_it_hears_that_it_is_registered_a_broker_asks_to_be_told_again() -> None:
+    async with told_who_lives() as one:
+        one.epoch = 0
+        with pytest.raises(AuthorityLost):
+            await one.obey(told("t-0", 1))
+        one.epoch = EPOCH - 1
+        with pytest.raises(AuthorityLost):
+            await one.obey(told("t-0", 1))
+        one.epoch = EPOCH
+        assert await one.refusals(told("t-0", 1)) == {}
+
+
+@in_virtual_time
+async def test_each_partition_is_judged_by_itself() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("a-0", 1, 4), told("b-0", 2, 4), told("c-0", 2, 4))
+        one.plane.calls.clear()
+        refused = await one.refusals(
+            told("a-0", 2, 3),
+            told("b-0", 1, 5, life=2),
+            told("d-0", 2, replicas=(2, 3)),
+            told("c-0", 1, 5),
+            stop("a-0", 3),
+        )
+        assert refused == {"a-0": STALE_EPOCH, "b-0": WRONG_TOPIC_ID, "d-0": NO_REPLICA}
+        assert one.plane.calls == [Call("lead", ("c-0",))]
+        assert one.plane.led == {"a-0", "c-0"}
+
+
+@in_virtual_time
+async def test_a_deletion_of_what_is_gone_wins_over_any_leader_epoch_and_an_end_does_not() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("t-0", 1, 4), told("t-1", 1, 4))
+        assert await one.refusals(stop("t-0", 3), stop("t-1", 3, is_deleted=True)) == {
+            "t-0": STALE_EPOCH
+        }
+        assert [str(each) for each in one.plane.held] == ["t-0"]
+        # It may begin again at any epoch: nothing is known of it.
+        assert await one.refusals(told("t-1", 1, 0, life=2)) == {}
+
+
+@in_virtual_time
+async def test_a_deletion_that_is_told_again_spares_what_was_assigned_here_since() -> None:
+    async with told_who_lives() as one:
+        await put_topic(one.store, "t", [2, 3])
+        away, back = stop("t-0", 5, is_deleted=True), told("t-0", 2, 6)
+        await one.obey(told("t-0", 2, 4))
+        assert await one.refusals(away) == {}
+        assert one.plane.held == {}
+        await put_topic(one.store, "t", [2, 3, 1])
+        assert await one.refusals(back) == {}
+        # The acknowledgement of both was lost, and they come again, in order.
+        assert await one.refusals(away) == {"t-0": STALE_EPOCH}
+        assert await one.refusals(back) == {}
+        assert [str(each) for each in one.plane.held] == ["t-0"]
+        assert [call.name for call in one.plane.calls].count("delete") == 1
+
+
+@in_virtual_time
+async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() -> None:
+    async with told_who_lives() as one:
+        await put_topic(one.store, "t", [1, 2])
+        await one.obey(told("t-0", 1, 4))
+        await one.store.create(partition_paths.deletion("t"), make_parents=True)
+        assert await one.refusals(stop("t-0", 0, is_deleted=True)) == {}
+        assert one.plane.held == {}
+
+
+@in_virtual_time
+async def test_the_end_of_a_replica_of_an_earlier_topic_spares_the_one_that_is_there() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("t-0", 1, 0, life=2))
+        assert await one.refusals(stop("t-0", 9, life=1, is_deleted=True)) == {}
+        assert one.plane.led == {"t-0"}
+
+
+@in_virtual_time
+async def test_what_was_stopped_is_not_forgotten() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("t-0", 1, 4))
+        await one.obey(stop("t-0", 6))
+        assert (one.instructions.held, one.instructions.count_led()) == (1, 0)
+        assert await one.refusals(told("t-0", 1, 5)) == {"t-0": STALE_EPOCH}
+        assert await one.refusals(told("t-0", 1, 6)) == {}
+
+
+# Whatever else it holds.
+
+
+@in_virtual_time
+async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_else() -> None:
+    async with told_who_lives() as one:
+        await put_topic(one.store, "t", [1, 2], [2, 3], [1, 3])
+        await one.obey(told("t-0", 1), told("t-1", 2), told("gone-0", 2))
+        one.plane.calls.clear()
+        await one.obey(told("t-0", 1, 1), told("t-2", 1), is_full=True)
+        assert one.plane.calls == [
+            Call("delete", ("gone-0", "t-1")),
+            Call("lead", ("t-0", "t-2")),
+        ]
+        assert sorted(map(str, one.plane.held)) == ["t-0", "t-2"]
+
+
+@in_virtual_time
+async def test_a_stray_that_could_not_be_removed_goes_the_next_time() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("gone-0", 2))
+        one.plane.is_silent = True
+        with pytest.raises(DataPlaneUnreachable):
+            await one.obey(is_full=True)
+        one.plane.is_silent = False
+        one.plane.refusals = {named("gone-0"): STORAGE_ERROR}
+        await one.obey(is_full=True)
+        assert [str(each) for each in one.plane.held] == ["gone-0"]
+        one.plane.refusals.clear()
+        await one.obey(is_full=True)
+        assert one.plane.held == {}
+
+
+@in_virtual_time
+async def test_one_that_is_full_for_a_span_of_names_touches_nothing_beyond() -> None:
+    async with told_who_lives() as one:
+        await one.obey(told("a-0", 2), told("b-0", 2), told("c-0", 2), told("d-0", 2))
+        await one.obey(is_full=True, after="a-0", until="c-0")
+        assert sorted(map(str, one.plane.held)) == ["a-0", "d-0"]
+
+
+@in_virtual_time
+async def test_a_replica_that_the_store_still_has_here_is_no_stray_whatever_is_said() -> None:
+    async with told_who_lives() as one:
+        await put_topic(one.store, "t", [1, 2])
+        bad = partition_paths.topic("bad")
+        await one.store.create(bad, b"{", make_parents=True)
+        await one.obey(told("t-0", 2), told("bad-0", 2))
+        await one.obey(is_full=True)
+        assert sorted(map(str, one.plane.held)) == ["bad-0", "t-0"]
+
+
+@in_virtual_time
+async def test_a_topic_that_was_made_anew_is_told_of_again_after_the_old_one_has_gone() -> None:
+    async with told_who_lives() as one:
+        await put_topic(one.store, "t", [1, 2], life=2)
+        await one.obey(told("t-0", 1, 9, life=1))
+        one.plane.calls.clear()
+        assert await one.refusals(told("t-0", 1, 0, life=2), is_full=True) == {}
+        assert one.plane.calls == [Call("delete", ("t-0",)), Call("lead", ("t-0",))]
+        assert one.plane.held[named("t-0")].topic_id == topic_id("t", 2)
+
+
+# The begin of a life.
+
+
+@in_virtual_time
+async def test_a_life_begins_with_nothing_led_and_without_replicas_of_former_topics() -> None:
+    async with told_who_lives() as one:
+        await put_topic(one.store, "t", [1, 2], life=2)
+        await put_topic(one.store, "u", [1, 2])
+        for each in (held("t-0", 9), held("u-0", 4), held("gone-0", 1)):
+            one.plane.held[each.partition] = each
+            one.plane.leaders[each.partition] = 1
+        await one.instructions.begin()
+        assert one.plane.calls == [Call("delete", ("t-0",)), Call("stop", ("u-0", "gone-0"))]
+        assert one.plane.led == set()
+        # Of what is left, the leader epoch is known.
+        assert await one.refusals(told("u-0", 1, 3), told("t-0", 1, 0, life=2)) == {
+            "u-0": STALE_EPOCH
+        }
+
+
+# The data plane refuses, or is silent.
+
+
+@in_virtual_time
+async def test_what_the_data_plane_refuses_is_answered_and_told_as_failed() -> None:
+    async with told_who_lives() as one:
+        one.plane.refusals = {named("t-0"): STORAGE_ERROR, named("t-1"): FAILED}
+        assert await one.refusals(told("t-0", 1), told("t-1", 2), told("t-2", 2)) == {
+            "t-0": STORAGE_ERROR,
+            "t-1": FAILED,
+        }
+        assert {str(each) for each in one.failed.reasons} == {"t-0", "t-1"}
+        one.plane.refusals = {}
+        await one.obey(told("t-0", 1), told("t-1", 2))
+        assert one.failed.reasons == {}
+
+
+@in_virtual_time
+async def test_a_data_plane_that_is_silent_has_obeyed_nothing_and_may_be_told_again() -> None:
+    async with told_who_lives() as one:
+        one.plane.is_silent = True
+        with pytest.raises(DataPlaneUnreachable):
+            await one.obey(told("t-0", 1, 4))
+        one.plane.is_silent = False
+        assert await one.refusals(told("t-0", 1, 4)) == {}
+        assert one.plane.led == {"t-0"}

@@ -1,0 +1,18 @@
+"""Reasons in words."""
+
+import pytest
+
+from broker_ctl.cli.balancing.reasons import reason_text
+from broker_ctl.core.cluster.decisions import Reason
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_a_sentence_of_its_own(reason: Reason) -> None:
+    sentence = reason_text(reason.value)
+    assert " " in sentence
+    assert "_" not in sentence
+    assert [each for each in Reason if reason_text(each.value) == sentence] == [reason]
+
+
+def test_the_reason_of_another_build_is_told_in_its_words() -> None:
+    assert reason_text("wrong_moon") == "wrong moon"

@@ -1,0 +1,85 @@
+"""`status --watch` on a terminal of 24 lines."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from broker_ctl.cli.cluster.status_screen import drawn
+
+NEWEST = "skip public/default/0x00000000_0x40000000: too few topics: fewer than 2"
+
+
+def lines_of(seen: dict[str, Any], height: int) -> list[str]:
+    text = StringIO()
+    Console(file=text, width=80, height=height, force_terminal=True, color_system=None).print(
+        drawn(seen, height)
+    )
+    return text.getvalue().splitlines()
+
+
+def cluster(brokers: int, bundles: int, decisions: int) -> dict[str, Any]:
+    rates = {"msg_per_s": 10.0, "throughput_bytes_per_s": 2e6}
+    told = [{"result": "done", "sentence": f"older {number}"} for number in range(decisions - 1)]
+    return {
+        "leader": "b-0:1",
+        "epoch": 3,
+        "cycle": 7,
+        "taken_at_ms": 0,
+        "usage_imbalance": None,
+        "brokers": [
+            {"broker": f"b-{n}:1", "usage_ratio": n / 100, "is_draining": False, "bundles": 1}
+            | rates
+            for n in range(brokers)
+        ],
+        "bundles": [
+            {"bundle": f"t/n/{n}", "owner": None, "topics": 1, **rates} for n in range(bundles)
+        ],
+        "decisions": [{"result": "skipped", "sentence": NEWEST}, *told],
+        "moves": [],
+        "paused": True,
+        "dry_run": False,
+        "splits": 4,
+        "unloads": 5,
+    }
+
+
+@pytest.mark.parametrize("brokers", [1, 3, 8, 60])
+@pytest.mark.parametrize("height", [24, 50])
+def test_brokers_and_the_newest_decision_of_a_cluster_are_in_view(
+    brokers: int, height: int
+) -> None:
+    lines = lines_of(cluster(brokers, 300, 50), height)
+    assert len(lines) < height
+    assert any("epoch 3, cycle 7, imbalance -" in line for line in lines)
+    # The fullest one.
+    assert any(f"b-{brokers - 1}:1" in line for line in lines)
+    assert any(
+        line.split()[:2] == ["skipped", "public/default/0x00000000_0x40000000:"] for line in lines
+    )
+    assert any("paused: the leader acts by order alone   4 splits" in line for line in lines)
+
+
+def test_what_matters_of_a_broker_comes_before_its_bundles() -> None:
+    decision = {"sentence": NEWEST}
+    seen = {
+        "broker": "b-1:1",
+        "cluster": "east",
+        "session": {"state": "connected", "epoch": 2, "lease_remaining_s": 4.25},
+        "is_leader": True,
+        "leader": {"broker": "b-1:1", "url": "http://b-1:1"},
+        "is_stopping": False,
+        "is_drained": True,
+        "is_ready": False,
+        "reason": "registering",
+        "bundles": [{"bundle": f"t/n/{n}", "state": "owned", "token": n} for n in range(200)],
+        "journal": [{"result": "skipped", "decision": decision}] * 50,
+    }
+    lines = lines_of(seen, 24)
+    assert len(lines) == 23
+    assert lines[0] == "b-1:1 of cluster east: not ready: registering, drained"
+    assert lines[1] == "session connected, epoch 2, 4.2 s of the lease left"
+    assert lines[2] == "leader b-1:1 (this broker)"
+    assert "last decisions" in lines
+    assert "200 bundles" in lines

@@ -1,0 +1,57 @@
+"""Many requests at a time, and what becomes of them when one fails (docs: kafka-pipelining)."""
+
+import asyncio
+
+import pytest
+
+from broker_ctl.controller.store.pipelining import pipelined
+from broker_ctl.errors import OperationTimeout
+from tests.support.time.virtual_time import in_virtual_time
+
+
+@in_virtual_time
+async def test_the_first_error_ends_all_of_it_and_is_raised() -> None:
+    done: list[int] = []
+
+    async def work(item: int) -> None:
+        await asyncio.sleep(1.0 if item else 0.1)
+        if not item:
+            raise OperationTimeout("no answer")
+        done.append(item)
+
+    with pytest.raises(OperationTimeout):
+        await pipelined(range(20), work, "items")
+    assert done == []
+
+
+@in_virtual_time
+async def test_whoever_is_cancelled_while_it_fails_is_cancelled() -> None:
+    is_failing = asyncio.Event()
+
+    async def work(item: int) -> None:
+        if not item:
+            is_failing.set()
+            raise OperationTimeout("no answer")
+        try:
+            await asyncio.sleep(10.0)
+        finally:
+            await asyncio.sleep(1.0)  # it takes its time to end
+
+    async def keep_working() -> None:
+        while True:
+            try:
+                await pipelined(range(6), work, "items")
+            except OperationTimeout:
+                await asyncio.sleep(0.25)
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(keep_working(), name="keep working")
+        await is_failing.wait()
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.wait([task], timeout=3.0)
+        was_cancelled = task.cancelled()
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0.1)
+    assert was_cancelled

@@ -1,0 +1,87 @@
+"""Many locks in one transaction, and what stands in the way of some of them."""
+
+import asyncio
+
+import pytest
+
+from broker_ctl.coordination.locks.bulk_acquire import Wish, acquire_together
+from broker_ctl.coordination.locks.lock import Lock
+from broker_ctl.coordination.locks.locks import Locks
+from broker_ctl.errors import SessionExpired
+from broker_ctl.store.interface import Check, CreateMode, Operation, Result
+from tests.support.clusters.sessions import Party, parties
+from tests.support.time.virtual_time import in_virtual_time
+
+ROOT = "/locks"
+GUARD = Check("/ring", 0)
+WISHES = [Wish(f"{ROOT}/{number % 3}/{number}", (GUARD,)) for number in range(30)]
+
+
+def locks_of(party: Party) -> Locks:
+    return Locks(
+        party.store,
+        ROOT,
+        broker_id=party.broker_id,
+        broker_of=lambda node: node.data.decode(),
+        draws=party.draws,
+    )
+
+
+async def taken(party: Party, wishes: list[Wish]) -> list[Lock]:
+    data = party.broker_id.encode()
+    return await acquire_together(party.store, locks_of(party), wishes, data, lambda _: None)
+
+
+@in_virtual_time
+async def test_all_come_at_one_zxid_and_their_parents_are_made() -> None:
+    async with parties() as (one,):
+        await one.store.create("/ring")
+        locks = await taken(one, WISHES)
+        assert sorted(lock.path for lock in locks) == sorted(wish.path for wish in WISHES)
+        assert len({lock.token for lock in locks}) == 1
+        for wish in WISHES:
+            node = await one.store.get(wish.path)
+            assert node is not None
+            assert node.stat.ephemeral_owner == one.store.session_id
+
+
+@in_virtual_time
+async def test_what_stands_already_is_left_out_and_the_others_are_taken() -> None:
+    async with parties(2) as (one, other):
+        await one.store.create("/ring")
+        stolen = {WISHES[3].path, WISHES[17].path}
+        for path in stolen:
+            await other.store.create(path, b"other", CreateMode.EPHEMERAL, make_parents=True)
+        locks = await taken(one, WISHES)
+        assert {lock.path for lock in locks} == {wish.path for wish in WISHES} - stolen
+
+
+@in_virtual_time
+async def test_a_ring_that_has_changed_stops_its_own_locks_only() -> None:
+    async with parties() as (one,):
+        await one.store.create("/ring")
+        await one.store.create("/other-ring")
+        await one.store.set("/other-ring", b"split")
+        late = [Wish(f"{ROOT}/late", (GUARD, Check("/other-ring", 0)))]
+        locks = await taken(one, [*late, *WISHES])
+        assert {lock.path for lock in locks} == {wish.path for wish in WISHES}
+
+
+@in_virtual_time
+async def test_a_session_that_ends_before_the_answer_gives_no_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with parties() as (one,):
+        await one.store.create("/ring")
+        multi = one.store.multi
+
+        async def expire_after(operations: list[Operation]) -> tuple[Result, ...]:
+            results = await multi(operations)
+            one.expire()
+            await asyncio.sleep(1.0)
+            return results
+
+        monkeypatch.setattr(one.store, "multi", expire_after)
+        await one.store.create(f"{ROOT}/0", make_parents=True)
+        with pytest.raises(SessionExpired):
+            await taken(one, WISHES[:1])

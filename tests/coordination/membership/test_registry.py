@@ -1,0 +1,382 @@
+"""The registry: who is there, and who was there when something happened."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from broker_ctl.coordination.membership.mixed_cluster import foreign_brokers
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.errors import NoNode, SessionExpired, StartError
+from broker_ctl.store import paths
+from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.records.broker_ctl import Registration
+from broker_ctl.tasks import TaskScope
+from tests.support.clusters.sessions import TICK_S, TIMEOUT_S, Party, parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+
+
+class Member:
+    """A party with a registry."""
+
+    def __init__(self, party: Party, broker_id: str, nonce: str) -> None:
+        self.party = party
+        self.store = party.store
+        urls = BrokerUrls(broker_id, f"http://{broker_id}")
+        self.registry = Registry(
+            party.store, Registration(nonce, 0, 7, urls), party.deletions, TICK_S
+        )
+
+    @property
+    def seen(self) -> set[str]:
+        return set(self.registry.peers)
+
+
+@asynccontextmanager
+async def members(
+    *broker_ids: str, operation_timeout_s: float = 30.0
+) -> AsyncIterator[list[Member]]:
+    async with parties(len(broker_ids), operation_timeout_s=operation_timeout_s) as built:
+        all_ = [
+            Member(party, broker_id, f"nonce-{number}")
+            for number, (party, broker_id) in enumerate(zip(built, broker_ids, strict=True))
+        ]
+        for one in all_:
+            await one.registry.start()
+        yield all_
+        for one in all_:
+            await one.registry.close()
+
+
+@in_virtual_time
+async def test_who_registers_is_seen_by_all_and_who_unregisters_is_gone() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"report")
+        await b.registry.register(b"report")
+        await eventually(lambda: a.seen == b.seen == {"a:1", "b:1"})
+        peer = b.registry.peer("a:1")
+        assert peer is not None
+        assert peer.urls.web_url == "http://a:1"
+        assert peer.registration.session_timeout_ms == TIMEOUT_S * 1000
+        await a.registry.unregister()
+        await eventually(lambda: b.seen == {"b:1"})
+        assert await a.store.exists(paths.load_report("a:1")) is None
+
+
+@in_virtual_time
+async def test_listeners_hear_of_each_change_until_they_stop() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        heard: list[set[str]] = []
+        stop = a.registry.listen(lambda: heard.append(a.seen))
+        await b.registry.register(b"")
+        await eventually(lambda: heard == [{"b:1"}])
+        stop()
+        await b.registry.unregister()
+        await eventually(lambda: a.seen == set())
+        assert heard == [{"b:1"}]
+
+
+@in_virtual_time
+async def test_both_nodes_go_with_the_session_and_come_again_in_the_next() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"")
+        assert a.registry.is_registered
+        a.party.expire()
+        await eventually(lambda: b.seen == set())
+        await eventually(lambda: a.party.watcher.epoch == 2)
+        assert not a.registry.is_registered
+        await a.registry.register(b"")
+        await eventually(lambda: b.seen == {"a:1"})
+
+
+@in_virtual_time
+async def test_a_twin_that_lives_is_refused_and_told_what_to_do() -> None:
+    async with members("a:1", "a:1") as (first, twin):
+        await first.registry.register(b"")
+        began_s = twin.party.clock.now_s()
+        with pytest.raises(StartError) as met:
+            await twin.registry.register(b"")
+        said = str(met.value)
+        assert "broker id a:1 is in use" in said
+        assert "started at 7 ms" in said
+        assert "advertisedAddress" in said
+        waited_s = twin.party.clock.now_s() - began_s
+        assert waited_s == pytest.approx(TIMEOUT_S + 2 * TICK_S + 2.0, abs=0.5)
+        assert first.registry.is_registered
+
+
+@in_virtual_time
+async def test_an_earlier_session_of_the_same_broker_is_outwaited() -> None:
+    async with members("a:1", "a:1") as (earlier, now):
+        await earlier.registry.register(b"")
+        asyncio.get_running_loop().call_later(8.0, earlier.party.expire)
+        began_s = now.party.clock.now_s()
+        await now.registry.register(b"")
+        assert now.party.clock.now_s() - began_s == pytest.approx(8.0, abs=0.3)
+
+
+@in_virtual_time
+async def test_a_cut_while_an_earlier_session_is_outwaited_makes_no_twin_of_it() -> None:
+    async with members("a:1", "a:1") as (earlier, now):
+        await earlier.registry.register(b"")
+        earlier.store.disconnect()
+        loop = asyncio.get_running_loop()
+        # Over the limit, and shorter than the session: who is cut learns nothing meanwhile.
+        limit_s = TIMEOUT_S + 2 * TICK_S + 2.0
+        loop.call_later(limit_s - 6.0, now.store.disconnect)
+        loop.call_later(limit_s + 1.0, now.store.reconnect)
+        await now.registry.register(b"")
+        assert now.registry.is_registered
+
+
+@in_virtual_time
+async def test_nodes_of_this_session_from_a_lost_call_are_replaced() -> None:
+    async with members("a:1") as (a,):
+        for path in (paths.load_report("a:1"), paths.registration("a:1")):
+            await a.store.create(path, b"left", CreateMode.EPHEMERAL, make_parents=True)
+        await a.registry.register(b"report")
+        node = await a.store.get(paths.load_report("a:1"))
+        assert node is not None
+        assert node.data == b"report"
+
+
+@in_virtual_time
+async def test_an_outage_delays_registering_and_an_expiry_ends_it() -> None:
+    async with members("a:1", operation_timeout_s=1.0) as (a,):
+        a.store.disconnect()
+        registering = asyncio.get_running_loop().create_task(a.registry.register(b""), name="a")
+        await asyncio.sleep(3.0)
+        a.store.reconnect()
+        await registering
+        await a.registry.unregister()
+        a.store.disconnect()
+        registering = asyncio.get_running_loop().create_task(a.registry.register(b""), name="a")
+        await asyncio.sleep(2 * TIMEOUT_S)
+        a.store.reconnect()
+        with pytest.raises(SessionExpired):
+            await registering
+        assert not a.registry.is_registered
+
+
+@in_virtual_time
+async def test_who_drains_says_so_and_keeps_the_rest_of_its_registration() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"")
+        await a.registry.announce_drain()
+        await eventually(lambda: (p := b.registry.peer("a:1")) and p.registration.is_draining)
+        peer = b.registry.peer("a:1")
+        assert peer is not None
+        assert peer.registration.session_timeout_ms == TIMEOUT_S * 1000
+        assert peer.registration.nonce == "nonce-0"
+
+
+@in_virtual_time
+async def test_a_drain_is_announced_again_until_the_servers_have_heard_it() -> None:
+    async with members("a:1", "b:1", operation_timeout_s=1.0) as (a, b):
+        await a.registry.register(b"")
+        a.store.disconnect()
+        async with TaskScope("test") as tasks:
+            announcing = tasks.start(a.registry.announce_drain(), "drain")
+            await asyncio.sleep(3.0)
+            assert not announcing.done()
+            a.store.reconnect()
+            await announcing
+        await eventually(lambda: (p := b.registry.peer("a:1")) and p.registration.is_draining)
+
+
+@in_virtual_time
+async def test_who_is_not_registered_writes_into_nobody_s_nodes() -> None:
+    async with members("a:1", "a:1") as (a, twin):
+        await twin.registry.register(b"twin's")
+        await a.registry.announce_drain()
+        await a.registry.unregister()
+        await asyncio.sleep(1.0)
+        peer = twin.registry.peer("a:1")
+        assert peer is not None
+        assert not peer.registration.is_draining
+        await twin.registry.unregister()
+        with pytest.raises(NoNode):
+            await twin.registry.publish(b"report")
+
+
+@in_virtual_time
+async def test_who_unregisters_in_an_outage_is_gone_after_it() -> None:
+    async with members("a:1", "b:1", operation_timeout_s=1.0) as (a, b):
+        await a.registry.register(b"")
+        await eventually(lambda: b.seen == {"a:1"})
+        a.store.disconnect()
+        async with TaskScope("test") as tasks:
+            leaving = tasks.start(a.registry.unregister(), "unregister")
+            await asyncio.sleep(3.0)
+            assert not a.registry.is_registered
+            assert not leaving.done()
+        # Whoever waited for it has gone, and it is done all the same, in the same session.
+        a.store.reconnect()
+        tree = a.party.ensemble.tree
+        await eventually(lambda: tree.find(paths.load_report("a:1")) is None, deadline_s=5.0)
+        await eventually(lambda: b.seen == set(), deadline_s=5.0)
+        a.party.watcher.check()
+
+
+@in_virtual_time
+async def test_the_registration_goes_also_where_the_report_has_gone_before() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"")
+        await b.store.delete(paths.load_report("a:1"))
+        await a.registry.unregister()
+        await eventually(lambda: b.seen == set(), deadline_s=5.0)
+
+
+@in_virtual_time
+async def test_a_registration_that_was_under_way_goes_with_the_others() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        a.party.longest_s = 0.5
+        tree = a.party.ensemble.tree
+        async with TaskScope("test") as tasks:
+            tasks.start(a.registry.register(b""), "register")
+            await eventually(lambda: tree.find(paths.registration("a:1")))
+        assert not a.registry.is_registered
+        await a.registry.unregister()
+        await eventually(lambda: b.seen == set(), deadline_s=5.0)
+
+
+@in_virtual_time
+async def test_who_registers_again_keeps_the_new_nodes() -> None:
+    async with members("a:1", "b:1", operation_timeout_s=1.0) as (a, b):
+        await a.registry.register(b"first")
+        a.store.disconnect()
+        async with TaskScope("test") as tasks:
+            tasks.start(a.registry.unregister(), "unregister")
+            await asyncio.sleep(0.1)
+            registering = tasks.start(a.registry.register(b"again"), "register")
+            await asyncio.sleep(2.0)
+            a.store.reconnect()
+            await registering
+        await asyncio.sleep(5.0)
+        assert b.seen == {"a:1"}
+        assert a.registry.is_registered
+
+
+# Was it an expiry, or a release?
+
+
+@in_virtual_time
+async def test_an_expiry_takes_the_registration_in_the_same_transaction() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"")
+        owned = await a.store.create("/owned", mode=CreateMode.EPHEMERAL)
+        first = owned.stat.ephemeral_owner
+        assert await b.registry.was_standing_at("a:1", first, owned.stat.czxid)
+        a.party.expire()
+        expired_at = a.party.ensemble.tree.zxid
+        await eventually(lambda: b.seen == set())
+        assert not await b.registry.was_standing_at("a:1", first, expired_at)
+        # Back again: the younger registration was not there when it happened.
+        await a.party.watcher.wait_authority()
+        await a.registry.register(b"")
+        assert not await b.registry.was_standing_at("a:1", first, expired_at)
+        now_at = a.party.ensemble.tree.zxid + 1
+        assert await b.registry.was_standing_at("a:1", a.store.session_id, now_at)
+        # What the first session may still have left behind, the second one has not released.
+        assert not await b.registry.was_standing_at("a:1", first, now_at)
+        await eventually(lambda: b.seen == {"a:1"})
+        await a.registry.unregister()
+        await eventually(lambda: b.seen == set())
+        assert await b.registry.was_standing_at("a:1", a.store.session_id, expired_at)
+        assert not await b.registry.was_standing_at("a:1", first, expired_at)
+
+
+@in_virtual_time
+async def test_a_release_before_going_is_told_from_an_expiry_after_it_has_gone() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"")
+        await a.store.create("/owned", mode=CreateMode.EPHEMERAL)
+        await a.store.delete("/owned")
+        released_at = a.party.ensemble.tree.zxid
+        await a.registry.unregister()
+        await eventually(lambda: b.seen == set())
+        mine, after = a.store.session_id, a.party.ensemble.tree.zxid + 1
+        assert await b.registry.was_standing_at("a:1", mine, released_at)
+        assert not await b.registry.was_standing_at("a:1", mine, after)
+
+
+@in_virtual_time
+async def test_without_a_zxid_who_stands_now_counts_as_having_stood() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"")
+        assert await b.registry.was_standing_at("a:1", a.store.session_id, -1)
+        await a.registry.unregister()
+        assert not await b.registry.was_standing_at("a:1", a.store.session_id, -1)
+
+
+# Others.
+
+
+@in_virtual_time
+async def test_brokers_of_others_are_found() -> None:
+    async with members("a:1") as (a,):
+        await a.registry.register(b"")
+        assert await foreign_brokers(a.store) == []
+        await a.store.create(paths.load_report("java:8080"), b"{}")
+        assert await foreign_brokers(a.store) == ["java:8080"]
+
+
+@in_virtual_time
+async def test_a_registration_that_nobody_can_read_hides_only_itself() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await b.store.create(paths.registration("c:1"), b"{", make_parents=True)
+        newer = b'{"version":99,"brokerId":"d:1"}'
+        await b.store.create(paths.registration("d:1"), newer)
+        await a.registry.register(b"")
+        await eventually(lambda: b.seen == {"a:1"})
+        await eventually(lambda: b.registry.corrupt >= 2)
+
+
+@in_virtual_time
+async def test_a_registration_that_somebody_else_took_away_is_put_back() -> None:
+    async with members("a:1", "b:1") as (a, b), TaskScope("test") as scope:
+        await a.registry.register(b"first")
+        await eventually(lambda: b.seen == {"a:1"})
+        scope.start(a.registry.keep(lambda: b"again"), "keep")
+        for taken in ((paths.registration("a:1"),), (paths.load_report("a:1"),)):
+            for path in taken:
+                await b.store.delete(path)
+            with suppress(NoNode):
+                await a.registry.publish(b"told of it")
+            await eventually(lambda: b.seen == {"a:1"})
+
+            async def stands() -> bool:
+                report = await b.store.get(paths.load_report("a:1"))
+                return report is not None and report.data == b"again"
+
+            await eventually(stands)
+            await b.store.set(paths.load_report("a:1"), b"first")
+        # What it took away itself stays away.
+        await a.registry.unregister()
+        await asyncio.sleep(5.0)
+        assert b.seen == set()
+
+
+@in_virtual_time
+async def test_a_session_that_has_another_timeout_says_so_in_its_registration() -> None:
+    async with members("a:1", "b:1") as (a, b), TaskScope("test") as scope:
+        await a.registry.register(b"")
+        scope.start(a.registry.keep(lambda: b""), "keep")
+        await eventually(lambda: b.seen == {"a:1"})
+        a.store._session._timeout_s = TIMEOUT_S / 2
+        a.party.blink()
+        half_ms = TIMEOUT_S * 500
+
+        def is_told() -> bool:
+            peer = b.registry.peer("a:1")
+            return peer is not None and peer.registration.session_timeout_ms == half_ms
+
+        await eventually(is_told)
+        # Once, and not at every look.
+        await asyncio.sleep(5.0)
+        node = await b.store.get(paths.registration("a:1"))
+        assert node is not None
+        assert node.stat.version == 1

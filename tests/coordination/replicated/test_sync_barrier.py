@@ -1,0 +1,115 @@
+"""One sync for all who asked before it was sent, and never one that was sent before."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from broker_ctl.coordination.replicated.sync_barrier import CatchingUp
+from broker_ctl.errors import StoreClosed, StoreError
+from broker_ctl.store.interface import MetadataStore
+from tests.support.clusters.sessions import parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+
+
+class Held:
+    """A store whose answers to syncs are held back; ``sent`` are the paths."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self.sent: list[str] = []
+        self.answers = asyncio.Semaphore(0)
+
+    async def sync(self, path: str) -> None:
+        self.sent.append(path)
+        await self._store.sync(path)
+        await self.answers.acquire()
+
+
+@asynccontextmanager
+async def catching_up() -> AsyncIterator[tuple[Held, CatchingUp]]:
+    async with parties(1) as (one,):
+        held = Held(one.store)
+        catching = CatchingUp(cast("MetadataStore", held))
+        try:
+            yield held, catching
+        finally:
+            await catching.close()
+
+
+def ask(group: asyncio.TaskGroup, catching: CatchingUp, path: str) -> asyncio.Task[None]:
+    return group.create_task(catching.wait(path))
+
+
+async def turns() -> None:
+    """Whatever can go on has gone on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@in_virtual_time
+async def test_those_who_ask_at_once_are_answered_by_one() -> None:
+    async with catching_up() as (held, catching), asyncio.TaskGroup() as group:
+        asked = [ask(group, catching, f"/{number}") for number in range(100)]
+        await eventually(lambda: held.sent)
+        held.answers.release()
+        await asyncio.wait(asked)
+        assert held.sent == ["/0"]
+
+
+@in_virtual_time
+async def test_who_comes_while_one_is_on_its_way_waits_for_the_next() -> None:
+    async with catching_up() as (held, catching), asyncio.TaskGroup() as group:
+        first = ask(group, catching, "/first")
+        await eventually(lambda: held.sent)
+        # What was committed since may not be in the answer that is on its way.
+        later = [ask(group, catching, f"/later-{number}") for number in range(3)]
+        await turns()
+        held.answers.release()
+        await first
+        await eventually(lambda: len(held.sent) == 2)
+        assert not any(task.done() for task in later)
+        held.answers.release()
+        await asyncio.wait(later)
+        assert held.sent == ["/first", "/later-0"]
+
+
+@in_virtual_time
+async def test_who_asked_first_may_go_away() -> None:
+    async with catching_up() as (held, catching), asyncio.TaskGroup() as group:
+        first, second = (ask(group, catching, path) for path in ("/a", "/b"))
+        await eventually(lambda: held.sent)
+        first.cancel()
+        held.answers.release()
+        await second
+        assert first.cancelled()
+
+
+@in_virtual_time
+async def test_an_error_is_for_those_who_waited_for_it_and_nobody_else() -> None:
+    async with catching_up() as (held, catching):
+        original, failing = held.sync, [True]
+
+        async def fail_once(path: str) -> None:
+            if failing:
+                failing.clear()
+                raise StoreError("no answer")
+            await original(path)
+
+        cast("Any", held).sync = fail_once
+        with pytest.raises(StoreError, match="no answer"):
+            await catching.wait("/a")
+        held.answers.release()
+        await catching.wait("/b")
+        assert held.sent == ["/b"]
+
+
+@in_virtual_time
+async def test_after_the_end_nobody_waits() -> None:
+    async with catching_up() as (_, catching):
+        await catching.close()
+        with pytest.raises(StoreClosed):
+            await catching.wait("/a")

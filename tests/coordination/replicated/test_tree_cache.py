@@ -1,0 +1,146 @@
+"""A copy of a node's children ends at the newest state, whatever was missed."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
+from broker_ctl.store.interface import CreateMode, Versioned
+from tests.support.clusters.sessions import Party, parties
+from tests.support.time.virtual_time import in_virtual_time
+from tests.support.time.waiting import eventually
+
+ROOT = "/root"
+
+
+def decode(node: Versioned) -> str:
+    if node.data == b"corrupt":
+        raise CorruptRecord(node.path)
+    if node.data == b"newer":
+        raise NewerVersion(node.path)
+    return node.data.decode()
+
+
+def as_it_stands(party: Party) -> dict[str, str]:
+    tree, found = party.ensemble.tree, {}
+    for name in tree.children(ROOT):
+        node = tree.find(f"{ROOT}/{name}")
+        assert node is not None
+        if node.data not in {b"corrupt", b"newer"}:
+            found[name] = node.data.decode()
+    return found
+
+
+@in_virtual_time
+async def test_children_values_and_their_ends_are_followed() -> None:
+    async with parties(2) as (reader, writer):
+        tree = WatchedTree(reader.store, ROOT, decode)
+        await tree.start()
+        await tree.wait_synced()
+        assert tree.values == {}
+        await writer.store.create(f"{ROOT}/a", b"1", make_parents=True)
+        await eventually(lambda: tree.values == {"a": "1"})
+        await writer.store.set(f"{ROOT}/a", b"2")
+        await eventually(lambda: tree.values == {"a": "2"})
+        # What lies deeper is not ours.
+        await writer.store.create(f"{ROOT}/a/below", b"3")
+        await writer.store.delete(f"{ROOT}/a/below")
+        await writer.store.delete(f"{ROOT}/a")
+        await eventually(lambda: tree.values == {})
+        await tree.close()
+
+
+@in_virtual_time
+async def test_what_nobody_can_read_is_left_out_counted_and_hides_no_other() -> None:
+    async with parties(2) as (reader, writer):
+        for name, data in (("a", b"corrupt"), ("b", b"newer"), ("c", b"fine")):
+            await writer.store.create(f"{ROOT}/{name}", data, make_parents=True)
+        tree = WatchedTree(reader.store, ROOT, decode)
+        await tree.start()
+        await tree.wait_synced()
+        assert tree.values == {"c": "fine"}
+        assert tree.corrupt == 2
+        await writer.store.set(f"{ROOT}/a", b"mended")
+        await eventually(lambda: tree.values == {"a": "mended", "c": "fine"})
+        await tree.close()
+
+
+@in_virtual_time
+async def test_listeners_hear_of_changes_only() -> None:
+    async with parties(2) as (reader, writer):
+        tree = WatchedTree(reader.store, ROOT, decode)
+        heard: list[dict[str, str]] = []
+        tree.listen(lambda: heard.append(dict(tree.values)))
+        await tree.start()
+        await writer.store.create(f"{ROOT}/a", b"1", make_parents=True)
+        await eventually(lambda: heard == [{"a": "1"}])
+        await writer.store.set(f"{ROOT}/a", b"1")
+        reader.blink()
+        await asyncio.sleep(1.0)
+        await tree.wait_synced()
+        assert heard == [{"a": "1"}]
+        await tree.close()
+
+
+@in_virtual_time
+async def test_what_was_missed_while_cut_off_is_found_afterwards() -> None:
+    async with parties(2) as (reader, writer):
+        await writer.store.create(f"{ROOT}/a", b"1", make_parents=True)
+        await writer.store.create(f"{ROOT}/b", b"1")
+        tree = WatchedTree(reader.store, ROOT, decode)
+        await tree.start()
+        await tree.wait_synced()
+        reader.store.disconnect()
+        await writer.store.delete(f"{ROOT}/a")
+        await writer.store.set(f"{ROOT}/b", b"2")
+        await writer.store.create(f"{ROOT}/c", b"1")
+        await asyncio.sleep(5.0)
+        assert tree.values == {"a": "1", "b": "1"}, "old, and better than nothing"
+        reader.store.reconnect()
+        await eventually(lambda: tree.values == {"b": "2", "c": "1"})
+        await tree.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+@in_virtual_time
+async def test_the_copy_converges_whatever_happens(seed: int) -> None:
+    async with parties(2) as (reader, writer):
+        draws = reader.draws
+        draws.seed(seed)
+        await writer.store.create(ROOT)
+        tree = WatchedTree(reader.store, ROOT, decode)
+        await tree.start()
+        for _ in range(150):
+            path = f"{ROOT}/{draws.choice('abcde')}"
+            data = draws.choice([b"1", b"2", b"3", b"corrupt", b"newer"])
+            mode = draws.choice([CreateMode.PERSISTENT, CreateMode.EPHEMERAL])
+            match draws.randrange(10):
+                case 0:
+                    reader.blink()
+                case 1:
+                    reader.store.disconnect()
+                    delay_s = draws.choice([0.1, 1.0, 12.0])
+                    asyncio.get_running_loop().call_later(delay_s, reader.store.reconnect)
+                case 2:
+                    writer.expire()
+                case 3 | 4:
+                    await attempt(writer.store.delete(path))
+                case 5 | 6:
+                    await attempt(writer.store.set(path, data))
+                case _:
+                    await attempt(writer.store.create(path, data, mode))
+            await asyncio.sleep(draws.choice([0.0, 0.001, 0.01, 0.5]))
+        reader.store.reconnect()
+        await eventually(lambda: tree.values == as_it_stands(reader), deadline_s=30.0)
+        await tree.wait_synced()
+        assert tree.values == as_it_stands(reader)
+        await tree.close()
+
+
+async def attempt(work: Awaitable[object]) -> None:
+    try:
+        await work
+    except StoreError:
+        return

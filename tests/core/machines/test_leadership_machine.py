@@ -1,0 +1,83 @@
+"""The leadership machine: its table, and what follows from it whatever happens."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_ctl.core.machines.election import TRANSITIONS, Action, Event, State, pause_s, step
+from tests.support.rules.transition_tables import check_steps, rendered, without_row
+
+TABLE = """\
+electing, authority lost -> electing
+electing, beaten -> electing
+electing, connection lost -> electing
+electing, free -> electing: stand
+electing, mine -> electing: delete
+electing, others -> following
+electing, resign -> resigned
+electing, won -> leading: lead
+following, authority lost -> following
+following, connection lost -> following
+following, free -> electing: stand
+following, mine -> electing: delete
+following, others -> following
+following, resign -> resigned
+leading, authority lost -> electing: step down
+leading, connection lost -> suspended
+leading, failed -> electing: step down delete
+leading, free -> electing: step down
+leading, mine -> leading
+leading, others -> following: step down
+leading, resign -> resigned: step down delete
+suspended, authority lost -> electing: step down
+suspended, connection lost -> suspended
+suspended, failed -> electing: step down delete
+suspended, free -> electing: step down
+suspended, mine -> leading
+suspended, others -> following: step down
+suspended, resign -> resigned: step down delete"""
+
+FROM_THE_SESSION = {Event.CONNECTION_LOST, Event.AUTHORITY_LOST}
+
+
+def test_the_table_is_this_one() -> None:
+    assert rendered(TRANSITIONS) == TABLE
+
+
+def test_a_pair_without_a_row_is_an_error() -> None:
+    check_steps(TRANSITIONS, step, State, Event)
+    missing = without_row(TRANSITIONS, State, Event)
+    assert {"leading, won", "following, won", "electing, failed", "resigned, free"} <= missing
+
+
+def test_the_session_may_speak_while_an_action_waits() -> None:
+    # STAND and DELETE wait in these states; neither may be led elsewhere meanwhile.
+    for event in FROM_THE_SESSION:
+        assert step(State.ELECTING, event) == (State.ELECTING, ())
+    assert without_row(TRANSITIONS, set(State) - {State.RESIGNED}, FROM_THE_SESSION) == set()
+
+
+@given(st.lists(st.sampled_from(Event), max_size=60))
+def test_leading_begins_and_ends_in_turn_and_is_over_without_authority(
+    events: list[Event],
+) -> None:
+    state, is_leading = State.ELECTING, False
+    for event in events:
+        if (state, event) not in TRANSITIONS:
+            continue
+        state, actions = step(state, event)
+        if Action.LEAD in actions:
+            assert not is_leading
+            is_leading = True
+        if Action.STEP_DOWN in actions:
+            assert is_leading
+            is_leading = False
+        if event is Event.AUTHORITY_LOST:
+            assert not is_leading
+        assert is_leading == (state in {State.LEADING, State.SUSPENDED})
+
+
+def test_who_keeps_losing_the_seat_stands_back_for_longer_and_longer() -> None:
+    assert pause_s(0, 0.7) == 0.0
+    assert [pause_s(setbacks, 0.0) for setbacks in range(1, 6)] == [0.25, 0.5, 1.0, 2.0, 4.0]
+    assert pause_s(3, 0.7) == 1.7
+    assert pause_s(1_000, 1.0) == 31.0

@@ -1,0 +1,41 @@
+"""Garbage in cycles goes, late."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from broker_ctl.daemon.lifecycle.gc_tuning import collect_now_and_then, settle
+from broker_ctl.tasks import TaskScope
+from tests.support.time.virtual_time import in_virtual_time
+
+
+class Ring:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+@in_virtual_time
+async def test_what_only_holds_itself_goes_within_the_hour() -> None:
+    settle()
+    garbage = weakref.ref(Ring())
+    assert garbage() is not None
+    async with TaskScope("test") as scope:
+        scope.start(collect_now_and_then(), "collect")
+        await asyncio.sleep(3600.0)
+    assert garbage() is None
+
+
+def test_what_is_there_at_the_start_is_looked_at_no_more() -> None:
+    settle()
+    assert gc.get_freeze_count() > 10_000

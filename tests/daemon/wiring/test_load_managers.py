@@ -1,0 +1,178 @@
+"""What loadManagerClassName changes in a whole daemon, composed in memory on a virtual clock."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.broker.load.usage_source import UsageSource
+from broker_ctl.broker.lookup.lookup import Connect
+from broker_ctl.coordination.membership.peers import Peers
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.load import SystemUsage
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.steps import finished
+from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
+from broker_ctl.core.strategies.simple.placement import SimplePlacement
+from broker_ctl.core.strategies.simple.shedding import SimpleShedder
+from broker_ctl.daemon.lifecycle.lifecycle import Daemon
+from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane
+from broker_ctl.daemon.wiring.stores import OwnStore
+from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
+from broker_ctl.errors import BrokerCtlError
+from broker_ctl.http_client import HttpClient
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.ports import Orders
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import load
+from broker_ctl.simulation.workload.workload import Workload
+from broker_ctl.store import paths
+from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.store.records.policies import LocalPolicies
+from broker_ctl.store.records.simple import BrokerReport, LoadReport, decode_report
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
+from tests.support.clusters.in_memory_peers import InMemoryPeers
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from tests.support.time.waiting import eventually
+
+RING = Ring.even(Namespace("public", "default"), 4)
+BROKER = "b1:8080"
+
+
+class IdleHost:
+    async def measure(self) -> SystemUsage:
+        return SystemUsage()
+
+
+class NoSurface:
+    async def start(self) -> None: ...
+
+    async def stop(self, _deadline_s: float) -> None: ...
+
+
+class Surroundings:
+    """One broker in memory."""
+
+    def __init__(self) -> None:
+        self.ensemble = MemoryEnsemble()
+        self.clock = LoopClock()
+        self.draws = random.Random(1)
+        self.store = MemoryStore(self.ensemble, session_timeout_s=20.0)
+        self.parts: Parts | None = None
+
+    def open_stores(self, _: Settings, __: StoreInstruments) -> tuple[OwnStore, OwnStore]:
+        return self.store, self.store
+
+    def keep_session(self, _: Settings, __: int, ___: bytes) -> bool:
+        return False
+
+    def dataplane(self, _: Settings) -> DataPlane:
+        steady = Workload.named("steady", seed=1)
+        return SimulatedDataPlane(steady, self.clock, broker_id=BROKER, draw=self.draws)
+
+    def host_usage(self, _: Settings) -> UsageSource:
+        return IdleHost()
+
+    def peers(self, _: Registry, __: HttpClient, ___: Orders) -> Peers:
+        return InMemoryPeers()
+
+    def replica_plane(
+        self, _: Settings, __: DataPlane, ___: Callable[[], Authority]
+    ) -> OwnReplicaPlane:
+        raise AssertionError("a broker without a number keeps no replicas")
+
+    def calls(self, http: HttpClient) -> HttpClient:
+        return http
+
+    def surface(self, parts: Parts, _: SurfaceRules) -> NoSurface:
+        self.parts = parts
+        return NoSurface()
+
+    async def written(self) -> BrokerReport | None:
+        node = await self.store.get(paths.load_report(BROKER))
+        return None if node is None else finished(decode_report(node.path, node.data))
+
+
+def settings_with(*overrides: str) -> Settings:
+    fixed = ("clusterName=c", "advertisedAddress=b1", "webServicePort=8080")
+    return load(None, {}, [*fixed, *overrides])
+
+
+@asynccontextmanager
+async def running(load_manager: str) -> AsyncIterator[Surroundings]:
+    """A daemon that is ready, with a namespace; it is stopped in the end."""
+    around, signals = Surroundings(), StopSignals()
+    assembly = assemble(settings_with(f"loadManagerClassName={load_manager}"), around)
+    async with asyncio.TaskGroup() as group:
+        daemon = Daemon(assembly, Notifier({}), signals)
+        main = group.create_task(daemon.run(), name="daemon")
+        await eventually(lambda: assembly.readiness.now.is_ready)
+        payload = LocalPolicies(RING.boundaries).encode()
+        path = paths.local_policies(RING.namespace)
+        await around.store.create(path, payload, make_parents=True)
+        yield around
+        signals.ask()
+    assert main.result() == 0
+
+
+@in_virtual_time
+async def test_alone_nobody_is_elected_and_the_broker_takes_what_it_is_asked_for() -> None:
+    async with running("org.apache.pulsar.broker.loadbalance.NoopLoadManager") as around:
+        assert around.parts is not None
+        for bundle in RING.bundles:
+            assert isinstance(await around.parts.lookup.find_bundle(bundle), Connect)
+        await asyncio.sleep(100.0)
+        assert await around.store.exists(paths.LOADBALANCE_SEAT.node_path) is None
+        report = await around.written()
+        assert isinstance(report, LocalBrokerData)
+        assert report.load_manager == "org.apache.pulsar.broker.loadbalance.NoopLoadManager"
+        # That of its registration: nobody wants to know more.
+        assert report.load.bundles == {}
+
+
+@in_virtual_time
+async def test_the_simple_manager_leads_and_writes_its_own_report() -> None:
+    async with running("SimpleLoadManagerImpl") as around:
+        parts = around.parts
+        assert parts is not None
+        await eventually(lambda: parts.desk() is not None)
+        bundle = RING.bundles[0]
+
+        async def reported() -> bool:
+            report = await around.written()
+            return isinstance(report, LoadReport) and str(bundle) in report.load.bundles
+
+        async def taken() -> bool:
+            # Until a report has come in the leader knows of nobody.
+            with suppress(BrokerCtlError):
+                return isinstance(await parts.lookup.find_bundle(bundle), Connect)
+            return False
+
+        await eventually(taken)
+        await eventually(reported)
+
+
+@pytest.mark.parametrize("name", ["ModularLoadManagerImpl", "SimpleLoadManagerImpl"])
+def test_the_load_manager_says_which_rules_the_leader_follows(name: str) -> None:
+    settings = settings_with(
+        f"loadManagerClassName={name}",
+        "loadBalancerPlacementStrategy=weightedRandomSelection",
+        "loadBalancerBrokerOverloadedThresholdPercentage=90",
+        "loadBalancerBrokerComfortLoadLevelPercentage=60",
+        "loadBalancerBrokerUnderloadedThresholdPercentage=40",
+    )
+    rules = leader_rules(settings)
+    simple = SimpleRules(90, 60, 40, SimpleStrategy.WEIGHTED_RANDOM)
+    is_simple = name == "SimpleLoadManagerImpl"
+    assert (rules.placement == SimplePlacement(simple)) is is_simple
+    assert (rules.shedding == SimpleShedder(simple)) is is_simple

@@ -1,0 +1,60 @@
+"""What a daemon's settings say of ownership reaches whoever goes by it."""
+
+import random
+
+import pytest
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.wiring.broker import Assembly, assemble
+from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import load
+
+
+def settings_with(*texts: str) -> Settings:
+    return load(None, {}, ["metadataStoreUrl=zk:127.0.0.1:1", *texts])
+
+
+def built(settings: Settings) -> Assembly:
+    return assemble(settings, LiveSurroundings(SystemClock(), random.Random(1)))
+
+
+@pytest.mark.parametrize(
+    ("texts", "grace_s"),
+    [
+        ((), 3.0),
+        (("brokerReclaimGraceMillis=4500",), 4.5),
+        (("brokerReclaimGraceMillis=0", "metadataStoreSessionTimeoutMillis=60000"), 6.0),
+        # No shorter than the least period of a heartbeat, a tick and a quarter of a second.
+        (("brokerReclaimGraceMillis=0", "metadataStoreSessionTimeoutMillis=20000"), 2.25),
+    ],
+)
+def test_the_grace_is_what_is_set_and_at_least_a_heartbeat_s_period(
+    texts: tuple[str, ...], grace_s: float
+) -> None:
+    settings = settings_with(*texts)
+    assembly = built(settings)
+    assert assembly.managers.owners._grace_s == pytest.approx(grace_s)
+    assert leader_rules(settings).reclaim_grace_s == pytest.approx(grace_s)
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_what_is_reclaimed_is_preloaded_as_it_is_set(*, is_set: bool) -> None:
+    settings = settings_with(f"brokerReclaimPreload={str(is_set).lower()}")
+    assert built(settings).managers.ownership._parts.is_preloading is is_set
+
+
+def test_what_comes_of_bundles_is_counted_in_the_metrics_of_the_daemon() -> None:
+    assembly = built(settings_with())
+    counted = assembly.foundation.instruments.ownership
+    assert assembly.managers.ownership._parts.instruments is counted
+
+
+def test_policies_and_rings_are_known_to_be_in_one_store_unless_another_is_set() -> None:
+    # A namespace is deleted in one transaction then.
+    together = built(settings_with()).managers.namespaces
+    assert together._configuration_store is together._store
+    other = settings_with("configurationMetadataStoreUrl=zk:127.0.0.1:2")
+    apart = built(other).managers.namespaces
+    assert apart._configuration_store is not apart._store

@@ -1,0 +1,42 @@
+"""A session that is kept is taken up by one process, and only once."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from broker_ctl.daemon.wiring import session_file
+
+NONE = (0, b"")
+
+
+def test_what_was_saved_is_taken_once(tmp_path: Path) -> None:
+    session_file.save(tmp_path / "kept", 7, b"secret")
+    assert session_file.take(tmp_path / "kept") == (7, b"secret")
+    assert session_file.take(tmp_path / "kept") == NONE
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_of_several_who_take_it_at_once_one_gets_it(tmp_path: Path) -> None:
+    def taken_in_a_process(_: int) -> bool:
+        taking = subprocess.run([sys.executable, "-c", _TAKE, str(tmp_path)], check=False)
+        return taking.returncode == 0
+
+    for _ in range(2):
+        session_file.save(tmp_path, 7, b"secret")
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(taken_in_a_process, range(4))) == 1
+
+
+_TAKE = """
+import sys
+from pathlib import Path
+from broker_ctl.daemon.wiring import session_file
+sys.exit(session_file.take(Path(sys.argv[1])) == (0, b""))
+"""
+
+
+def test_what_does_not_decode_is_no_session_and_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "zookeeper-session.json").write_bytes(b"{")
+    assert session_file.take(tmp_path) == NONE
+    assert list(tmp_path.iterdir()) == []

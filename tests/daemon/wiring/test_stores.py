@@ -1,0 +1,189 @@
+"""From the settings to the stores: red where a line that hands one on is taken out."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from broker_ctl.clock import Clock
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.daemon.wiring import stores
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.instruments.kinds import Histogram
+from broker_ctl.settings.sources import load
+from broker_ctl.store import paths
+from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.store import BatchedStore
+from broker_ctl.store.instrumented import MeasuredStore
+from broker_ctl.store.interface import BulkStore
+from broker_ctl.store.records.tenants import TenantInfo
+from broker_ctl.store.zookeeper.store import StoreOptions
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
+from tests.support.daemon.whole_daemon import whole_daemon
+from tests.support.time.virtual_time import LoopClock, in_virtual_time
+
+URL = "metadataStoreUrl=zk:h1:2181,h2:2182/chroot"
+
+
+def counted(histogram: Histogram) -> float:
+    return sum(sample.value for sample in histogram.samples() if sample.name.endswith("_count"))
+
+
+class Opened:
+    """In the place of `ZooKeeperStore`: what it was opened with."""
+
+    def __init__(self, options: StoreOptions, _draws: random.Random) -> None:
+        self.options = options
+
+
+def opened(
+    monkeypatch: pytest.MonkeyPatch, *overrides: str, reattach: tuple[int, bytes] = (0, b"")
+) -> tuple[StoreOptions, StoreOptions, StoreInstruments]:
+    monkeypatch.setattr(stores, "ZooKeeperStore", Opened)
+    settings, instruments = load(None, {}, [URL, *overrides]), StoreInstruments()
+    both = stores.open_stores(settings, random.Random(1), instruments, reattach)
+    first, second = both
+    assert isinstance(first, Opened)
+    assert isinstance(second, Opened)
+    return first.options, second.options, instruments
+
+
+def test_servers_limits_and_deadlines_reach_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, same, _ = opened(
+        monkeypatch,
+        "metadataStoreSessionTimeoutMillis=41000",
+        "metadataStoreOperationTimeoutSeconds=17",
+        "zookeeperMaxInFlightRequests=333",
+        "zookeeperJuteMaxBufferBytes=2000000",
+        "zookeeperSessionReconnectMaxRetries=9",
+        reattach=(77, b"password"),
+    )
+    assert options is same
+    assert (options.hosts, options.chroot) == ("h1:2181,h2:2182", "/chroot")
+    assert (options.session_timeout_s, options.operation_timeout_s) == (41.0, 17.0)
+    assert (options.max_in_flight, options.max_frame_bytes) == (333, 2_000_000)
+    assert (options.session_id, options.password) == (77, b"password")
+    assert (options.max_retries, options.digest, options.tls) == (9, b"", None)
+
+
+def test_credentials_and_tls_reach_the_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secret = tmp_path / "digest"
+    secret.write_text("user:password\n")
+    options, _, _ = opened(
+        monkeypatch, f"zookeeperAuthDigestFile={secret}", "zookeeperTlsEnabled=true"
+    )
+    assert options.digest == b"user:password"
+    assert options.tls is not None
+
+
+def test_the_configuration_s_own_store_never_ends_the_process_for_an_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options, other, _ = opened(
+        monkeypatch,
+        "configurationMetadataStoreUrl=zk:g1:2181",
+        "zookeeperSessionReconnectMaxRetries=9",
+        reattach=(77, b"password"),
+    )
+    assert (options.name, other.name) == ("metadata-store", "configuration-metadata-store")
+    assert (other.hosts, other.max_retries, other.session_id) == ("g1:2181", -1, 0)
+
+
+def test_what_the_store_tells_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for is_batching in ("true", "false"):
+        options, _, instruments = opened(monkeypatch, f"metadataStoreBatchingEnabled={is_batching}")
+        # In batches a request waits before the line, and is measured there.
+        assert (options.on_sent is None) is (is_batching == "true")
+        if options.on_sent is not None:
+            options.on_sent(0.002)
+            assert counted(instruments.queue_wait_ms) == 1
+        assert options.on_reply is not None
+        options.on_reply("get", 0.003)
+        assert counted(instruments.round_trip_ms) == 1
+        assert options.on_no_quorum is not None
+        options.on_no_quorum(2)
+        (without_quorum,) = instruments.without_quorum.samples()
+        assert (without_quorum.labels, without_quorum.value) == ({"name": options.name}, 2)
+        assert options.on_resolved is not None
+        options.on_resolved("set", "unknown")
+        (ambiguous,) = instruments.ambiguous_results.samples()
+        assert ambiguous.labels == {"op": "set", "resolution": "unknown"}
+
+
+@in_virtual_time
+async def test_how_requests_are_gathered_is_as_the_settings_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[BatchRules] = []
+
+    class Gathered(BatchedStore):
+        def __init__(
+            self, store: BulkStore, rules: BatchRules, clock: Clock, instruments: StoreInstruments
+        ) -> None:
+            seen.append(rules)
+            super().__init__(store, rules, clock, instruments)
+
+    monkeypatch.setattr(stores, "BatchedStore", Gathered)
+    settings = load(
+        None,
+        {},
+        [
+            "metadataStoreBatchingFlush=fixedDelay",
+            "metadataStoreBatchingMaxDelayMillis=7",
+            "metadataStoreBatchingMaxOperations=23",
+            "metadataStoreBatchingMaxSizeKb=64",
+            "zookeeperJuteMaxBufferBytes=2000000",
+            "metadataStoreOperationTimeoutSeconds=17",
+        ],
+    )
+    store = MemoryStore(MemoryEnsemble())
+    stores.gathering(store, settings, StoreInstruments(), LoopClock())
+    (rules,) = seen
+    assert not rules.is_adaptive
+    assert (rules.max_delay_s, rules.max_operations) == (0.007, 23)
+    assert (rules.max_bytes, rules.max_frame_bytes) == (64 * 1024, 2_000_000)
+    assert rules.operation_timeout_s == 17.0
+
+
+@in_virtual_time
+async def test_without_batches_requests_are_measured_all_the_same() -> None:
+    settings = load(None, {}, ["metadataStoreBatchingEnabled=false"])
+    store = MemoryStore(MemoryEnsemble())
+    gathered = stores.gathering(store, settings, StoreInstruments(), LoopClock())
+    assert isinstance(gathered, MeasuredStore)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "metadataStoreBatchingEnabled=false",
+        "metadataStoreBatchingFlush=fixedDelay",
+        "metadataStoreCacheExpirySeconds=9",
+    ],
+)
+@in_virtual_time
+async def test_a_daemon_works_with_it(override: str) -> None:
+    async with whole_daemon(override) as run:
+        await run.wait_ready()
+        await run.shown.policies.tenants.create("t", TenantInfo(allowed_clusters=("c",)))
+        await run.shown.namespaces.create(Namespace("t", "ns"), bundles=2)
+        (bundle, _) = (await run.shown.namespaces.ring(Namespace("t", "ns"))).bundles
+        assert await run.assembly.managers.ownership.acquire(bundle) > 0
+        assert sum(run.readings("pulsar_metadata_store_put_bytes_total").values()) > 0
+
+
+@in_virtual_time
+async def test_what_is_remembered_is_read_again_as_often_as_the_settings_say() -> None:
+    async with whole_daemon("metadataStoreCacheExpirySeconds=9") as run:
+        await run.wait_ready()
+        cache = run.assembly.managers.owners.cache
+        path = paths.ownership(Bundle.parse("t/ns/0x00000000_0xffffffff"))
+        await cache.get(path)
+        await asyncio.sleep(8.0)
+        await cache.get(path)
+        assert cache.refreshes == 1

@@ -1,0 +1,63 @@
+"""The tick that is set against what the servers grant."""
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+
+from broker_ctl.daemon.wiring.tick_check import TickCheck
+from broker_ctl.errors import StartError
+from broker_ctl.settings.sources import load
+
+
+class Servers:
+    """Their shortest sessions."""
+
+    def __init__(self, *least_s: float) -> None:
+        self._least_s = least_s
+
+    async def least_timeouts_s(self) -> Sequence[float]:
+        return self._least_s
+
+
+def check(*overrides: str) -> TickCheck:
+    return TickCheck(load(None, {}, ["metadataStoreUrl=h", *overrides]))
+
+
+async def test_two_ticks_are_what_servers_grant_at_least(caplog: pytest.LogCaptureFixture) -> None:
+    await check().compare(Servers(4.0, 4.0))
+    await check("zookeeperTickTimeMillis=500").compare(Servers(1.0))
+    # Nobody answered.
+    await check().compare(Servers())
+    assert caplog.records == []
+
+
+async def test_one_server_with_longer_ticks_is_refused_and_both_ways_out_are_named() -> None:
+    with pytest.raises(StartError) as met:
+        await check().compare(Servers(4.0, 6.0, 4.0))
+    assert "no session less than 6000 ms, and it should be 4000 ms" in str(met.value)
+    assert "tickTime (3000, unless minSessionTimeout is set there)" in str(met.value)
+    assert "zookeeperMinSessionTimeoutMillis" in str(met.value)
+
+
+async def test_a_minimum_that_is_set_on_the_servers_can_be_told() -> None:
+    told = "zookeeperMinSessionTimeoutMillis=6000"
+    await check(told).compare(Servers(6.0))
+    with pytest.raises(StartError, match="7000 ms, and it should be 6000 ms"):
+        await check(told).compare(Servers(7.0))
+
+
+async def test_shorter_ticks_are_a_warning_for_they_make_nothing_unsafe(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("broker_ctl"), "propagate", True)
+    await check().compare(Servers(1.0))
+    assert "no session less than 1000 ms" in caplog.text
+
+
+async def test_without_a_lease_longer_ones_are_a_warning_too(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("broker_ctl"), "propagate", True)
+    await check("ownershipAuthority=pulsar56").compare(Servers(6.0))
+    assert "no session less than 6000 ms" in caplog.text

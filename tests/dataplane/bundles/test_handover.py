@@ -1,0 +1,75 @@
+"""Two simulated brokers, their files, and the judge: the way a whole run is judged."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.dataplane.bundles.act_log import FileActLog, merged, read_acts
+from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
+from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
+from broker_ctl.simulation.workload.workload import Workload
+from tests.support.time.waiting import eventually
+
+(WHOLE,) = Ring.even(Namespace("public", "default"), 1).bundles
+WORKLOAD = Workload.named("skewed", 1)
+CLOCK = SystemClock()
+TICK_S = 0.02
+
+
+@asynccontextmanager
+async def broker(path: Path) -> AsyncIterator[SimulatedDataPlane]:
+    log = FileActLog(path, 1 << 24)
+    plane = SimulatedDataPlane(
+        WORKLOAD, CLOCK, broker_id=path.name, draw=random.Random(1), act_log=log, tick_s=TICK_S
+    )
+    await plane.start()
+    plane.grant(1, CLOCK.now_s() + 60)
+    yield plane
+    await plane.stop()
+    log.close()
+
+
+async def acted(path: Path, times: int) -> None:
+    """Until the broker of this file has acted so often from now on."""
+    start = acts_in(path)
+    await eventually(lambda: acts_in(path) >= start + times)
+
+
+def acts_in(path: Path) -> int:
+    return len(path.read_bytes().splitlines()) if path.exists() else 0
+
+
+def verdict(*paths: Path) -> Verdict:
+    expected = WORKLOAD.positions_with_traffic(0)
+    return judge(merged(map(read_acts, paths)), TICK_S, expected)
+
+
+async def test_a_handover_serves_every_topic_once(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    async with broker(a) as old, broker(b) as new:
+        await old.load(WHOLE, 1)
+        await acted(a, 5)
+        done = await old.unload(WHOLE, 5)
+        assert (done.topics_closed, done.is_confirmed) == (240, True)
+        await new.load(WHOLE, 2)
+        await acted(b, 15)
+    found = verdict(a, b)
+    assert found.faults == ()
+    assert found.owners_ok
+
+
+async def test_an_owner_that_nobody_stopped_is_found(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    async with broker(a) as old, broker(b) as new:
+        await old.load(WHOLE, 1)
+        await acted(a, 5)
+        await new.load(WHOLE, 2)
+        await acted(b, 5)
+        await acted(a, 2)
+    found = verdict(a, b)
+    assert not found.owners_ok
+    assert found.double_served == 240

@@ -1,0 +1,274 @@
+"""What two settings together must not say, and what a daemon needs to start."""
+
+import pytest
+
+from broker_ctl.errors import SettingsError, StartError
+from broker_ctl.settings.contradictions import require_startable
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import load
+
+T = "metadataStoreSessionTimeoutMillis"
+LISTENER = "advertisedListeners=a:pulsar://h:1"
+RANGE, TOPICS = "range_equally_divide", "topic_count_equally_divide"
+SUPPORTED = "supportedNamespaceBundleSplitAlgorithms"
+CERTIFIED = ["tlsCertificateFilePath=c", "tlsKeyFilePath=k"]
+
+
+def by_set(*overrides: str) -> Settings:
+    return load(None, {}, overrides)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            [f"{T}=11249"],
+            (
+                f"--set: {T}=11249: a lease needs at least 11250 ms, five heartbeats of a tick and "
+                "250 ms; see zookeeperTickTimeMillis=2000 (default), ownershipAuthority=lease "
+                "(default)"
+            ),
+        ),
+        (
+            ["webServicePort=6650"],
+            (
+                "default: brokerServicePort=6650: each port serves one purpose; see "
+                "webServicePort=6650 (--set)"
+            ),
+        ),
+        (
+            ["brokerServicePortTls=9", "webServicePortTls=9", *CERTIFIED],
+            (
+                "--set: brokerServicePortTls=9: each port serves one purpose; see "
+                "webServicePortTls=9 (--set)"
+            ),
+        ),
+        (
+            ["lookupServicePort=6650"],
+            (
+                "--set: lookupServicePort=6650: each port serves one purpose; see "
+                "brokerServicePort=6650 (default)"
+            ),
+        ),
+        (
+            ["lookupServicePort=9", "lookupServicePortTls=9", *CERTIFIED],
+            (
+                "--set: lookupServicePortTls=9: each port serves one purpose; see "
+                "lookupServicePort=9 (--set)"
+            ),
+        ),
+        (
+            ["webServicePort="],
+            "--set: webServicePort: one of them must be set; see webServicePortTls= (default)",
+        ),
+        (
+            ["webServicePortTls=9"],
+            (
+                "--set: webServicePortTls=9: a TLS port needs a certificate and its key; see "
+                "tlsCertificateFilePath= (default), tlsKeyFilePath= (default)"
+            ),
+        ),
+        (
+            ["lookupServicePortTls=9"],
+            (
+                "--set: lookupServicePortTls=9: a TLS port needs a certificate and its key; see "
+                "tlsCertificateFilePath= (default), tlsKeyFilePath= (default)"
+            ),
+        ),
+        (
+            ["webServicePortTls=9", "tlsKeyFilePath=k"],
+            (
+                "default: tlsCertificateFilePath: a certificate and its key go together; see "
+                "tlsKeyFilePath=k (--set)"
+            ),
+        ),
+        (
+            ["brokerClientCertificateFilePath=c"],
+            (
+                "--set: brokerClientCertificateFilePath=c: a certificate and its key go together; "
+                "see brokerClientKeyFilePath= (default)"
+            ),
+        ),
+        (
+            ["tlsRequireTrustedClientCertOnConnect=true"],
+            (
+                "--set: tlsRequireTrustedClientCertOnConnect=true: there is nothing to check "
+                "clients' certificates against; see tlsTrustCertsFilePath= (default)"
+            ),
+        ),
+        (["tlsProtocols=,"], "--set: tlsProtocols: names nothing"),
+        (
+            ["authenticationEnabled=true"],
+            (
+                "--set: authenticationEnabled=true: authentication needs a secret; see "
+                "tokenSecretKeyFile= (default)"
+            ),
+        ),
+        (
+            ["dataPlane=webhook", "dataPlaneSecretFile=s"],
+            "--set: dataPlane=webhook: a webhook needs a URL; see dataPlaneUrl= (default)",
+        ),
+        (
+            ["dataPlane=webhook", "dataPlaneUrl=http://h"],
+            (
+                "--set: dataPlane=webhook: a webhook needs a secret; see dataPlaneSecretFile= "
+                "(default)"
+            ),
+        ),
+        (
+            ["dataPlane=pulsar"],
+            (
+                "--set: dataPlane=pulsar: where is the cluster's admin API?; see pulsarAdminUrl= "
+                "(default)"
+            ),
+        ),
+        (
+            ["pulsarTlsKeyFilePath=k"],
+            (
+                "default: pulsarTlsCertificateFilePath: a certificate and its key go together; see "
+                "pulsarTlsKeyFilePath=k (--set)"
+            ),
+        ),
+        (
+            ["zookeeperTlsEnabled=true", "zookeeperTlsCertFile=c"],
+            (
+                "--set: zookeeperTlsCertFile=c: a certificate and its key go together; see "
+                "zookeeperTlsKeyFile= (default)"
+            ),
+        ),
+        (
+            ["zookeeperTlsCaFile=c"],
+            (
+                "--set: zookeeperTlsCaFile=c: has no effect without TLS; see "
+                "zookeeperTlsEnabled=false (default)"
+            ),
+        ),
+        (
+            ["stopMode=keep"],
+            "--set: stopMode=keep: keep needs a directory; see sessionDirectory= (default)",
+        ),
+        (
+            ["internalListenerName=b", LISTENER],
+            f"--set: internalListenerName=b: no listener of that name; see {LISTENER} (--set)",
+        ),
+        (
+            [f"{SUPPORTED}={TOPICS}"],
+            (
+                f"default: defaultNamespaceBundleSplitAlgorithm={RANGE}: the default must be "
+                f"supported; see {SUPPORTED}={TOPICS} (--set)"
+            ),
+        ),
+        (
+            ["loadBalancerReportUpdateMaxIntervalMinutes=0.01"],
+            (
+                "default: loadBalancerReportUpdateMinIntervalMillis=5000: the least interval is "
+                "above the greatest; see loadBalancerReportUpdateMaxIntervalMinutes=0.01 (--set)"
+            ),
+        ),
+        (
+            ["zookeeperJuteMaxBufferBytes=100000"],
+            (
+                "default: metadataStoreBatchingMaxSizeKb=128: a server would refuse such a batch; "
+                "see zookeeperJuteMaxBufferBytes=100000 (--set)"
+            ),
+        ),
+        (
+            ["dataPlaneFailureTimeoutMillis=4999"],
+            (
+                "default: dataPlaneRequestTimeoutMillis=5000: one slow request would count as a "
+                "failure; see dataPlaneFailureTimeoutMillis=4999 (--set)"
+            ),
+        ),
+    ],
+)
+def test_a_contradiction_names_all_settings_that_take_part(
+    overrides: list[str], message: str
+) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        by_set(*overrides)
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [f"{T}=11250"],
+        [f"{T}=3750", "zookeeperTickTimeMillis=500"],
+        [f"{T}=4000", "ownershipAuthority=storage"],
+        [f"{T}=4000", "ownershipAuthority=pulsar56"],
+        ["authenticationEnabled=true", "tokenSecretKeyFile=s"],
+        ["dataPlane=webhook", "dataPlaneUrl=http://h", "dataPlaneSecretFile=s"],
+        ["stopMode=keep", "sessionDirectory=d"],
+        ["internalListenerName=a", LISTENER],
+        ["zookeeperTlsEnabled=true", "zookeeperTlsCertFile=c", "zookeeperTlsKeyFile=k"],
+        [f"{SUPPORTED}={TOPICS}", f"defaultNamespaceBundleSplitAlgorithm={TOPICS}"],
+        ["webServicePort=", "webServicePortTls=9", *CERTIFIED],
+        ["lookupServicePort=8", "lookupServicePortTls=9", *CERTIFIED],
+        ["tlsRequireTrustedClientCertOnConnect=true", "tlsTrustCertsFilePath=a"],
+        # One file for the daemon and the broker process beside it, which has the TLS port.
+        ["brokerServicePortTls=9", *CERTIFIED],
+    ],
+)
+def test_what_goes_together_is_taken(overrides: list[str]) -> None:
+    by_set(*overrides)
+
+
+def test_contradictions_are_not_looked_for_among_bad_values() -> None:
+    with pytest.raises(SettingsError) as refusal:
+        by_set("stopMode=keep", "logLevel=loud")
+    assert "keep" not in str(refusal.value)
+
+
+def test_a_daemon_needs_a_store() -> None:
+    with pytest.raises(StartError, match=r"^default: metadataStoreUrl: not set"):
+        require_startable(Settings())
+    require_startable(by_set("metadataStoreUrl=h"))
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "10.0.0.7", "broker-1"])
+def test_a_listener_off_loopback_wants_authentication(bind: str) -> None:
+    store, address = "metadataStoreUrl=h", f"bindAddress={bind}"
+    with pytest.raises(StartError, match="anybody could command this broker"):
+        require_startable(by_set(store, address))
+    require_startable(by_set(store, address, "allowInsecureListener=true"))
+    require_startable(
+        by_set(store, address, "authenticationEnabled=true", "tokenSecretKeyFile=secret")
+    )
+
+
+def test_all_reasons_not_to_start_are_told_at_once() -> None:
+    with pytest.raises(StartError) as refusal:
+        require_startable(by_set("bindAddress=0.0.0.0"))
+    assert len(str(refusal.value).splitlines()) == 2
+
+
+STARTABLE = ("metadataStoreUrl=zk:h:2181", "bindAddress=127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ModularLoadManagerImpl",
+        "org.apache.pulsar.broker.loadbalance.impl.SimpleLoadManagerImpl",
+        "org.apache.pulsar.broker.loadbalance.NoopLoadManager",
+    ],
+)
+def test_a_load_manager_is_named_by_its_class_with_or_without_the_package(name: str) -> None:
+    settings = by_set(f"loadManagerClassName={name}", *STARTABLE)
+    require_startable(settings)
+    assert settings.balancing.load_manager == name.rpartition(".")[2]
+
+
+def test_an_unknown_load_manager_is_refused_with_those_that_are_known() -> None:
+    # Pulsar 2.9 silently falls back to the Simple one.
+    with pytest.raises(SettingsError) as refused:
+        by_set("loadManagerClassName=org.acme.BestLoadManager", *STARTABLE)
+    for name in ("ModularLoadManagerImpl", "SimpleLoadManagerImpl", "NoopLoadManager"):
+        assert name in str(refused.value)
+
+
+def test_the_extensible_load_manager_is_known_and_does_not_start() -> None:
+    name = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+    settings = by_set(f"loadManagerClassName={name}", *STARTABLE)
+    with pytest.raises(StartError, match=r"loadManagerClassName=.*system topics.*Modular"):
+        require_startable(settings)

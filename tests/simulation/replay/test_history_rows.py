@@ -1,0 +1,59 @@
+"""A simulated leader's cycles become the rows that a daemon's leader writes."""
+
+from collections import Counter
+from dataclasses import replace
+
+from broker_ctl.core.history.loads import BundleLoadRow
+from broker_ctl.core.history.seen import NOTHING_TOLD, rows_of_view
+from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
+    LeastLongTermMessageRate,
+)
+from broker_ctl.core.strategies.shedding.overload import OverloadShedder
+from broker_ctl.simulation.model.pace import Pace
+from broker_ctl.simulation.replay.baselines import UNLIMITED
+from broker_ctl.simulation.replay.replay import Course, Cycle
+from tests.support.pipeline.small_scenarios import MB, bundles_of, small
+
+RULES = replace(
+    DecidingRules(LeastLongTermMessageRate(), budgets=UNLIMITED), shedding=OverloadShedder()
+)
+
+
+def test_each_cycle_of_a_replay_has_one_row_for_each_bundle() -> None:
+    scenario = small((40.0, 30.0, 20.0, 10.0), ("a", "a", "a", "a"), minutes=4)
+    told, rows = NOTHING_TOLD, dict[int, list[BundleLoadRow]]()
+    kinds: list[Counter[str]] = []
+
+    def watch(cycle: Cycle) -> None:
+        nonlocal told
+        seen = rows_of_view(told, cycle.view)
+        count: Counter[str] = Counter()
+        while True:
+            try:
+                batch = next(seen)
+            except StopIteration as stop:
+                told = stop.value
+                break
+            count[batch.kind.name] += len(batch.rows)
+            if batch.kind.name == "bundle_loads":
+                rows.setdefault(len(kinds), []).extend(batch.rows)
+        kinds.append(count)
+
+    course = Course(scenario, RULES, Pace(), watch)
+    for minute in range(scenario.traffic.minutes):
+        course.go_through(minute)
+    texts = [str(bundle) for bundle in bundles_of(4)]
+    assert [[row.bundle for row in each] for each in rows.values()] == [texts] * len(kinds)
+    first, second = rows[0], rows[1]
+    assert [row.owner for row in first] == ["a", "a", "a", "a"]
+    assert [row.bytes_in for row in first] == [20 * MB, 15 * MB, 10 * MB, 5 * MB]
+    # The heaviest has moved, and its new owner has reported it.
+    assert [row.owner for row in second] == ["b", "a", "a", "a"]
+    assert kinds[0] == {
+        "broker_loads": 2,
+        "capacities": 2,
+        "bundle_boundaries": 1,
+        "bundle_loads": 4,
+    }
+    assert kinds[1] == {"broker_loads": 2, "bundle_loads": 4}

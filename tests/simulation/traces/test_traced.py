@@ -1,0 +1,125 @@
+"""Scenarios of recorded traffic."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.namespace import Ring
+from broker_ctl.errors import SettingsError
+from broker_ctl.simulation.model.capacity import Capacity
+from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares, Traffic
+from broker_ctl.simulation.traces.traced import traced
+
+UP, DOWN, DRAIN, CAPACITY = (
+    EventKind.UP,
+    EventKind.DOWN,
+    EventKind.DRAIN,
+    EventKind.CAPACITY,
+)
+
+
+def traffic(
+    bytes_in: Sequence[float], messages_in: Sequence[float] | None = None, bundles: int = 64
+) -> Traffic:
+    """So much in all, minute by minute, in equal bundles; as much out as in."""
+    ring = Ring.even(Namespace("t", "n"), bundles).bundles
+    in_all = np.array([messages_in or bytes_in, bytes_in], np.float32) / bundles
+    messages, rates = np.repeat(in_all[:, :, None], bundles, axis=2)
+    topics = tuple(TopicShares.even(bundle, 4) for bundle in ring)
+    return Traffic(ring, topics, messages, messages, rates, rates)
+
+
+def capacity(told: Traffic, brokers: int, *events: Event) -> Capacity:
+    return traced("x", told, brokers, events).brokers["broker-1"]
+
+
+def test_brokers_are_equal_and_full_to_55_percent_on_average() -> None:
+    told = traced("mine", traffic([100, 300]), 4)
+    assert told.name == "mine"
+    assert list(told.brokers) == ["broker-1", "broker-2", "broker-3", "broker-4"]
+    # 400 bytes a second in and out, on four brokers.
+    assert [each.bytes_s for each in told.brokers.values()] == pytest.approx([100 / 0.55] * 4)
+    assert (told.absent, told.events) == (frozenset(), ())
+
+
+def test_messages_fill_a_broker_half_as_much_as_bytes_do() -> None:
+    found = capacity(traffic([1000, 1000], [10, 10]), 4)
+    assert found.bytes_s == pytest.approx(500 / 0.55)
+    assert found.msg_rate == pytest.approx(5 / 0.275)
+
+
+def test_messages_alone_or_bytes_alone_fill_a_broker_to_55_percent() -> None:
+    assert capacity(traffic([0.0, 0.0], [10, 10]), 4).msg_rate == pytest.approx(5 / 0.55)
+    assert capacity(traffic([10, 10], [0.0, 0.0]), 4).bytes_s == pytest.approx(5 / 0.55)
+
+
+@pytest.mark.parametrize(
+    ("events", "per_broker"),
+    [
+        ([Event(2, "broker-4", DOWN)], (2 * 200 / 4 + 2 * 200 / 3) / 4),
+        ([Event(1, "broker-4", UP)], (200 / 3 + 3 * 200 / 4) / 4),
+        ([Event(2, "broker-4", CAPACITY, 3.0)], (2 * 200 / 4 + 2 * 200 / 6) / 4),
+        ([Event(2, "broker-4", DRAIN)], 200 / 4),
+        ([Event(1, "broker-4", DOWN), Event(2, "broker-4", UP)], (3 * 200 / 4 + 200 / 3) / 4),
+        (
+            [
+                Event(1, "broker-4", DOWN),
+                Event(2, "broker-4", CAPACITY, 2.0),
+                Event(3, "broker-4", UP),
+            ],
+            (200 / 4 + 2 * 200 / 3 + 200 / 5) / 4,
+        ),
+        ([Event(2, f"broker-{number}", DOWN) for number in range(1, 5)], 200 / 4),
+        ([Event(4, "broker-4", DOWN)], 200 / 4),
+    ],
+)
+def test_those_who_are_not_there_carry_nothing(events: list[Event], per_broker: float) -> None:
+    assert capacity(traffic([100] * 4), 4, *events).bytes_s == pytest.approx(per_broker / 0.55)
+
+
+def test_nobody_is_there_after_the_last_one_went_down() -> None:
+    # In floats, 1 - 0.7 - 0.3 is a little more than nothing.
+    events = Event(1, "broker-1", CAPACITY, 0.3), Event(2, "broker-1", DOWN)
+    found = capacity(traffic([100] * 4), 1, *events).bytes_s
+    assert found == pytest.approx((200 + 200 / 0.3) / 2 / 0.55)
+
+
+def test_owners_are_drawn_among_those_who_are_there_always_the_same() -> None:
+    events = [Event(3, "broker-2", UP), Event(5, "broker-2", DOWN), Event(4, "broker-1", DOWN)]
+    told = traced("x", traffic([1] * 9), 4, events)
+    assert told.absent == {"broker-2"}
+    assert set(told.owners) == {"broker-1", "broker-3", "broker-4"}
+    assert len(told.owners) == 64
+    assert told.owners == traced("y", traffic([2] * 9), 4, events).owners
+    assert [event.minute for event in told.events] == [3, 4, 5]
+
+
+def test_who_comes_after_the_end_is_absent_all_the_time() -> None:
+    told = traced("x", traffic([1, 1]), 3, [Event(2, "broker-1", UP)])
+    assert told.absent == {"broker-1"}
+    assert told.events == ()
+
+
+@pytest.mark.parametrize(
+    ("brokers", "events", "complaint"),
+    [
+        (0, [], r"0 brokers: 1 to 10000"),
+        (10_001, [], r"10001 brokers: 1 to 10000"),
+        (
+            2,
+            [Event(7, "broker-3", DOWN)],
+            r"events: down of 'broker-3' at minute 7; the brokers are broker-1 to broker-2",
+        ),
+        (1, [Event(1, "broker-1", UP)], r"events: no broker is there at the start"),
+    ],
+)
+def test_what_cannot_be_is_refused(brokers: int, events: list[Event], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        traced("x", traffic([1, 1]), brokers, events)
+
+
+def test_a_trace_without_traffic_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no traffic"):
+        traced("x", traffic([0, 0]), 2)
