@@ -15,7 +15,16 @@ from broker_ctl.pipeline.report.figures import NOTHING, figure
 from broker_ctl.pipeline.report.page import page
 from broker_ctl.pipeline.report.scales import axis, locator, width_of
 from broker_ctl.pipeline.report.tabling import chart_table
-from broker_ctl.pipeline.report.values import Axis, Bars, Level, Points, Report, Section
+from broker_ctl.pipeline.report.values import (
+    Axis,
+    Bars,
+    Level,
+    Lines,
+    Points,
+    Report,
+    Section,
+    Series,
+)
 from tests.pipeline.report.samples import HOSTILE, sample
 from tests.support.pipeline.segment_files import DAY_ONE_MS
 
@@ -216,11 +225,11 @@ def test_the_time_axis_says_which_day_begins(
 def test_the_same_numbers_are_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     before = page(sample())
     # Nothing of whoever runs it: no style of theirs, no time.
-    monkeypatch.setitem(mpl.rcParams, "font.size", 31.0)
-    monkeypatch.setitem(mpl.rcParams, "timezone", "Asia/Tokyo")
+    monkeypatch.setitem(mpl.rcParams, "xtick.labelsize", 31.0)
+    monkeypatch.setitem(mpl.rcParams, "timezone", "Asia/Kolkata")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
     assert page(sample()) == before
-    assert mpl.rcParams["font.size"] == 31.0
+    assert mpl.rcParams["xtick.labelsize"] == 31.0
     assert "matplotlib.pyplot" not in sys.modules
 
 
@@ -230,6 +239,18 @@ def test_any_name_is_drawn_as_it_is(name: str) -> None:
     for _, picture in pictures(chart, "x"):
         texts = [each.text for each in ET.fromstring(picture).iter(f"{SVG}text")]
         assert f"{name}: 1".replace("\n", "?").replace("\ud800", "?") in texts
+
+
+def test_no_point_of_a_line_is_left_out() -> None:
+    xs = tuple(DAY_ONE_MS + minute * 60_000 for minute in range(500))
+    time = Axis("time", "UTC", float(xs[0]), float(xs[-1]))
+    series = Series("straight", tuple(minute / 100 for minute in range(500)))
+    chart = Lines("p", time, Axis("y", "%", 0.0, 8.0), xs, 60_000, (series,))
+    for size, picture in pictures(chart, "x"):
+        _, by_id = ET.XMLID(picture)
+        path = by_id[f"x-{size}-line-0"].find(f"{SVG}path")
+        assert path is not None
+        assert path.attrib["d"].count("L") == 499
 
 
 def test_no_two_elements_of_the_page_have_the_same_id() -> None:
