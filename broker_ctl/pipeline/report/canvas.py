@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC
+from textwrap import wrap
 from typing import Any, Final, NamedTuple
 
 from matplotlib import dates
@@ -36,7 +37,7 @@ class Size(NamedTuple):
     """Of a picture, in units of it: on a screen or a telephone that fits it, a pixel each.
 
     Attributes:
-        height: of the axes; ``row`` of one strip, where they are made of strips.
+        height: of the axes, where they are not made of strips.
         names: room for the names of strips, left of them; 0: they stand above.
         most_times: marks that fit below.
     """
@@ -44,16 +45,18 @@ class Size(NamedTuple):
     name: str
     width: int
     height: int
-    row: int
     names: int
     most_times: int
 
 
-SIZES: Final = (Size("wide", 880, 220, 19, 300, 9), Size("narrow", 360, 180, 32, 0, 6))
+SIZES: Final = (Size("wide", 880, 220, 300, 9), Size("narrow", 360, 180, 0, 6))
 _LEFT: Final = 50
 _RIGHT: Final = 16
 _HEAD: Final = 22
 _FOOT: Final = 42
+_STRIP: Final = 19
+# Of text.
+_LINE: Final = 14
 # Of an average letter; what is wider leaves the picture, which ends there.
 _LETTER: Final = 6.6
 
@@ -76,20 +79,21 @@ def plot(size: Size, x: Axis, y: Axis) -> Axes:
 
 def strips(size: Size, names: Sequence[str]) -> tuple[Axes, list[tuple[float, float]]]:
     """A strip for each name, from above; and the upper and the lower end of each."""
-    axes = _axes(size.width, size.row * len(names), size.names or _RIGHT, 0)
+    texts = [_wrapped(name, size.names or size.width - 2 * _RIGHT) for name in names]
+    words = _LINE * max((text.count("\n") + 1 for text in texts), default=1)
+    row = max(words, _STRIP) if size.names else words + _STRIP
+    axes = _axes(size.width, row * len(names), size.names or _RIGHT, 0)
     axes.grid(visible=False)
     axes.set_ylim(len(names), 0)
+    axes.set_yticks([n + 0.5 for n in range(len(names))], labels=texts if size.names else [])
+    axes.tick_params(axis="y", labelcolor=INK["text"])
     if size.names:
-        texts = [_fitting(name, size.names) for name in names]
-        axes.set_yticks([n + 0.5 for n in range(len(names))], labels=texts)
-        axes.tick_params(axis="y", labelcolor=INK["text"])
         return axes, [(n + 0.08, n + 0.92) for n in range(len(names))]
-    axes.set_yticks([])
-    for place, name in enumerate(names):
-        text = _fitting(name, size.width - 2 * _RIGHT)
-        words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "color": INK["text"]}
-        axes.text(0, place + 0.45, text, va="bottom", **words)
-    return axes, [(n + 0.5, n + 0.95) for n in range(len(names))]
+    upper = words / row
+    for place, text in enumerate(texts):
+        style: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "color": INK["text"]}
+        axes.text(0, place + upper - 0.05, text, va="bottom", **style)
+    return axes, [(n + upper, n + 0.92) for n in range(len(names))]
 
 
 def mark_below(axes: Axes, size: Size, x: Axis) -> None:
@@ -135,9 +139,9 @@ def _label(value: float, _: int | None = None) -> str:
     return figure(round(value, 12))
 
 
-def _fitting(name: str, room: int) -> str:
-    """Without its middle, where it is too long."""
-    most = int(room / _LETTER)
+def _wrapped(name: str, room: int) -> str:
+    """In a few lines; without its middle, where that is too long, too."""
+    width = int(room / _LETTER)
     text = printable(name)
-    half = most // 2 - 1
-    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+    shown = text if len(text) <= 2 * width else f"{text[: width - 1]}…{text[1 - width :]}"
+    return "\n".join(wrap(shown, width, break_on_hyphens=False))

@@ -183,7 +183,14 @@ def _bars(sheet: _Sheet, chart: Bars) -> Axes:
     ]
     tips = [f"{bar.label}: {figure(bar.value)} {chart.x.unit}" for bar in chart.bars]
     sheet.shapes(axes, "boxes-0", corners, tips, facecolor=INK[_colour(0)])
-    _levels(sheet, chart.levels, axes.axvline)
+
+    # Not across what stands above the strips.
+    def cross(value: float, **style: Any) -> None:
+        uppers, lowers = zip(*sides, strict=True)
+        axes.vlines([value] * len(sides), uppers, lowers, **style)
+
+    if sides:
+        _levels(sheet, chart.levels, cross)
     return axes
 
 

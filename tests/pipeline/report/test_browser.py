@@ -239,8 +239,10 @@ def test_bars_are_as_long_as_the_numbers(seen: Any) -> None:
     for box, bar in zip(drawn["boxes"], numbers["bars"], strict=True):
         assert x_of(drawn, numbers, box["x"]) == near(1.0, 0.4)
         assert x_of(drawn, numbers, box["x"] + box["w"]) == near(bar["value"], 0.4)
-    (level,) = drawn["levels"]
-    assert x_of(drawn, numbers, level["x"]) == near(1.15, 0.4)
+    for box, level in zip(drawn["boxes"], drawn["levels"], strict=True):
+        assert x_of(drawn, numbers, level["x"]) == near(1.15, 0.4)
+        assert level["y"] == near(box["y"], 1000.0)
+        assert level["h"] == near(box["h"], 1000.0)
     assert [each["text"] for each in drawn["texts"] if each["text"].endswith(": 1.1")] == [
         "as it is: 1.1"
     ]
