@@ -241,6 +241,18 @@ def test_any_name_is_drawn_as_it_is(name: str) -> None:
         assert f"{name}: 1".replace("\n", "?").replace("\ud800", "?") in texts
 
 
+def test_a_name_without_end_loses_its_middle() -> None:
+    name = f"tenant/{'x' * 500}/0x00000000_0xffffffff"
+    chart = Bars("p", Axis("y", "%", 0.0, 8.0), (Level(name, 1.0),))
+    for _, picture in pictures(chart, "x"):
+        texts = [each.text or "" for each in ET.fromstring(picture).iter(f"{SVG}text")]
+        lines = [each for each in texts if "x" in each]
+        assert 2 <= len(lines) <= 3
+        assert lines[0].startswith("tenant/x")
+        assert lines[-1].endswith("/0x00000000_0xffffffff: 1")
+        assert sum("…" in each for each in lines) == 1
+
+
 def test_no_point_of_a_line_is_left_out() -> None:
     xs = tuple(DAY_ONE_MS + minute * 60_000 for minute in range(500))
     time = Axis("time", "UTC", float(xs[0]), float(xs[-1]))
