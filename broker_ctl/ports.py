@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.decisions import Decision
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.commands import Command
 from broker_ctl.core.model.names import PERSISTENT, Namespace
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
@@ -21,10 +21,10 @@ Replicas = Mapping[int, tuple[int, ...]]
 Targets = Mapping[TopicPartition, tuple[int, ...]]
 
 
-class Orders(Protocol):
+class CommandHandler(Protocol):
     """A broker that obeys: this one, or another one behind HTTP."""
 
-    async def obey(self, order: Order) -> Reply:
+    async def obey(self, order: Command) -> Reply:
         """Carry an order out.
 
         Raises:
@@ -67,7 +67,7 @@ class HistoryFilter:
     result: str | None = None
 
 
-class Operations(Protocol):
+class AdminOperations(Protocol):
     """Plans, drains and the history of decisions, at the leader; answers are plain JSON values."""
 
     async def plan(self, *, is_verbose: bool) -> Reply:
@@ -116,11 +116,11 @@ class Operations(Protocol):
         """The newest decisions of this leader with what came of them, newest first."""
 
 
-class LeaderDesk(Protocol):
+class BalancerAdmin(Protocol):
     """What the surface may ask of a broker while it leads."""
 
     @property
-    def operations(self) -> Operations:
+    def operations(self) -> AdminOperations:
         """Plans, drains and history.
 
         Raises:
@@ -182,7 +182,7 @@ class LeaderDesk(Protocol):
         """
 
 
-class PartitionDesk(Protocol):
+class ControllerAdmin(Protocol):
     """Replicated topics, at the controller; answers are plain JSON values.
 
     With ``is_dry_run`` all is judged and told as it would be done, and nothing is written. Brokers
@@ -396,4 +396,4 @@ class TransitionJournal(Protocol):
 # Raises `AuthorityLost` where the lease has run out or the session has ended (I1a).
 CheckAuthority = Callable[[], None]
 # Sends one order to the broker with this id.
-Send = Callable[[str, Order], Awaitable[Reply]]
+Send = Callable[[str, Command], Awaitable[Reply]]

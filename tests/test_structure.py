@@ -87,7 +87,7 @@ def test_nothing_is_bound_to_one_machine() -> None:
 # The checkers.
 
 HERE = Path("broker_ctl/x.py")
-LITTLE = Budget(file=3, function=2, class_=3, methods=1)
+LITTLE = Budget(file=3, function=2, class_=3, driver=4, methods=1)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,10 @@ LITTLE = Budget(file=3, function=2, class_=3, methods=1)
         (
             "class C:\n    a = 1\n    b = 2\n    c = 3\n",
             ["broker_ctl/x.py: 4 lines", "broker_ctl/x.py:C: 4 lines"],
+        ),
+        (
+            "from broker_ctl.core.machines import x\nclass C:\n    a = 1\n    b = 2\n    c = 3\n",
+            ["broker_ctl/x.py: 5 lines"],
         ),
     ],
 )

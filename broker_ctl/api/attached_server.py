@@ -12,10 +12,10 @@ from aiohttp import web
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import DecisionJournal, Directives, Readiness, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, DecisionLog, Directives, Readiness
 from broker_ctl.api.http.http_server import HttpServer
-from broker_ctl.api.http.limits import Lanes
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.limits import RequestClasses
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.metrics.bindings import follow_shown
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
@@ -27,13 +27,13 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.ports import Cluster, LeaderDesk
+from broker_ctl.ports import BalancerAdmin, Cluster
 
 _ENTRIES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class AttachedParts:
+class AttachedDependencies:
     """Everything that is shown or steered; see `surface.parts.ShownParts`.
 
     Attributes:
@@ -44,10 +44,10 @@ class AttachedParts:
 
     own_id: str
     cluster: Cluster
-    desk: Callable[[], LeaderDesk | None]
+    desk: Callable[[], BalancerAdmin | None]
     directives: Directives
     clock: Clock
-    journal: DecisionJournal
+    journal: DecisionLog
     readiness: Callable[[], Readiness]
     authority: Callable[[], tuple[int, int]]
     session_state: Callable[[], SessionState]
@@ -57,12 +57,12 @@ class AttachedParts:
     held_back: Callable[[], Awaitable[str]]
 
 
-class AttachedSurface:
+class AttachedApiServer:
     """Health, metrics, and the routes of the balancing."""
 
-    def __init__(self, parts: AttachedParts, rules: SurfaceRules) -> None:
+    def __init__(self, parts: AttachedDependencies, rules: ApiRules) -> None:
         self._parts = parts
-        self._lanes = Lanes(rules.max_requests)
+        self._lanes = RequestClasses(rules.max_requests)
         subjects = (
             HealthRoutes(parts.readiness),
             BalancingRoutes(parts, rules.cluster),
@@ -102,7 +102,7 @@ class AttachedSurface:
 class AttachedRoutes:
     """How this process stands, who is there, and who owns what."""
 
-    def __init__(self, parts: AttachedParts, cluster_name: str) -> None:
+    def __init__(self, parts: AttachedDependencies, cluster_name: str) -> None:
         self._parts = parts
         self._cluster_name = cluster_name
 
@@ -160,5 +160,5 @@ class AttachedRoutes:
         """Which process balances from outside; 404 while none does."""
         leader = self._parts.cluster.leader()
         if leader is None:
-            raise Refusal(404, "nobody leads at the moment", kind="NoLeader")
+            raise ApiError(404, "nobody leads at the moment", kind="NoLeader")
         return responses.json({"serviceUrl": leader[1], "brokerId": leader[0]})

@@ -22,7 +22,7 @@ from broker_ctl.api.admin.tenants import TenantRoutes
 from broker_ctl.api.admin.topic_lists import TopicListRoutes
 from broker_ctl.api.admin.topic_names import TopicNames
 from broker_ctl.api.admin.topics import TopicRoutes
-from broker_ctl.api.binary.parts import BinaryParts, BinaryRules, Listener
+from broker_ctl.api.binary.parts import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.commands import ControlRoutes
@@ -30,9 +30,9 @@ from broker_ctl.api.control.dataplane_authority import AuthorityRoutes
 from broker_ctl.api.control.instructions import InstructionRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.control.partitions import PartitionRoutes
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.api.http.http_server import HttpServer
-from broker_ctl.api.http.limits import Bound, Lanes
+from broker_ctl.api.http.limits import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.lookup.lookup import LookupRoutes
 from broker_ctl.api.lookup.partition_leaders import PartitionLeaderRoutes
 from broker_ctl.api.metrics.bindings import follow
@@ -42,14 +42,14 @@ from broker_ctl.errors import StartError
 from broker_ctl.settings.root import Settings
 
 
-class Surface:
+class ApiServer:
     """Lookup, admin, control, authority, health and metrics."""
 
-    def __init__(self, parts: Parts, rules: SurfaceRules) -> None:
+    def __init__(self, parts: Dependencies, rules: ApiRules) -> None:
         self._parts = parts
         self._rules = rules
-        self._lanes = Lanes(rules.max_requests)
-        self._lookups = Bound("lookups", rules.max_lookups)
+        self._lanes = RequestClasses(rules.max_requests)
+        self._lookups = ConcurrencyLimit("lookups", rules.max_lookups)
         self._topic_names = TopicNames(parts)
         self._bundles = BundleRoutes(parts, rules.split_algorithm, rules.split_algorithms)
         self._http = HttpServer(
@@ -110,7 +110,7 @@ class Surface:
             (rules.lookup_port_tls, "lookupServicePortTls", rules.tls),
         )
         return BinaryServer(
-            BinaryParts(
+            BinaryDependencies(
                 lookup=parts.lookup,
                 bound=self._lookups,
                 lookup_urls_of=parts.cluster.lookup_urls_of,

@@ -12,22 +12,22 @@ from broker_ctl.balancer.admin.manual_actions import (
     special_by_order,
     split_by_order,
 )
-from broker_ctl.balancer.admin.operations import Operations
+from broker_ctl.balancer.admin.operations import LeaderOperations
 from broker_ctl.balancer.admin.views import explain, overview
-from broker_ctl.balancer.context.counters import Tally
-from broker_ctl.balancer.context.dependencies import LeaderParts
-from broker_ctl.balancer.monitoring.bundle_data_store import Quotas, read_bundle_data
-from broker_ctl.balancer.monitoring.stability_gate import Steadiness
+from broker_ctl.balancer.context.counters import BalancerCounters
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore, read_bundle_data
+from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.balancer.planning.orphans import Orphans
-from broker_ctl.balancer.planning.proposed_plans import ShownPlans
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.proposed_plans import ProposedPlans
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.balancer.statistics import tally
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.core.model.names import PERSISTENT, Namespace
-from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
+from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, NoLeader, StoreError
 from broker_ctl.ports import Reply
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
@@ -38,29 +38,33 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
+class _Admin:
     """A leading that is under way, and the scope of what was asked of it."""
 
-    leading: Leading
+    leading: LeaderTerm
     cycle: Cycle
     asked: TaskScope
-    shown: ShownPlans
+    shown: ProposedPlans
 
 
 Found = Mapping[Bundle, BundleLoad]
 # What goes on beside the cycle, given what an earlier leader found.
-Chore = Callable[[Leading, Steadiness, Found], Coroutine[Any, Any, None]]
+Chore = Callable[[LeaderTerm, StabilityGate, Found], Coroutine[Any, Any, None]]
 
 
-def _keep_averages(leading: Leading, _: Steadiness, found: Found) -> Coroutine[Any, Any, None]:
-    return Quotas(leading.parts, leading.leadership, leading.board, found).run()
+def _keep_averages(
+    leading: LeaderTerm, _: StabilityGate, found: Found
+) -> Coroutine[Any, Any, None]:
+    return BundleDataStore(leading.parts, leading.leadership, leading.board, found).run()
 
 
-def _place_orphans(leading: Leading, steady: Steadiness, _: Found) -> Coroutine[Any, Any, None]:
+def _place_orphans(
+    leading: LeaderTerm, steady: StabilityGate, _: Found
+) -> Coroutine[Any, Any, None]:
     return Orphans(leading, steady).run()
 
 
-def _keep_decisions(leading: Leading, _: Steadiness, __: Found) -> Coroutine[Any, Any, None]:
+def _keep_decisions(leading: LeaderTerm, _: StabilityGate, __: Found) -> Coroutine[Any, Any, None]:
     return leading.kept.run()
 
 
@@ -74,19 +78,19 @@ CHORES: Final[Mapping[str, Chore]] = {
 }
 
 
-class Controller:
+class LoadBalancer:
     """`ports.Placement` and `ports.LeaderDesk` of this broker.
 
     `lead` is the work of the election for its seat; outside of it every question is answered with
     `NoLeader`.
     """
 
-    def __init__(self, parts: LeaderParts, chores: Mapping[str, Chore] = CHORES) -> None:
+    def __init__(self, parts: BalancerDependencies, chores: Mapping[str, Chore] = CHORES) -> None:
         self._parts = parts
         self._chores = chores
-        self._steadiness = Steadiness(parts.store, parts.clock)
-        self._desk: _Desk | None = None
-        self._past = Tally()
+        self._steadiness = StabilityGate(parts.store, parts.clock)
+        self._desk: _Admin | None = None
+        self._past = BalancerCounters()
 
     def start(self) -> None:
         """Begin to notice trouble of this broker's own, leading or not."""
@@ -102,7 +106,7 @@ class Controller:
         return self._desk is not None
 
     @property
-    def leading(self) -> Leading | None:
+    def leading(self) -> LeaderTerm | None:
         """The one that is under way."""
         return None if self._desk is None else self._desk.leading
 
@@ -112,26 +116,26 @@ class Controller:
         return {} if self._desk is None else self._desk.cycle.usage_averages
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> BalancerCounters:
         """What was counted in all leadings of this process."""
         return self._past if self._desk is None else self._past + tally(self._desk.leading)
 
     async def lead(self, leadership: Leadership) -> None:
         """Lead until cancelled, or until another leader is met."""
-        leading = Leading.of(self._parts, leadership)
+        leading = LeaderTerm.of(self._parts, leadership)
         try:
             await self._lead(leading)
         except* (Fenced, AuthorityLost) as group:
             log.info("epoch %d has ended: %s", leadership.epoch, group.exceptions[0])
 
-    async def _lead(self, leading: Leading) -> None:
+    async def _lead(self, leading: LeaderTerm) -> None:
         try:
             await leading.board.start()
             found = await _found(self._parts.store)
             leading.board.seed(found)
             cycle = Cycle(leading, self._steadiness)
             async with TaskScope(f"desk of epoch {leading.leadership.epoch}") as asked:
-                self._desk = _Desk(leading, cycle, asked, ShownPlans())
+                self._desk = _Admin(leading, cycle, asked, ProposedPlans())
                 try:
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._adopt(leading), name="adopt moves")
@@ -145,7 +149,7 @@ class Controller:
             await leading.board.close()
 
     @staticmethod
-    async def _adopt(leading: Leading) -> None:
+    async def _adopt(leading: LeaderTerm) -> None:
         try:
             await leading.hands.adopt()
         except StoreError as error:
@@ -153,7 +157,7 @@ class Controller:
 
     # What may be asked.
 
-    def _open_desk(self) -> _Desk:
+    def _open_desk(self) -> _Admin:
         if self._desk is None:
             raise NoLeader(f"{self._parts.own_id} does not lead")
         return self._desk
@@ -163,20 +167,22 @@ class Controller:
         leading = self._open_desk().leading
         try:
             choice = await leading.placements.place(bundle, domain)
-        except (AuthorityLost, LeadingSuspended) as error:
+        except (AuthorityLost, LeadershipSuspended) as error:
             raise NoLeader(str(error)) from error
         assert choice.broker_id is not None
         return choice.broker_id
 
     @property
-    def operations(self) -> Operations:
+    def operations(self) -> LeaderOperations:
         """See `ports.LeaderDesk.operations`.
 
         Raises:
             NoLeader: this broker does not lead.
         """
         desk = self._open_desk()
-        return Operations(desk.leading, desk.cycle, desk.cycle.standing, desk.shown, self._by_order)
+        return LeaderOperations(
+            desk.leading, desk.cycle, desk.cycle.standing, desk.shown, self._by_order
+        )
 
     def overview(self) -> Mapping[str, Any]:
         """See `ports.LeaderDesk.overview`.
@@ -262,7 +268,9 @@ class Controller:
             f"merge {left} and {right.range}",
         )
 
-    async def _by_order(self, work: Callable[[Leading], Coroutine[Any, Any, _T]], name: str) -> _T:
+    async def _by_order(
+        self, work: Callable[[LeaderTerm], Coroutine[Any, Any, _T]], name: str
+    ) -> _T:
         """In the scope of the leading: it must not outlive it, nor end with whoever asked."""
         desk = self._open_desk()
         task = desk.asked.start(work(desk.leading), name, is_joined=True)

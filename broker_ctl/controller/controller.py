@@ -13,31 +13,31 @@ from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
 from broker_ctl.controller.event_queue import EventQueue
-from broker_ctl.controller.procedures.broker_changes import Membership
-from broker_ctl.controller.procedures.procedure import Controlled, MakeOffice
-from broker_ctl.controller.procedures.topic_changes import Topics
-from broker_ctl.controller.state.batch_writer import Batches
+from broker_ctl.controller.procedures.broker_changes import BrokerChanges
+from broker_ctl.controller.procedures.procedure import ControllerContext, MakeOffice
+from broker_ctl.controller.procedures.topic_changes import TopicChanges
+from broker_ctl.controller.state.batch_writer import BatchWriter
 from broker_ctl.controller.state.recent_transitions import RecentTransitions
-from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.state.transition_recorder import Record
 from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_leading
 from broker_ctl.controller.store.kafka_states import KafkaStates
 from broker_ctl.controller.store.loader import Loader
 from broker_ctl.controller.store.state_reader import StateReader
 from broker_ctl.controller.store.topic_ids import TopicIds
-from broker_ctl.controller.term import Leading, Mailroom
+from broker_ctl.controller.term import ControllerTerm, ResponseInbox
 from broker_ctl.controller.transport.http import HttpTransport
-from broker_ctl.controller.transport.http_sender import Call, SenderParts
-from broker_ctl.controller.transport.messages import Postbox, Transport, Writer
-from broker_ctl.controller.transport.zk_queue import QueueParts, QueueTransport
-from broker_ctl.controller.watches import Subject, Watches
+from broker_ctl.controller.transport.http_sender import Call, SenderDependencies
+from broker_ctl.controller.transport.messages import InstructionEncoder, ResponseListener, Transport
+from broker_ctl.controller.transport.zk_queue import QueueDependencies, QueueTransport
+from broker_ctl.controller.watches import WatchedSubject, Watches
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import NoController
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.ports import PartitionDesk, TransitionJournal
+from broker_ctl.ports import ControllerAdmin, TransitionJournal
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerParts:
+class ControllerDependencies:
     """What controlling stands on.
 
     Attributes:
@@ -78,15 +78,15 @@ class PartitionController:
     `lead` is the work of the election; outside of it every call is answered with `NoController`.
     """
 
-    def __init__(self, parts: ControllerParts) -> None:
+    def __init__(self, parts: ControllerDependencies) -> None:
         self._parts = parts
-        self._leading: Leading | None = None
+        self._leading: ControllerTerm | None = None
         self._has_taken_over = False
         self._recent = RecentTransitions()
         self._follow(parts.instruments)
 
     @property
-    def desk(self) -> PartitionDesk:
+    def desk(self) -> ControllerAdmin:
         """Where operators and brokers ask.
 
         Raises:
@@ -129,7 +129,7 @@ class PartitionController:
                 leading.queue.close()
                 await transport.close()
 
-    def _build(self, leadership: Leadership, tasks: TaskScope) -> tuple[Leading, Transport]:
+    def _build(self, leadership: Leadership, tasks: TaskScope) -> tuple[ControllerTerm, Transport]:
         parts = self._parts
         store, clock, instruments, rules = parts.store, parts.clock, parts.instruments, parts.rules
         settings = rules()
@@ -137,7 +137,7 @@ class PartitionController:
         queue = EventQueue(clock, instruments)
 
         # Nobody tells of anything before the watches are started; then the leading stands.
-        def changed(subject: Subject) -> None:
+        def changed(subject: WatchedSubject) -> None:
             leading.changed(subject)
 
         def answers_came() -> None:
@@ -147,23 +147,23 @@ class PartitionController:
             leading.silence_changed()
 
         watches = Watches(store, changed)
-        mailroom = Mailroom(answers_came, silence_changed)
+        mailroom = ResponseInbox(answers_came, silence_changed)
         writes = FencedWrites(store, leadership, watches.own)
         transport = self._transport(context, mailroom, writes, watches)
         engine = self._engine(context, writes, transport)
         ids = TopicIds(store, context, writes, parts.draws)
         loader = Loader(store, context, rules, instruments, ids)
-        membership = Membership(context, loader, engine, transport)
-        controlled = Controlled(
+        membership = BrokerChanges(context, loader, engine, transport)
+        controlled = ControllerContext(
             store, context, engine, queue, clock, rules, tasks, watches, self._recent
         )
-        leading = Leading(
+        leading = ControllerTerm(
             context=context,
             queue=queue,
             watches=watches,
             engine=engine,
             membership=membership,
-            topics=Topics(context, loader, engine, membership),
+            topics=TopicChanges(context, loader, engine, membership),
             mailroom=mailroom,
             office=parts.make_office(controlled),
             clock=clock,
@@ -171,18 +171,18 @@ class PartitionController:
         )
         return leading, transport
 
-    def _engine(self, context: Context, writes: FencedWrites, transport: Transport) -> Engine:
+    def _engine(self, context: Context, writes: FencedWrites, transport: Transport) -> StateChanger:
         parts, store = self._parts, self._parts.store
         reader = StateReader(store, context, parts.instruments)
         journals = (parts.journal, self._recent)
         record = Record(journals, context, parts.clock, parts.instruments)
-        batches = Batches(
+        batches = BatchWriter(
             store, context, writes=writes, reader=reader, transport=transport, record=record
         )
         kafka_states = KafkaStates(
             store, context, writes=writes, reader=reader, instruments=parts.instruments
         )
-        return Engine(
+        return StateChanger(
             store,
             context,
             writes=writes,
@@ -193,13 +193,13 @@ class PartitionController:
         )
 
     def _transport(
-        self, context: Context, postbox: Postbox, writes: FencedWrites, watches: Watches
+        self, context: Context, postbox: ResponseListener, writes: FencedWrites, watches: Watches
     ) -> Transport:
         parts = self._parts
-        writer = Writer(parts.broker_id, context)
+        writer = InstructionEncoder(parts.broker_id, context)
         if not parts.has_queues:
             return HttpTransport(
-                SenderParts(
+                SenderDependencies(
                     call=parts.call,
                     writer=writer,
                     postbox=postbox,
@@ -209,7 +209,7 @@ class PartitionController:
                 )
             )
         queues = QueueTransport(
-            QueueParts(
+            QueueDependencies(
                 store=parts.store,
                 writes=writes,
                 writer=writer,
@@ -228,7 +228,7 @@ class PartitionController:
     def _follow(self, instruments: ControllerInstruments) -> None:
         """Let each gauge say what is known; all of it is counted already."""
 
-        def known(read: Callable[[Leading], int]) -> Callable[[], float]:
+        def known(read: Callable[[ControllerTerm], int]) -> Callable[[], float]:
             return lambda: 0 if self._leading is None else read(self._leading)
 
         instruments.is_active.follow(known(lambda _: 1))

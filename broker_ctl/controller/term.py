@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
 from broker_ctl.controller.event_queue import PAUSE_S, EventQueue
-from broker_ctl.controller.procedures.broker_changes import Membership
-from broker_ctl.controller.procedures.procedure import Office, Procedure
-from broker_ctl.controller.procedures.topic_changes import Topics
-from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.procedures.broker_changes import BrokerChanges
+from broker_ctl.controller.procedures.procedure import Procedure, Procedures
+from broker_ctl.controller.procedures.topic_changes import TopicChanges
+from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.fenced_writer import ends_leading
 from broker_ctl.controller.transport.messages import StopAnswer
-from broker_ctl.controller.watches import Subject, Watches
+from broker_ctl.controller.watches import WatchedSubject, Watches
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.values import BrokersChanged
 from broker_ctl.errors import StoreError
@@ -23,8 +23,8 @@ from broker_ctl.instruments.partitions import ControllerInstruments
 log = logging.getLogger(__name__)
 
 
-class Mailroom:
-    """`Postbox` of one leading: what brokers answer is taken when its event has its turn."""
+class ResponseInbox:
+    """`ResponseListener` of one term: the answers are read when their event has its turn."""
 
     def __init__(self, on_answers: Callable[[], None], on_silence: Callable[[], None]) -> None:
         self._on_answers = on_answers
@@ -34,22 +34,22 @@ class Mailroom:
         self.silent: set[int] = set()
 
     def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
-        """See `Postbox`."""
+        """See `ResponseListener`."""
         self._answers.extend(answers)
         self._on_answers()
 
     def fell_silent(self, broker_id: int) -> None:
-        """See `Postbox`."""
+        """See `ResponseListener`."""
         self.silent.add(broker_id)
         self._on_silence()
 
     def spoke_again(self, broker_id: int) -> None:
-        """See `Postbox`."""
+        """See `ResponseListener`."""
         self.silent.discard(broker_id)
         self._on_silence()
 
     def overflowed(self, broker_id: int) -> None:
-        """See `Postbox`."""
+        """See `ResponseListener`."""
         self._overflowed.add(broker_id)
         self._on_silence()
 
@@ -65,17 +65,17 @@ class Mailroom:
 
 
 @dataclass(frozen=True, slots=True)
-class Leading:
+class ControllerTerm:
     """The rooms of one leading, wired; nothing of it survives."""
 
     context: Context
     queue: EventQueue
     watches: Watches
-    engine: Engine
-    membership: Membership
-    topics: Topics
-    mailroom: Mailroom
-    office: Office
+    engine: StateChanger
+    membership: BrokerChanges
+    topics: TopicChanges
+    mailroom: ResponseInbox
+    office: Procedures
     clock: Clock
     instruments: ControllerInstruments
 
@@ -103,15 +103,15 @@ class Leading:
         )
         await self._each("resume", lambda procedure: procedure.resume())
 
-    def changed(self, subject: Subject) -> None:
+    def changed(self, subject: WatchedSubject) -> None:
         """A watch fired: an event, unless one of the kind waits."""
-        handlers: Mapping[Subject, Callable[[], Awaitable[None]]] = {
-            Subject.BROKERS: self._brokers_changed,
-            Subject.FAILURES: self._failures_changed,
-            Subject.TOPICS: self._topics_changed,
-            Subject.STATES: self._states_changed,
-            Subject.RULES: self._rules_changed,
-            Subject.REQUESTS: self._requests_changed,
+        handlers: Mapping[WatchedSubject, Callable[[], Awaitable[None]]] = {
+            WatchedSubject.BROKERS: self._brokers_changed,
+            WatchedSubject.FAILURES: self._failures_changed,
+            WatchedSubject.TOPICS: self._topics_changed,
+            WatchedSubject.STATES: self._states_changed,
+            WatchedSubject.RULES: self._rules_changed,
+            WatchedSubject.REQUESTS: self._requests_changed,
         }
         self.queue.notice(subject, handlers[subject])
 
@@ -127,7 +127,7 @@ class Leading:
 
     async def _brokers_changed(self) -> None:
         began_s = self.clock.now_s()
-        with self._behind_on(Subject.BROKERS):
+        with self._behind_on(WatchedSubject.BROKERS):
             changed = await self.membership.brokers_changed()
         if changed is not None:
             self.instruments.election_ms.observe((self.clock.now_s() - began_s) * 1000)
@@ -135,12 +135,12 @@ class Leading:
             await self._each("brokers", lambda procedure: procedure.brokers_changed(changed))
 
     async def _failures_changed(self) -> None:
-        with self._behind_on(Subject.FAILURES):
+        with self._behind_on(WatchedSubject.FAILURES):
             await self.membership.failures_changed()
         await self._who_can_serve_changed()
 
     async def _silence_changed(self) -> None:
-        with self._behind_on(Subject.BROKERS):
+        with self._behind_on(WatchedSubject.BROKERS):
             await self.membership.silence_changed(self.mailroom.silent)
             await self.engine.send_full(self.mailroom.take_overflowed())
         await self._who_can_serve_changed()
@@ -151,13 +151,13 @@ class Leading:
         await self._each("brokers", lambda procedure: procedure.brokers_changed(nobody))
 
     async def _topics_changed(self) -> None:
-        with self._behind_on(Subject.TOPICS):
-            news = await self.topics.changed(self.watches.take_names(Subject.TOPICS))
+        with self._behind_on(WatchedSubject.TOPICS):
+            news = await self.topics.changed(self.watches.take_names(WatchedSubject.TOPICS))
         if news:
             await self._each("topics", lambda procedure: procedure.topics_changed(news))
 
     async def _states_changed(self) -> None:
-        with self._behind_on(Subject.STATES):
+        with self._behind_on(WatchedSubject.STATES):
             partitions = self.watches.take_states()
             if partitions is None:
                 partitions = list(self.context.assignments)
@@ -167,8 +167,8 @@ class Leading:
             await self._each("states", lambda procedure: procedure.states_changed(news))
 
     async def _rules_changed(self) -> None:
-        with self._behind_on(Subject.RULES):
-            await self.topics.rules_changed(self.watches.take_names(Subject.RULES))
+        with self._behind_on(WatchedSubject.RULES):
+            await self.topics.rules_changed(self.watches.take_names(WatchedSubject.RULES))
 
     async def _requests_changed(self) -> None:
         await self._each("requests", lambda procedure: procedure.requests_changed())
@@ -178,16 +178,16 @@ class Leading:
         await self._each("answers", lambda procedure: procedure.stops_answered(answers))
 
     @contextmanager
-    def _behind_on(self, subject: Subject) -> Iterator[None]:
+    def _behind_on(self, subject: WatchedSubject) -> Iterator[None]:
         """Where it was not carried through nobody will tell again: all of it is looked at later."""
         try:
             yield
         except Exception as error:
             if not ends_leading(error):
                 self.watches.missed(subject)
-                if subject is not Subject.STATES:
+                if subject is not WatchedSubject.STATES:
                     self.membership.is_behind = True
-                    self.changed(Subject.BROKERS)
+                    self.changed(WatchedSubject.BROKERS)
             raise
 
     async def _each(self, what: str, tell: Callable[[Procedure], Awaitable[None]]) -> None:
@@ -207,4 +207,4 @@ class Leading:
                 is_unanswered |= isinstance(error, StoreError) and error.can_retry
         if is_unanswered:
             await asyncio.sleep(PAUSE_S)
-            self.changed(Subject.REQUESTS)
+            self.changed(WatchedSubject.REQUESTS)

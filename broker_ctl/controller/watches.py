@@ -20,7 +20,7 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.watching import set_watch
 
 
-class Subject(StrEnum):
+class WatchedSubject(StrEnum):
     """What may have changed; one event for each waits at a time."""
 
     BROKERS = "brokers changed"
@@ -32,15 +32,15 @@ class Subject(StrEnum):
 
 
 # Told what may have changed; which of them, `Watches` knows.
-OnChange = Callable[[Subject], None]
+OnChange = Callable[[WatchedSubject], None]
 
 _STATE: Final = "/leaderAndISR"
-_ROOTS: Final[Mapping[str, Subject]] = {
-    partition_paths.BROKER_IDS: Subject.BROKERS,
-    partition_paths.FAILED: Subject.FAILURES,
-    partition_paths.TOPIC_CONFIGURATION: Subject.RULES,
-    partition_paths.REASSIGNED: Subject.REQUESTS,
-    partition_paths.DELETIONS: Subject.REQUESTS,
+_ROOTS: Final[Mapping[str, WatchedSubject]] = {
+    partition_paths.BROKER_IDS: WatchedSubject.BROKERS,
+    partition_paths.FAILED: WatchedSubject.FAILURES,
+    partition_paths.TOPIC_CONFIGURATION: WatchedSubject.RULES,
+    partition_paths.REASSIGNED: WatchedSubject.REQUESTS,
+    partition_paths.DELETIONS: WatchedSubject.REQUESTS,
 }
 
 
@@ -55,8 +55,11 @@ class Watches:
         self._own: set[int] = set()
         # Newest zxid by path, and by name of the topic.
         self._states: dict[str, int] = {}
-        self._names: dict[Subject, set[str]] = {Subject.TOPICS: set(), Subject.RULES: set()}
-        self._all: set[Subject] = set()
+        self._names: dict[WatchedSubject, set[str]] = {
+            WatchedSubject.TOPICS: set(),
+            WatchedSubject.RULES: set(),
+        }
+        self._all: set[WatchedSubject] = set()
         self._others: dict[str, NotificationListener] = {}
 
     def __len__(self) -> int:
@@ -88,7 +91,7 @@ class Watches:
         if self._states:
             self._own.add(zxid)
 
-    def missed(self, subject: Subject) -> None:
+    def missed(self, subject: WatchedSubject) -> None:
         """What was taken has not been read: all of the subject is to be."""
         self._all.add(subject)
         self._on_change(subject)
@@ -99,14 +102,14 @@ class Watches:
         """Partitions whose state others have written; None: any may have been."""
         states, self._states = self._states, {}
         own, self._own = self._own, set()
-        if Subject.STATES in self._all:
-            self._all.discard(Subject.STATES)
+        if WatchedSubject.STATES in self._all:
+            self._all.discard(WatchedSubject.STATES)
             return None
         changed = [path for path, zxid in states.items() if zxid not in own]
         found = map(partition_paths.partition_of_state, changed)
         return [partition for partition in found if partition is not None]
 
-    def take_names(self, subject: Subject) -> list[str] | None:
+    def take_names(self, subject: WatchedSubject) -> list[str] | None:
         """Topics of which the subject may have changed, by name; None: of any."""
         names, self._names[subject] = self._names[subject], set()
         if subject in self._all:
@@ -121,19 +124,19 @@ class Watches:
         _, path, zxid = notification
         if path.endswith(_STATE):
             if not self._states:
-                self._on_change(Subject.STATES)
+                self._on_change(WatchedSubject.STATES)
             self._states[path] = zxid
             return
         name = partition_paths.topic_of(path) or partition_paths.topic_of_kafka_state(path)
         if name is not None:
-            self._names[Subject.TOPICS].add(name)
-            self._on_change(Subject.TOPICS)
+            self._names[WatchedSubject.TOPICS].add(name)
+            self._on_change(WatchedSubject.TOPICS)
 
-    def _listener(self, subject: Subject) -> Callable[[Notification], None]:
+    def _listener(self, subject: WatchedSubject) -> Callable[[Notification], None]:
         def changed(notification: Notification) -> None:
-            if subject is Subject.RULES:
+            if subject is WatchedSubject.RULES:
                 name = notification.path.rpartition("/")[2]
-                self._names[Subject.RULES].add(name)
+                self._names[WatchedSubject.RULES].add(name)
             self._on_change(subject)
 
         return changed
@@ -141,6 +144,6 @@ class Watches:
     def _session_changed(self, event: SessionEvent) -> None:
         if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
             # What changed while the connection was gone was not told.
-            self._all = {Subject.STATES, Subject.TOPICS, Subject.RULES}
-            for subject in Subject:
+            self._all = {WatchedSubject.STATES, WatchedSubject.TOPICS, WatchedSubject.RULES}
+            for subject in WatchedSubject:
                 self._on_change(subject)

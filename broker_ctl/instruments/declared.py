@@ -21,7 +21,15 @@ from broker_ctl.instruments.balancing import (
 )
 from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.instruments.history import HistoryInstruments
-from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Told, Total
+from broker_ctl.instruments.kinds import (
+    Counter,
+    Gauge,
+    Histogram,
+    Instrument,
+    Reported,
+    Summary,
+    Total,
+)
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.instruments.replicas import ReplicaInstruments
 
@@ -75,7 +83,7 @@ class StoreInstruments:
             ("name", "request"),
             bounds=_STORE_MS,
         )
-        self.without_quorum = Told(
+        self.without_quorum = Reported(
             "broker_ctl_zookeeper_servers_without_quorum", _WITHOUT_QUORUM, ("name",)
         )
         self.ambiguous_results = Counter(
@@ -170,7 +178,7 @@ class SessionInstruments:
         self.brokers = Gauge("broker_ctl_brokers", "Live brokers that this one sees.")
 
 
-class SurfaceInstruments:
+class ApiInstruments:
     """Lookups, HTTP, and the process; the leader's commands are called orders here."""
 
     def __init__(self) -> None:
@@ -232,7 +240,7 @@ class Instruments:
         self.leader = LeaderInstruments()
         self.totals = LeaderTotals()
         self.simple = SimpleInstruments()
-        self.surface = SurfaceInstruments()
+        self.surface = ApiInstruments()
         self.binary = BinaryInstruments()
         self.controller = ControllerInstruments()
         self.replicas = ReplicaInstruments()

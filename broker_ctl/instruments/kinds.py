@@ -110,7 +110,7 @@ class Total(Gauge):
 
 
 @dataclass(slots=True, eq=False)
-class Told(Gauge):
+class Reported(Gauge):
     """A gauge of what is found out now and then, by whoever finds it out."""
 
     _values: dict[Labels, float] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from broker_ctl.settings.subjects.balancing import BalancingSettings
 from broker_ctl.settings.subjects.broker import BrokerSettings
 from broker_ctl.settings.subjects.dataplane import DataPlaneSettings
 from broker_ctl.settings.subjects.history import HistorySettings
-from broker_ctl.settings.subjects.http import SurfaceSettings
+from broker_ctl.settings.subjects.http import HttpSettings
 from broker_ctl.settings.subjects.load_report import LoadReportSettings
 from broker_ctl.settings.subjects.log import LogSettings
 from broker_ctl.settings.subjects.metadata import MetadataSettings
@@ -43,7 +43,7 @@ class Settings:
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
-    surface: SurfaceSettings = field(default_factory=SurfaceSettings)
+    surface: HttpSettings = field(default_factory=HttpSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     zookeeper: ZooKeeperSettings = field(default_factory=ZooKeeperSettings)
     session: SessionSettings = field(default_factory=SessionSettings)

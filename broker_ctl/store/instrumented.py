@@ -21,7 +21,7 @@ from broker_ctl.store.interface import (
 T = TypeVar("T")
 
 
-class MeasuredStore(ForwardingStore):
+class InstrumentedStore(ForwardingStore):
     """Times get, put and del, as Pulsar does, and nothing else."""
 
     def __init__(self, store: MetadataStore, instruments: StoreInstruments, clock: Clock) -> None:

@@ -47,7 +47,7 @@ DECISIONS: Final = "/broker-ctl/decisions"
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ElectionName:
     """What can be elected to: an ephemeral node, and the epoch that grows with each holder."""
 
     name: str
@@ -55,11 +55,13 @@ class Seat:
     epoch_path: str
 
 
-LOADBALANCE_SEAT: Final = Seat("loadbalance", "/loadbalance/leader", "/broker-ctl/lead-epoch")
-CONTROLLER_SEAT: Final = Seat("controller", "/controller", "/controller_epoch")
+LOADBALANCE_SEAT: Final = ElectionName(
+    "loadbalance", "/loadbalance/leader", "/broker-ctl/lead-epoch"
+)
+CONTROLLER_SEAT: Final = ElectionName("controller", "/controller", "/controller_epoch")
 # Beside real Pulsar brokers, which hold /loadbalance/leader themselves. The epoch is that of the
 # loadbalance seat: both give the same orders, so each must fence the other.
-ATTACH_SEAT: Final = Seat("attach", "/broker-ctl/leader", "/broker-ctl/lead-epoch")
+ATTACH_SEAT: Final = ElectionName("attach", "/broker-ctl/leader", "/broker-ctl/lead-epoch")
 
 
 def _below(root: str, name: str) -> str:

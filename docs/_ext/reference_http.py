@@ -13,8 +13,8 @@ from unittest.mock import MagicMock
 from aiohttp import web
 
 from broker_ctl.api.attached_server import AttachedRoutes
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from docs._ext.markdown import code, entry, escape
 
 _PATTERN: Final = re.compile(r"\{(\w+):[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
@@ -29,8 +29,10 @@ def page() -> str:
 
 def routes() -> list[web.RouteDef]:
     """All that a broker serves; the handlers are never called, so what they need is made up."""
-    parts = MagicMock(spec=Parts, **{name: MagicMock() for name in Parts.__dataclass_fields__})
-    return Surface(parts, SurfaceRules("cluster")).routes()
+    parts = MagicMock(
+        spec=Dependencies, **{name: MagicMock() for name in Dependencies.__dataclass_fields__}
+    )
+    return ApiServer(parts, ApiRules("cluster")).routes()
 
 
 def attached_routes() -> list[web.RouteDef]:

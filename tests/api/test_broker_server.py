@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http import limits, request_params
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import HttpError, StartError
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
@@ -29,21 +29,21 @@ async def raw(broker: Broker, request: bytes) -> bytes:
 
 async def test_a_port_in_use_is_named(leader: Broker) -> None:
     port = int(leader.broker_id.split(":")[1])
-    second = Surface(leader.parts, SurfaceRules(CLUSTER, port=port))
+    second = ApiServer(leader.parts, ApiRules(CLUSTER, port=port))
     with pytest.raises(StartError, match=rf"127\.0\.0\.1 port {port}.*in use.*webServicePort"):
         await second.start()
     await second.stop(0.1)
 
 
 async def test_an_address_of_somebody_else_is_named(leader: Broker) -> None:
-    second = Surface(leader.parts, SurfaceRules(CLUSTER, address="192.0.2.1", port=0))
+    second = ApiServer(leader.parts, ApiRules(CLUSTER, address="192.0.2.1", port=0))
     with pytest.raises(StartError, match=r"192\.0\.2\.1 port 0"):
         await second.start()
     await second.stop(0.1)
 
 
 async def test_a_long_body_is_refused(http: HttpClient) -> None:
-    rules = SurfaceRules(CLUSTER, max_body_bytes=2048)
+    rules = ApiRules(CLUSTER, max_body_bytes=2048)
     async with serving_brokers([free_port()], rules) as [broker]:
         url = f"{broker.url}/admin/v2/namespaces/t/new"
         reply = await http.request("PUT", url, json={"filler": "x" * 4096})
@@ -91,12 +91,12 @@ async def test_a_request_that_hangs_is_ended(
 
 def over_tls(broker: Broker) -> str:
     """Where a broker with two ports is reached over TLS."""
-    assert isinstance(broker.surface, Surface)
+    assert isinstance(broker.surface, ApiServer)
     return f"https://127.0.0.1:{broker.surface.port_tls}"
 
 
 async def test_who_comes_over_tls_is_sent_on_over_tls_and_others_are_not() -> None:
-    rules = SurfaceRules(CLUSTER, port_tls=0, tls=serving_context())
+    rules = ApiRules(CLUSTER, port_tls=0, tls=serving_context())
     async with (
         serving_brokers([free_port(), free_port()], rules) as (leader, follower),
         HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20, ssl=trusting_context()) as http,
@@ -113,8 +113,8 @@ async def test_who_comes_over_tls_is_sent_on_over_tls_and_others_are_not() -> No
 async def test_nothing_is_served_in_the_clear_where_only_tls_is_asked_for(
     leader: Broker, http: HttpClient
 ) -> None:
-    rules = SurfaceRules(CLUSTER, port=None, port_tls=0, tls=serving_context())
-    only = Surface(leader.parts, rules)
+    rules = ApiRules(CLUSTER, port=None, port_tls=0, tls=serving_context())
+    only = ApiServer(leader.parts, rules)
     await only.start()
     try:
         async with HttpClient(
@@ -132,8 +132,8 @@ async def test_nothing_is_served_in_the_clear_where_only_tls_is_asked_for(
 
 async def test_a_tls_port_in_use_is_named_and_the_other_port_let_go(leader: Broker) -> None:
     taken, other = int(leader.broker_id.split(":")[1]), free_port()
-    rules = SurfaceRules(CLUSTER, port=other, port_tls=taken, tls=serving_context())
-    second = Surface(leader.parts, rules)
+    rules = ApiRules(CLUSTER, port=other, port_tls=taken, tls=serving_context())
+    second = ApiServer(leader.parts, rules)
     with pytest.raises(StartError, match=rf"port {taken}.*in use.*webServicePortTls"):
         await second.start()
     with pytest.raises(ConnectionRefusedError):
@@ -249,8 +249,8 @@ async def _outcome(http: HttpClient, url: str) -> str:
 
 
 async def test_a_free_port_can_be_asked_for(leader: Broker, http: HttpClient) -> None:
-    rules = replace(SurfaceRules(CLUSTER), port=0)
-    second = Surface(leader.parts, rules)
+    rules = replace(ApiRules(CLUSTER), port=0)
+    second = ApiServer(leader.parts, rules)
     await second.start()
     try:
         reply = await http.request("GET", f"http://127.0.0.1:{second.port}/livez")

@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 import broker_ctl.api
-from broker_ctl.api.attached_server import AttachedSurface
-from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.attached_server import AttachedApiServer
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_managers import serving_brokers
 from tests.support.http.web_server import free_port
@@ -57,7 +57,7 @@ def _telling(handler: Any) -> Handler:
     return tell
 
 
-def declared_by(surface: type[Surface] | type[AttachedSurface]) -> set[str]:
+def declared_by(surface: type[ApiServer] | type[AttachedApiServer]) -> set[str]:
     """The classes of routes that a server's module names."""
     source = inspect.getsource(inspect.getmodule(surface) or surface)
     return {
@@ -68,7 +68,7 @@ def declared_by(surface: type[Surface] | type[AttachedSurface]) -> set[str]:
 
 
 def test_every_class_of_routes_is_served_somewhere() -> None:
-    served = declared_by(Surface) | declared_by(AttachedSurface)
+    served = declared_by(ApiServer) | declared_by(AttachedApiServer)
     assert {name.partition(".")[0] for name in handlers()} == served
 
 
@@ -76,16 +76,16 @@ def test_every_class_of_routes_is_served_somewhere() -> None:
 def routes(monkeypatch: pytest.MonkeyPatch) -> list[web.RouteDef]:
     """Those of the servers that are made from here on; each answers with its handler's name."""
     found: list[web.RouteDef] = []
-    original = Surface.routes
+    original = ApiServer.routes
 
-    def told(self: Surface) -> list[web.RouteDef]:
+    def told(self: ApiServer) -> list[web.RouteDef]:
         own = original(self)
         found[:] = own
         return [
             web.RouteDef(one.method, one.path, _telling(one.handler), one.kwargs) for one in own
         ]
 
-    monkeypatch.setattr(Surface, "routes", told)
+    monkeypatch.setattr(ApiServer, "routes", told)
     return found
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.balancer import Controller
+from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.monitoring.bundle_data_store import read_bundle_data
 from broker_ctl.balancer.statistics import unevenness
 from broker_ctl.codec import decode_object, encode
@@ -47,8 +47,8 @@ async def cluster() -> AsyncIterator[LeaderCluster]:
 
 
 @pytest.fixture
-async def controller(cluster: LeaderCluster) -> AsyncIterator[Controller]:
-    controller = Controller(cluster.parts(A))
+async def controller(cluster: LeaderCluster) -> AsyncIterator[LoadBalancer]:
+    controller = LoadBalancer(cluster.parts(A))
     controller.start()
     yield controller
     controller.close()
@@ -61,7 +61,7 @@ async def tasks() -> AsyncIterator[TaskScope]:
 
 
 async def lead(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> asyncio.Task[None]:
     work = tasks.start(controller.lead(await cluster.elect(A)), "lead")
     await eventually(lambda: controller.is_leading)
@@ -69,7 +69,7 @@ async def lead(
 
 
 async def test_a_skewed_cluster_is_split_and_evened_out(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     cluster.rules = BALANCING
     for bundle in RING.bundles:
@@ -92,7 +92,7 @@ async def test_a_skewed_cluster_is_split_and_evened_out(
 
 
 async def test_an_overview_is_plain_json_with_what_was_promised(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     await cluster.brokers[B].acquire(RING.bundles[1])
@@ -120,7 +120,7 @@ async def test_an_overview_is_plain_json_with_what_was_promised(
     assert (told["moves"], told["paused"], told["dry_run"]) == ([], False, False)
 
 
-async def test_whoever_does_not_lead_answers_nothing(controller: Controller) -> None:
+async def test_whoever_does_not_lead_answers_nothing(controller: LoadBalancer) -> None:
     with pytest.raises(NoLeader):
         await controller.place(HOT)
     with pytest.raises(NoLeader):
@@ -138,7 +138,7 @@ async def test_whoever_does_not_lead_answers_nothing(controller: Controller) -> 
 
 
 async def test_lookups_are_placed(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await lead(cluster, controller, tasks)
     chosen = {await controller.place(bundle) for bundle in RING.bundles[:3]}
@@ -149,7 +149,7 @@ async def test_lookups_are_placed(
 
 
 async def test_an_operator_moves_a_bundle_and_it_is_served_there(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     await lead(cluster, controller, tasks)
@@ -167,7 +167,7 @@ async def test_an_operator_moves_a_bundle_and_it_is_served_there(
 
 
 async def test_an_operator_is_told_why_a_bundle_was_not_moved(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     await lead(cluster, controller, tasks)
@@ -182,7 +182,7 @@ async def test_an_operator_is_told_why_a_bundle_was_not_moved(
 
 
 async def test_an_operator_who_goes_away_does_not_stop_the_move(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     await lead(cluster, controller, tasks)
@@ -197,13 +197,13 @@ async def test_an_operator_who_goes_away_does_not_stop_the_move(
 # Splits and merges.
 
 
-def decided(controller: Controller) -> list[tuple[str, str, str]]:
+def decided(controller: LoadBalancer) -> list[tuple[str, str, str]]:
     rows = controller.overview()["decisions"]
     return [(row["kind"], row["reason"], row["result"]) for row in reversed(rows)]
 
 
 async def test_an_operator_splits_a_bundle_that_stays_or_goes_where_there_is_room(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     for bundle in RING.bundles[:2]:
         await cluster.brokers[A].acquire(bundle)
@@ -224,7 +224,7 @@ async def test_an_operator_splits_a_bundle_that_stays_or_goes_where_there_is_roo
 
 
 async def test_an_unowned_bundle_is_placed_before_it_is_split(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await lead(cluster, controller, tasks)
     reply = await controller.split(HOT, HALVES, (2**27,), is_unloading=False)
@@ -235,7 +235,7 @@ async def test_an_unowned_bundle_is_placed_before_it_is_split(
 
 
 async def test_an_operator_finds_the_hottest_bundle_of_all_brokers(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(RING.bundles[5])
     await cluster.brokers[B].acquire(HOT)
@@ -252,7 +252,7 @@ async def test_an_operator_finds_the_hottest_bundle_of_all_brokers(
 )
 async def test_an_operator_merges_neighbours_whoever_owns_them(
     cluster: LeaderCluster,
-    controller: Controller,
+    controller: LoadBalancer,
     tasks: TaskScope,
     owners: tuple[str | None, str | None],
     home: str,
@@ -272,7 +272,7 @@ async def test_an_operator_merges_neighbours_whoever_owns_them(
 
 
 async def test_an_operator_merges_what_nobody_owns(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await lead(cluster, controller, tasks)
     left, right = RING.bundles[2:4]
@@ -281,7 +281,7 @@ async def test_an_operator_merges_what_nobody_owns(
 
 
 async def test_an_operator_is_told_why_nothing_was_merged(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     left, right = RING.bundles[2:4]
     await cluster.brokers[A].acquire(left)
@@ -296,7 +296,7 @@ async def test_an_operator_is_told_why_nothing_was_merged(
 
 
 async def test_a_subject_is_explained_with_its_decisions(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     await lead(cluster, controller, tasks)
@@ -314,7 +314,7 @@ async def test_a_subject_is_explained_with_its_decisions(
 
 
 async def test_a_leader_that_meets_a_newer_one_ends_quietly(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     work = await lead(cluster, controller, tasks)
@@ -326,7 +326,7 @@ async def test_a_leader_that_meets_a_newer_one_ends_quietly(
 
 
 async def test_corrupt_reports_are_counted_over_all_leadings(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[C].store.set(paths.load_report(C), b"torn")
     work = await lead(cluster, controller, tasks)
@@ -339,7 +339,7 @@ async def test_corrupt_reports_are_counted_over_all_leadings(
 
 
 async def test_leading_writes_averages_that_the_next_leading_starts_from(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     work = await lead(cluster, controller, tasks)
@@ -355,7 +355,7 @@ async def test_leading_writes_averages_that_the_next_leading_starts_from(
 
 
 async def test_the_controller_leads_again_after_it_has_led(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     first = await lead(cluster, controller, tasks)
     first.cancel()
@@ -365,7 +365,7 @@ async def test_the_controller_leads_again_after_it_has_led(
 
 
 async def test_what_is_no_bundle_is_not_explained(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     await lead(cluster, controller, tasks)

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 from broker_ctl import codec
 from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import ServeEvent
 from broker_ctl.dataplane.bundles.tokens import RingTokens
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
@@ -58,8 +58,8 @@ class SharedLog:
         self._tasks = TaskScope("shared log")
         self._listener: asyncio.Server | None = None
         self._tokens = RingTokens()
-        self.acts: list[Act] = []
-        self.refused: list[Act] = []
+        self.acts: list[ServeEvent] = []
+        self.refused: list[ServeEvent] = []
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_server(self._accept, LOOPBACK, 0, limit=_LINE_BYTES)
@@ -81,7 +81,7 @@ class SharedLog:
         port: int = self._listener.sockets[0].getsockname()[1]
         return port
 
-    def in_order(self) -> Iterator[Act]:
+    def in_order(self) -> Iterator[ServeEvent]:
         """What was accepted, as it happened."""
         if self._guard is Guard.TOKENS:
             return iter(self.acts)
@@ -122,9 +122,9 @@ class SharedLog:
             accepted = [position for position in hashes if self._admit(position, token, t_ns)]
             refused = tuple(position for position in hashes if position not in accepted)
             if refused:
-                self.refused.append(Act(t_ns, broker, token, refused))
+                self.refused.append(ServeEvent(t_ns, broker, token, refused))
             if accepted:
-                self.acts.append(Act(t_ns, broker, token, tuple(accepted)))
+                self.acts.append(ServeEvent(t_ns, broker, token, tuple(accepted)))
 
     def _admit(self, position: int, token: int, t_ns: int) -> bool:
         # Of the topics of a run none lies at the very end of the ring.

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import ServeEvent
 from tests.chaos.acts import Guard
 from tests.chaos.cluster import RECLAIM_GRACE_S, RECOVERY_S, SESSION_S, TICK_S
 from tests.chaos.configuration import Answer, unanswered
@@ -52,8 +52,8 @@ class Evidence:
     chroot: str
     history: Sequence[Transaction]
     boot_to_wall_ns: int
-    acts: Sequence[Act] = ()
-    refused: Sequence[Act] = ()
+    acts: Sequence[ServeEvent] = ()
+    refused: Sequence[ServeEvent] = ()
     forced: Collection[int] = ()
     deaths: Sequence[tuple[str, int]] = ()
     recoveries: Sequence[tuple[str, float]] = ()

@@ -14,7 +14,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import ServeEvent
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
@@ -173,7 +173,7 @@ class _Teller:
         path = self._path(paths.ownership(self._whole))
         return any(isinstance(each, Created) and each.path == path for each in one.changes)
 
-    def acts(self, story: _Story, tokens: Sequence[int]) -> Iterator[Act]:
+    def acts(self, story: _Story, tokens: Sequence[int]) -> Iterator[ServeEvent]:
         """What the shared log accepts."""
         first, second = tokens
         yield self._act(0, first, 3_000)
@@ -184,16 +184,16 @@ class _Teller:
         if story.is_overtaken:
             yield self._act(0, first, 21_000)
 
-    def refused(self, story: _Story, tokens: Sequence[int]) -> Iterator[Act]:
+    def refused(self, story: _Story, tokens: Sequence[int]) -> Iterator[ServeEvent]:
         """What it does not."""
         first, second = tokens
         yield self._act(0, first, 22_000)
         if story.is_refused:
             yield self._act(1, second, 22_000)
 
-    def _act(self, broker: int, token: int, at_ms: int) -> Act:
+    def _act(self, broker: int, token: int, at_ms: int) -> ServeEvent:
         t_ns = self._at(at_ms) * _MS - self._evidence.boot_to_wall_ns
-        return Act(t_ns, self._brokers[broker], token, (self._hash,))
+        return ServeEvent(t_ns, self._brokers[broker], token, (self._hash,))
 
     def _registers(self, broker: int) -> Created:
         path = self._path(paths.registration(self._brokers[broker]))

@@ -3,7 +3,7 @@
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import ServeEvent
 from tests.chaos.replay import Reign, Replay
 from tests.chaos.verdict import (
     acts_past_the_lease,
@@ -37,8 +37,8 @@ def since(begin_ms: int, *reigns: Reign) -> Replay:
     return replay
 
 
-def act(broker: str, token: int, t_ms: int, position: int = 7) -> Act:
-    return Act(t_ms * MS, broker, token, (position,))
+def act(broker: str, token: int, t_ms: int, position: int = 7) -> ServeEvent:
+    return ServeEvent(t_ms * MS, broker, token, (position,))
 
 
 def test_one_owner_after_the_other_is_well() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import ServeEvent
 from broker_ctl.dataplane.bundles.ownership_checker import judge
 from tests.chaos.replay import Reign, Replay
 
@@ -15,13 +15,15 @@ _CLOCK_MS: Final = 20
 _MAX_OF_A_KIND: Final = 8
 
 
-def double_served(acts: Sequence[Act]) -> Iterator[str]:
+def double_served(acts: Sequence[ServeEvent]) -> Iterator[str]:
     """I1b: no hash acted under a lower token after a higher one, nor under one on two brokers."""
     for fault in judge(acts, tick_s=1.0, expected=()).faults:
         yield f"I1b: {fault}"
 
 
-def wrongly_refused(refused: Sequence[Act], replay: Replay, boot_to_wall_ns: int) -> Iterator[str]:
+def wrongly_refused(
+    refused: Sequence[ServeEvent], replay: Replay, boot_to_wall_ns: int
+) -> Iterator[str]:
     """I1b: tokens grow with owners, so nobody is refused before another one has owned the hash."""
     for act in refused:
         t_ms = (act.t_ns + boot_to_wall_ns) // _NS_PER_MS + _CLOCK_MS
@@ -36,7 +38,7 @@ def wrongly_refused(refused: Sequence[Act], replay: Replay, boot_to_wall_ns: int
                 yield f"I1b: {who}, and nobody has owned it under a higher token"
 
 
-def unowned_tokens(acts: Sequence[Act], replay: Replay) -> Iterator[str]:
+def unowned_tokens(acts: Sequence[ServeEvent], replay: Replay) -> Iterator[str]:
     """I2: each token is the czxid of a node that this broker owned, with this hash in it."""
     reigns = _by_token(replay.reigns)
     for act in acts:
@@ -50,7 +52,7 @@ def unowned_tokens(acts: Sequence[Act], replay: Replay) -> Iterator[str]:
 
 
 def acts_past_the_lease(
-    acts: Sequence[Act], replay: Replay, boot_to_wall_ns: int, forced: Collection[int]
+    acts: Sequence[ServeEvent], replay: Replay, boot_to_wall_ns: int, forced: Collection[int]
 ) -> Iterator[str]:
     """I1a: whoever starts an act owns the hash in that moment, by whatever node.
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.units import duration_text
-from broker_ctl.errors import OrderConflict
+from broker_ctl.errors import OperationConflict
 from broker_ctl.ports import HistoryFilter
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_managers import BUNDLES
@@ -95,7 +95,7 @@ def test_a_broker_is_undrained(cluster: Cluster) -> None:
 def test_why_a_broker_is_not_drained_is_told(
     cluster: Cluster, operations: MemoryOperations
 ) -> None:
-    operations.refuse = OrderConflict("nobody could receive its bundles")
+    operations.refuse = OperationConflict("nobody could receive its bundles")
     result = cluster.run("drain", cluster.follower.broker_id, "--yes")
     assert result.exit_code == 1
     assert "nobody could receive its bundles (409)" in result.stderr

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.client import _location
 from broker_ctl.core.model.names import Namespace, Topic
@@ -338,7 +338,7 @@ def test_a_protected_connection_is_not_left_for_an_open_one() -> None:
 
 def test_a_token_file_opens_what_is_guarded(tmp_path: Path) -> None:
     credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
-    rules = SurfaceRules(CLUSTER, credentials=credentials)
+    rules = ApiRules(CLUSTER, credentials=credentials)
     plain, lines = tmp_path / "plain", tmp_path / "lines"
     plain.write_text(f"{TOKEN}\n")
     lines.write_text(f"# operators\noperator:{TOKEN}\nother:x\n")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.rules.rules import MIB
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN
@@ -138,9 +138,7 @@ def test_brokers_are_listed_where_nobody_leads(cluster: Cluster) -> None:
 
 def test_who_leads_is_told_without_a_token() -> None:
     credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
-    with running(
-        [free_port(), free_port()], SurfaceRules(CLUSTER, credentials=credentials)
-    ) as cluster:
+    with running([free_port(), free_port()], ApiRules(CLUSTER, credentials=credentials)) as cluster:
         result = cluster.run("brokers", "list", "--output", "json")
         assert result.exit_code == 0, result.output
         rows = json.loads(result.stdout)

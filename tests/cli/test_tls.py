@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_managers import CLUSTER
 from tests.support.http.certificates import TLS, serving_context
@@ -18,14 +18,14 @@ OWN = (AUTHORITY, str(TLS / "key.pem"))
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    rules = SurfaceRules(CLUSTER, port_tls=0, tls=serving_context())
+    rules = ApiRules(CLUSTER, port_tls=0, tls=serving_context())
     with running([free_port(), free_port()], rules) as served:
         yield served
 
 
 def url_of(cluster: Cluster) -> tuple[str, str]:
     """The option that says where to ask."""
-    assert isinstance(cluster.follower.surface, Surface)
+    assert isinstance(cluster.follower.surface, ApiServer)
     return "--url", f"https://127.0.0.1:{cluster.follower.surface.port_tls}"
 
 

@@ -16,8 +16,8 @@ import click
 import pytest
 
 import broker_ctl.cli
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.client import Client
 from broker_ctl.clock import SystemClock
@@ -37,8 +37,8 @@ PLACEHOLDER = re.compile(r"\{\w+(?::(?:[^{}]|\{[^{}]*\})*)?\}")
 
 
 class Served(InMemory):
-    def surface(self, parts: Parts, rules: SurfaceRules) -> Surface:
-        return Surface(parts, rules)
+    def surface(self, parts: Dependencies, rules: ApiRules) -> ApiServer:
+        return ApiServer(parts, rules)
 
 
 def reached(command: click.Command, context: click.Context) -> Iterator[click.Command]:
@@ -83,7 +83,7 @@ def test_every_command_is_reached() -> None:
 @in_virtual_time
 async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
     surface = assemble(settings_of("brokerId=1"), Served()).surface
-    assert isinstance(surface, Surface)
+    assert isinstance(surface, ApiServer)
     routes = [PLACEHOLDER.sub("x", route.path) for route in surface.routes()]
     paths = asked_for()
     assert len(paths) > 15

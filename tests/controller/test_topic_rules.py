@@ -7,8 +7,8 @@ import pytest
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import MIN_ISR, NO_LEADER, UNCLEAN
-from broker_ctl.errors import InvalidReplicas, OrderConflict, TopicMissing
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.errors import InvalidReplicas, OperationConflict, TopicMissing
+from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import decode_topic_configuration
@@ -96,7 +96,7 @@ async def configured(cluster: PartitionCluster) -> Mapping[str, str]:
     return {} if node is None else decode_topic_configuration(node)
 
 
-async def made(cluster: PartitionCluster) -> tuple[Running, PartitionDesk]:
+async def made(cluster: PartitionCluster) -> tuple[Running, ControllerAdmin]:
     running = await cluster.lead(office())
     await cluster.create_topic("t", (1, 2))
     await cluster.led(P0, 1)
@@ -153,7 +153,7 @@ async def test_what_cannot_be_asked_for_is_refused(is_dry_run: bool) -> None:
         with pytest.raises(TopicMissing, match="there is no topic u"):
             await desk.alter_topic("u", {MIN_ISR: "1"}, is_dry_run=is_dry_run)
         await configure(cluster, {UNCLEAN: "flase"})
-        with pytest.raises(OrderConflict, match="neither true nor false: change that too"):
+        with pytest.raises(OperationConflict, match="neither true nor false: change that too"):
             await desk.alter_topic("t", {MIN_ISR: "2"}, is_dry_run=is_dry_run)
         await desk.alter_topic("t", {MIN_ISR: "2", UNCLEAN: None}, is_dry_run=is_dry_run)
         assert (await configured(cluster) == {MIN_ISR: "2"}) is not is_dry_run

@@ -7,7 +7,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from broker_ctl.codec import encode
-from broker_ctl.coordination.election.election_node import SeatNode
+from broker_ctl.coordination.election.election_node import ElectionNode
 from broker_ctl.coordination.election.election_records import ControllerRecords
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.core.partitions.values import NO_LEADER
@@ -119,7 +119,7 @@ async def test_the_seat_of_the_controller_is_written_as_the_seed_says(
     try:
         own = LeaderBroker("b7:8080", "http://b7:8080")
         records = ControllerRecords(own, 7, LoopClock())
-        seat = SeatNode(store, Deletions(store), CONTROLLER_SEAT, records)
+        seat = ElectionNode(store, Deletions(store), CONTROLLER_SEAT, records)
         claimed = await seat.claim()
         assert claimed is not None
         assert claimed.epoch == 1

@@ -8,7 +8,7 @@ import pytest
 
 from broker_ctl.broker.lookup.lookup import Connect
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
-from broker_ctl.core.cluster.directives import Order
+from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.core.partitions.values import LiveBroker
@@ -27,7 +27,7 @@ NAMESPACE = Namespace("public", "default")
 WRITES: dict[str, Callable[[Run], Coroutine[Any, Any, object]]] = {
     "namespace": lambda run: run.shown.namespaces.create(NAMESPACE, bundles=4),
     "setting": lambda run: run.shown.configuration.set("loadBalancerSheddingEnabled", "false"),
-    "pause": lambda run: run.shown.directives.begin_pause(Order(0, "", "")),
+    "pause": lambda run: run.shown.directives.begin_pause(AuditInfo(0, "", "")),
     "tenant": lambda run: run.shown.policies.tenants.create(
         "t", TenantInfo(allowed_clusters=("c",))
     ),

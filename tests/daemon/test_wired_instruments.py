@@ -8,13 +8,13 @@ from unittest.mock import AsyncMock
 import pytest
 
 import broker_ctl
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.daemon.lifecycle.attached import attach
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import assemble
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Summary, Told
+from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Reported, Summary
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
 from tests.support.time.virtual_time import in_virtual_time
 
@@ -38,8 +38,8 @@ ATTACHED = {"leader.destinations_ignored"}
 
 
 class Served(InMemory):
-    def surface(self, parts: Parts, rules: SurfaceRules) -> Surface:
-        return Surface(parts, rules)
+    def surface(self, parts: Dependencies, rules: ApiRules) -> ApiServer:
+        return ApiServer(parts, rules)
 
 
 def named(instruments: Instruments) -> dict[str, Instrument]:
@@ -105,7 +105,9 @@ async def test_a_daemon_beside_a_pulsar_cluster_follows_what_is_its_own() -> Non
 def test_every_counter_and_histogram_is_written_to() -> None:
     written = taken()
     counting = {
-        n for n, one in named(Instruments()).items() if isinstance(one, Counter | Histogram | Told)
+        n
+        for n, one in named(Instruments()).items()
+        if isinstance(one, Counter | Histogram | Reported)
     }
     assert len(counting) > 10
     fed = {
@@ -120,7 +122,7 @@ def test_what_several_places_write_to_is_written_to_in_all_of_them() -> None:
     counting = {
         name.partition(".")[2]
         for name, one in named(Instruments()).items()
-        if isinstance(one, Counter | Histogram | Told)
+        if isinstance(one, Counter | Histogram | Reported)
     }
     places = Calls(
         node.func.value.attr

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from broker_ctl import codec
 from broker_ctl.clock import Clock
-from broker_ctl.dataplane.bundles.act_log import ActLog
+from broker_ctl.dataplane.bundles.act_log import ServeLog
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
@@ -42,7 +42,7 @@ class BrokerProcess:
         clock: Clock,
         draws: random.Random,
         *,
-        acts: ActLog,
+        acts: ServeLog,
         replicas: ReplicaProcess,
         network: asyncio.AbstractEventLoop,
     ) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from broker_ctl import codec
-from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.errors import BrokerCtlError, Fenced, HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
@@ -23,7 +23,7 @@ class Daemon(Protocol):
     """Whoever is called."""
 
     @property
-    def parts(self) -> Parts | None:
+    def parts(self) -> Dependencies | None:
         """None while it does not listen."""
         ...
 
@@ -72,7 +72,7 @@ class MemoryCalls(HttpClient):
 Answer = tuple[int, dict[str, Any]]
 
 
-async def _obey(parts: Parts, body: Mapping[str, Any]) -> Answer:
+async def _obey(parts: Dependencies, body: Mapping[str, Any]) -> Answer:
     assert parts.replicas is not None
     try:
         obeyed = await parts.replicas.obey(Instruction.parse(body))
@@ -85,7 +85,7 @@ async def _obey(parts: Parts, body: Mapping[str, Any]) -> Answer:
     return _OK, {"broker_epoch": obeyed.broker_epoch, "errors": errors}
 
 
-async def _shut_down(parts: Parts, body: Mapping[str, Any]) -> Answer:
+async def _shut_down(parts: Dependencies, body: Mapping[str, Any]) -> Answer:
     desk = None if parts.partitions is None else parts.partitions.desk()
     if desk is None:
         return _LATER, {}
@@ -98,7 +98,7 @@ async def _shut_down(parts: Parts, body: Mapping[str, Any]) -> Answer:
         return _LATER, {"reason": str(error)}
 
 
-_ANSWERS: Final[Mapping[str, Callable[[Parts, Mapping[str, Any]], Awaitable[Answer]]]] = {
+_ANSWERS: Final[Mapping[str, Callable[[Dependencies, Mapping[str, Any]], Awaitable[Answer]]]] = {
     _INSTRUCTIONS: _obey,
     _SHUTDOWN: _shut_down,
 }

@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.commands import Command
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
@@ -23,7 +23,7 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.ports import Orders, Reply
+from broker_ctl.ports import CommandHandler, Reply
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -125,7 +125,7 @@ class DaemonProcess:
         self.wire = Wire(draws, coverage)
         self.configuration_wire = Wire(random.Random(f"{number}"), coverage)
         self.incarnation = 0
-        self.parts: Parts | None = None
+        self.parts: Dependencies | None = None
         self.assembly: Assembly | None = None
         self.store: MemoryStore | None = None
         self.configuration: MemoryStore | None = None
@@ -246,7 +246,7 @@ class DaemonProcess:
     def host_usage(self, _settings: Settings) -> UsageSource:
         return _IdleHost()
 
-    def peers(self, _registry: Registry, _http: HttpClient, own: Orders) -> Peers:
+    def peers(self, _registry: Registry, _http: HttpClient, own: CommandHandler) -> Peers:
         return _Peers(self, self._peers, own)
 
     def replica_plane(
@@ -258,22 +258,22 @@ class DaemonProcess:
     def calls(self, _http: HttpClient) -> HttpClient:
         return MemoryCalls(self._peers, self.wire.transit)
 
-    def surface(self, parts: Parts, _rules: SurfaceRules) -> _NoSurface:
+    def surface(self, parts: Dependencies, _rules: ApiRules) -> _NoSurface:
         self.parts = parts
         return _NoSurface()
 
 
 class _Peers:
-    """Orders between daemons; errors arrive in the words in which HTTP would bring them."""
+    """Commands between daemons; errors arrive in the words in which HTTP would bring them."""
 
     def __init__(
-        self, sender: DaemonProcess, others: Mapping[str, DaemonProcess], own: Orders
+        self, sender: DaemonProcess, others: Mapping[str, DaemonProcess], own: CommandHandler
     ) -> None:
         self._sender = sender
         self._others = others
         self._own = own
 
-    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+    async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
         if broker_id == self._sender.broker_id:
             return await self._own.obey(order)
         other = self._others[broker_id]

@@ -12,7 +12,7 @@ from zlib import crc32
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import ServeEvent
 from broker_ctl.dataplane.bundles.tokens import RingTokens
 from broker_ctl.errors import CorruptRecord, InvalidName
 from broker_ctl.store import paths
@@ -81,8 +81,8 @@ class Observer:
 
     # Acts: I1, I2.
 
-    def record(self, act: Act) -> None:
-        """As `ActLog`: the shared storage, which refuses old tokens."""
+    def record(self, act: ServeEvent) -> None:
+        """As `ServeLog`: the shared storage, which refuses old tokens."""
         now_s = act.t_ns / _NS_PER_S
         own = [reign for reign in self.standing.values() if reign.broker_id == act.broker]
         under = self.reigns.get(act.token, ())
@@ -98,7 +98,7 @@ class Observer:
                 )
             self._accept(act, position, now_s)
 
-    def _accept(self, act: Act, position: int, now_s: float) -> None:
+    def _accept(self, act: ServeEvent, position: int, now_s: float) -> None:
         """By the rule that broker processes refuse with; the judge keeps an account of its own."""
         at = BundleRange(position, position + 1)
         is_refused = act.token < self._tokens.highest(at)
@@ -116,7 +116,7 @@ class Observer:
         self.served_s[position] = now_s
 
     def close(self) -> None:
-        """As `ActLog`."""
+        """As `ServeLog`."""
 
     # Transactions: I2, I3, I5, I7, I8.
 

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.broker.ownership.command_handler import OwnOrders
+from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.locks import locks
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import LockBusy, Locks
-from broker_ctl.coordination.replicated.node_cache import FollowedNodes
+from broker_ctl.coordination.replicated.node_cache import NodeCache
 from broker_ctl.coordination.session.heartbeats import Heartbeats
 from broker_ctl.core.machines.lock import Claim, claim_of
 from broker_ctl.core.model.bundle import Bundle
@@ -23,7 +23,7 @@ from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicRul
 from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
 from broker_ctl.daemon.wiring.stores import OwnStore
-from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.dataplane.replication.leader import LeaderState
 from broker_ctl.dataplane.webhook.link import Link
 from broker_ctl.store import paths
 from broker_ctl.store.caches.last_read import LastRead
@@ -80,7 +80,7 @@ def _epochs_are_not_checked() -> Iterator[None]:
     nothing = Check("/")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Leadership, "guard", nothing)
-        patch.setattr(OwnOrders, "_epoch_check", lambda *_: nothing)
+        patch.setattr(BundleCommandHandler, "_epoch_check", lambda *_: nothing)
         yield
 
 
@@ -133,11 +133,11 @@ def _the_grace_is_forgotten() -> Iterator[None]:
 def _followers_are_not_waited_for() -> Iterator[None]:
     """A leader commits what it has alone, whoever is in sync."""
 
-    def count_nobody(self: Leading) -> None:
+    def count_nobody(self: LeaderState) -> None:
         self._counted = ()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Leading, "_count", count_nobody)
+        patch.setattr(LeaderState, "_count", count_nobody)
         yield
 
 
@@ -156,7 +156,7 @@ def _anybody_alive_leads() -> Iterator[None]:
             if replica in live:
                 epoch = state.leader_epoch + 1
                 return LeaderAndIsr(replica, epoch, (replica,), controller_epoch)
-        return elections.Refused(elections.Reason.NONE_LIVES)
+        return elections.Refused(elections.ElectionRefusal.NONE_LIVES)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(elections, "offline", first_alive)
@@ -203,7 +203,7 @@ def _nothing_that_was_read_holds() -> Iterator[None]:
 def _what_an_outage_hid_is_not_read() -> Iterator[None]:
     """What operators say of policies while nobody hears it stays unheard."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FollowedNodes, "_session_changed", lambda *_: None)
+        patch.setattr(NodeCache, "_session_changed", lambda *_: None)
         yield
 
 

@@ -8,7 +8,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import TopicRules
 from broker_ctl.dataplane.replication.client import ReplicaClient
 from broker_ctl.dataplane.replication.messages import ANY_EPOCH
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from tests.deterministic.clients import Clients
 from tests.deterministic.cluster import Cluster
 from tests.deterministic.daemon_process import DaemonProcess
@@ -62,7 +62,7 @@ class ReplicatedClients:
         replicas = {n: (*brokers[n:], *brokers[:n]) for n in range(_PARTITIONS)}
         create_topic(self._cluster.ensemble, TOPIC, replicas, TopicRules(min_isr=_MIN_ISR))
 
-    def _desks(self) -> Iterator[tuple[DaemonProcess, PartitionDesk]]:
+    def _desks(self) -> Iterator[tuple[DaemonProcess, ControllerAdmin]]:
         """Whoever controls, and whoever only thinks so."""
         for daemon in self._cluster.running:
             if daemon.parts is not None and daemon.parts.partitions is not None:
@@ -70,7 +70,7 @@ class ReplicatedClients:
                 if desk is not None:
                     yield daemon, desk
 
-    def _some_desk(self) -> tuple[DaemonProcess, PartitionDesk] | None:
+    def _some_desk(self) -> tuple[DaemonProcess, ControllerAdmin] | None:
         desks = list(self._desks())
         return self._draws.choice(desks) if desks else None
 

@@ -59,7 +59,7 @@ def crown_a_rival_controller(ensemble: ObservedEnsemble, for_s: float) -> None:
 
 def _crown(
     ensemble: ObservedEnsemble,
-    seat: paths.Seat,
+    seat: paths.ElectionName,
     payloads: Callable[[int], tuple[bytes, bytes]],
     for_s: float,
 ) -> None:

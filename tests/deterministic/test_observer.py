@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import ServeEvent
 from broker_ctl.dataplane.bundles.tokens import RingTokens
 from tests.deterministic.observer import Observer
 
@@ -13,7 +13,7 @@ def said(*tokens: int) -> list[str]:
     """Of a hash that acts under these tokens, one after the other."""
     observer = Observer(2.0)
     for at_s, token in enumerate(tokens, 1):
-        observer.record(Act(at_s * _NS, f"b{token}", token, (7,)))
+        observer.record(ServeEvent(at_s * _NS, f"b{token}", token, (7,)))
     return [one for one in observer.violations if one.startswith("I1b")]
 
 
@@ -21,7 +21,7 @@ def test_an_old_token_is_refused_and_counted() -> None:
     assert said(1, 3, 2) == []
     observer = Observer(2.0)
     for token in (1, 3, 2):
-        observer.record(Act(_NS, "b", token, (7,)))
+        observer.record(ServeEvent(_NS, "b", token, (7,)))
     assert observer.refused == 1
 
 

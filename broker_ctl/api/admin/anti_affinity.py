@@ -11,7 +11,7 @@ from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.api.http.request_params import json_in, namespace_in
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.anti_affinity import AntiAffinity
 from broker_ctl.errors import InvalidName
 
@@ -66,7 +66,7 @@ class AntiAffinityRoutes:
     async def members(self, request: web.Request) -> web.Response:
         """Namespaces of the group in ``tenant``; 404 for another cluster."""
         if request.match_info["cluster"] != self._cluster_name:
-            raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
+            raise ApiError(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
         tenant = request.query.get("tenant") or request.query.get("property")
         if not tenant:
             raise InvalidName("tenant: whose namespaces? ?tenant=NAME says so")
@@ -78,13 +78,13 @@ async def _group_in(request: web.Request) -> str:
     """The body, a JSON string or bare text.
 
     Raises:
-        Refusal: 400, another Content-Type. InvalidName: bytes that are no text.
+        ApiError: 400, another Content-Type. InvalidName: bytes that are no text.
     """
     if request.content_type != _JSON:
-        raise Refusal(400, f"Content-Type must be {_JSON}")
+        raise ApiError(400, f"Content-Type must be {_JSON}")
     try:
         value = await json_in(request)
-    except Refusal as met:
+    except ApiError as met:
         if met.status != 400:
             raise
         value = None

@@ -8,11 +8,11 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.broker_process import not_here
-from broker_ctl.api.http.dependencies import Parts
-from broker_ctl.api.http.limits import Bound
+from broker_ctl.api.http.dependencies import Dependencies
+from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import whole_number_in
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.ownership.topics import TopicTraffic
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.load import BundleStats
@@ -32,14 +32,14 @@ CUT_HEADER: Final = "X-Broker-Ctl-Cut-At"
 class BrokerRoutes:
     """Brokers, the leader, and what this broker has and carries."""
 
-    def __init__(self, parts: Parts, cluster_name: str) -> None:
+    def __init__(self, parts: Dependencies, cluster_name: str) -> None:
         self._cluster = parts.cluster
         self._ownership = parts.ownership
         self._topics = parts.topics
         self._reporter = parts.reporter
         self._configuration = parts.configuration
         self._cluster_name = cluster_name
-        self._questions = Bound("questions for topic statistics", _TOPIC_QUESTIONS)
+        self._questions = ConcurrencyLimit("questions for topic statistics", _TOPIC_QUESTIONS)
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here; a cluster called leaderBroker is not reached, as in Pulsar."""
@@ -68,7 +68,7 @@ class BrokerRoutes:
         """Who leads; 404 while nobody is known to."""
         leader = self._cluster.leader()
         if leader is None:
-            raise Refusal(404, "nobody leads at the moment", kind="NoLeader")
+            raise ApiError(404, "nobody leads at the moment", kind="NoLeader")
         broker_id, address = leader
         return responses.json({"serviceUrl": address, "brokerId": broker_id})
 
@@ -93,7 +93,7 @@ class BrokerRoutes:
 
     async def check_backlogs(self, request: web.Request) -> web.Response:
         """501: backlogs are the broker process's."""
-        raise not_here(request.path) or Refusal(501, "backlogs are the broker process's")
+        raise not_here(request.path) or ApiError(501, "backlogs are the broker process's")
 
     async def owned(self, request: web.Request) -> web.Response:
         """The bundles of a broker, told by itself; others are sent there."""
@@ -102,7 +102,7 @@ class BrokerRoutes:
         if broker_id != self._ownership.urls.broker_id:
             urls = self._cluster.urls_of(broker_id)
             if urls is None:
-                raise Refusal(404, f"{broker_id!r} is no live broker", kind="NoBroker")
+                raise ApiError(404, f"{broker_id!r} is no live broker", kind="NoBroker")
             return redirect(request, urls)
         return responses.json(
             {
@@ -139,7 +139,7 @@ class BrokerRoutes:
 
     def _check_cluster(self, request: web.Request) -> None:
         if request.match_info["cluster"] != self._cluster_name:
-            raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
+            raise ApiError(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
 
 
 def _by_namespace(traffic: TopicTraffic) -> dict[str, Any]:

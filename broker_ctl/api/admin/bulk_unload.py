@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker_ctl.api.http.dependencies import Owner, Parts
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.dependencies import Dependencies, Owner
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import BrokerCtlError, HttpError, NotOwner
@@ -17,7 +17,7 @@ _UNLOADS_IN_FLIGHT: Final = 8
 class Unloads:
     """What an operator, or a policy of an operator, takes away from brokers."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         self._parts = parts
 
     async def own(self, bundle: Bundle) -> None:
@@ -48,7 +48,7 @@ class Unloads:
 
         Raises:
             NamespaceMissing: there is no such namespace.
-            Refusal: 503, some bundles could not be unloaded.
+            ApiError: 503, some bundles could not be unloaded.
         """
         waiting = iter((await self._parts.namespaces.ring(namespace)).bundles)
         failures: list[str] = []
@@ -58,7 +58,7 @@ class Unloads:
                 group.create_task(work, name=f"unload namespace {number}")
         if failures:
             reason = f"{len(failures)} bundles could not be unloaded, first {failures[0]}"
-            raise Refusal(503, reason, kind="UnloadFailed")
+            raise ApiError(503, reason, kind="UnloadFailed")
 
     async def _each(
         self, waiting: Iterator[Bundle], is_wanted: Callable[[str], bool], failures: list[str]

@@ -15,11 +15,11 @@ from broker_ctl.api.admin.bulk_unload import Unloads
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.authorization import who_in
-from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.api.http.redirects import redirect, redirect_to_leader
 from broker_ctl.api.http.request_params import bundle_in, flag, json_in, namespace_in
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.lookup import Redirect
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.hashing import RING_HIGH
@@ -41,7 +41,7 @@ class BundleRoutes:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Dependencies,
         split_algorithm: str,
         split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries),
     ) -> None:
@@ -84,7 +84,7 @@ class BundleRoutes:
             return self._to_leader(request)
         broker_id = destination.removeprefix("http://").removeprefix("https://").rstrip("/")
         if cluster.urls_of(broker_id) is None:
-            raise Refusal(409, f"{broker_id!r} is no live broker", kind="NoBroker")
+            raise ApiError(409, f"{broker_id!r} is no live broker", kind="NoBroker")
         is_dry = is_dry_run(request)
         reply = await desk.move(bundle, broker_id, who_in(request), is_dry_run=is_dry)
         return judged(**reply) if is_dry else responses.no_content()
@@ -138,7 +138,7 @@ class BundleRoutes:
         """Where its owner would cut it; of a bundle that nobody owns nobody can say.
 
         Raises:
-            Refusal: 409, nowhere, and why.
+            ApiError: 409, nowhere, and why.
         """
         owner = await self._parts.ownership.owner_of(bundle)
         if owner is None:
@@ -147,7 +147,7 @@ class BundleRoutes:
             return redirect(request, owner.urls)
         points, why = await self._parts.boundaries.find(bundle, algorithm, positions)
         if not points:
-            raise Refusal(409, f"{bundle}: nothing to split: {why}", kind="NothingToSplit")
+            raise ApiError(409, f"{bundle}: nothing to split: {why}", kind="NothingToSplit")
         children = [str(child) for child in bundle.cut(points)]
         return judged(bundle=str(bundle), owner=owner.urls.broker_id, children=children)
 
@@ -242,7 +242,7 @@ def _positions_in(body: Any) -> tuple[int, ...]:
     if body is None:
         return ()
     if not isinstance(body, list):
-        raise Refusal(400, "the body must be a list of positions")
+        raise ApiError(400, "the body must be a list of positions")
     for position in body:
         is_number = isinstance(position, int) and not isinstance(position, bool)
         if not is_number or not 0 <= position <= RING_HIGH:

@@ -12,7 +12,7 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.api.http.request_params import fields_in, texts_in
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.clusters import PEERS, Clusters
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.field_kinds import CLUSTER_DATA
@@ -67,7 +67,7 @@ class ClusterRoutes:
         """200, which is Pulsar's; 409 where it exists, 412 for a bad name."""
         name, data = request.match_info["cluster"], await fields_in(request, CLUSTER_DATA)
         if not data:
-            raise Refusal(400, "cluster data is required: an object with serviceUrl and its like")
+            raise ApiError(400, "cluster data is required: an object with serviceUrl and its like")
         is_dry = is_dry_run(request)
         await self._clusters.create(name, data, is_dry_run=is_dry)
         return judged() if is_dry else responses.done()

@@ -5,10 +5,10 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.api.http.request_params import fields_in, flag, namespace_in, whole_number
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.field_kinds import NAMESPACE_POLICIES, REPLICATION_CLUSTERS
 from broker_ctl.core.model.hashing import RING_HIGH
 from broker_ctl.core.model.namespace import Ring
@@ -23,7 +23,7 @@ MAX_BUNDLES: Final = 65_536
 class NamespaceRoutes:
     """Create, show, delete."""
 
-    def __init__(self, parts: Parts, cluster: str) -> None:
+    def __init__(self, parts: Dependencies, cluster: str) -> None:
         self._namespaces = parts.namespaces
         self._policies = parts.policies
         self._configuration = parts.configuration
@@ -88,7 +88,7 @@ class NamespaceRoutes:
         namespace = namespace_in(request)
         if flag(request, "force"):
             reason = "Broker doesn't allow forced deletion of namespaces: unload it first"
-            raise Refusal(405, reason, kind="NotAllowed")
+            raise ApiError(405, reason, kind="NotAllowed")
         await self._policies.flag.require_writable()
         is_dry = is_dry_run(request)
         await self._namespaces.delete(namespace, is_dry_run=is_dry)
@@ -110,19 +110,19 @@ def _ring_in(bundles: Any) -> tuple[int | None, tuple[int, ...]]:
     A number of 0 says nothing, as in Pulsar.
 
     Raises:
-        Refusal: 400, another shape.
+        ApiError: 400, another shape.
         InvalidName: too many, or no hash.
     """
     if bundles is None:
         return None, ()
     if not isinstance(bundles, dict):
-        raise Refusal(400, "bundles must be an object with numBundles or boundaries")
+        raise ApiError(400, "bundles must be an object with numBundles or boundaries")
     given, texts = bundles.get("numBundles"), bundles.get("boundaries")
     number = whole_number(given)
     if number is None and given is not None:
-        raise Refusal(400, "numBundles must be a whole number")
+        raise ApiError(400, "numBundles must be a whole number")
     if texts is not None and not isinstance(texts, list):
-        raise Refusal(400, "boundaries must be a list")
+        raise ApiError(400, "boundaries must be a list")
     count = len(texts) - 1 if texts else number or None
     if count is not None and not 0 < count <= MAX_BUNDLES:
         raise InvalidName(f"a namespace has 1 to {MAX_BUNDLES} bundles")

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from broker_ctl.api.http.dependencies import Parts
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.dependencies import Dependencies
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import BrokerCtlError, HttpError, NotOwner, TopicMissing
 
@@ -25,7 +25,7 @@ class _Found:
 class PartitionUnloads:
     """What an operator, or a client, asks of a partitioned topic by its own name."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         self._parts = parts
 
     async def run(self, topic: Topic, partitions: int, *, is_dry_run: bool) -> None:
@@ -33,7 +33,7 @@ class PartitionUnloads:
 
         Raises:
             TopicMissing: none of them is loaded.
-            Refusal: 503, some could not be closed; the others are.
+            ApiError: 503, some could not be closed; the others are.
         """
         found = _Found()
         waiting = iter(range(partitions))
@@ -43,7 +43,7 @@ class PartitionUnloads:
                 group.create_task(work, name=f"unload partitions {number}")
         if found.failures:
             reason = f"{len(found.failures)} of {partitions} partitions could not be unloaded"
-            raise Refusal(503, f"{reason}, first {found.failures[0]}", kind="UnloadFailed")
+            raise ApiError(503, f"{reason}, first {found.failures[0]}", kind="UnloadFailed")
         if not found.closed:
             raise TopicMissing(f"none of the {partitions} partitions of {topic} is loaded")
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.api.http.request_params import json_in, namespace_in, topic_in, whole_number
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.core.model.names import DOMAINS
 from broker_ctl.errors import InvalidPolicy, TopicMissing
@@ -94,18 +94,18 @@ async def _metadata_in(request: web.Request) -> tuple[int, dict[str, str]]:
     of their own.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     body = await json_in(request, _METADATA)
     if request.content_type != _METADATA:
         return _number_of(body), {}
     if not isinstance(body, dict):
-        raise Refusal(400, "the body must be an object with partitions and properties")
+        raise ApiError(400, "the body must be an object with partitions and properties")
     properties = body.get("properties") or {}
     if not isinstance(properties, dict) or not all(
         isinstance(value, str) for value in properties.values()
     ):
-        raise Refusal(400, "properties must be an object of texts")
+        raise ApiError(400, "properties must be an object of texts")
     return _number_of(body.get("partitions")), properties
 
 
@@ -113,7 +113,7 @@ async def _number_in(request: web.Request) -> int:
     """The body, a number by itself.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     return _number_of(await json_in(request))
 
@@ -124,9 +124,9 @@ def _number_of(value: Any) -> int:
         return 0
     number = whole_number(value)
     if number is None:
-        raise Refusal(400, "the body must be the number of partitions")
+        raise ApiError(400, "the body must be the number of partitions")
     return number
 
 
-def _refusal(status: int, met: InvalidPolicy | TopicMissing) -> Refusal:
-    return Refusal(status, str(met), kind=type(met).__name__)
+def _refusal(status: int, met: InvalidPolicy | TopicMissing) -> ApiError:
+    return ApiError(status, str(met), kind=type(met).__name__)

@@ -10,10 +10,10 @@ from aiohttp import web
 
 from broker_ctl.api.admin.bulk_unload import Unloads
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.api.http.request_params import object_in
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.isolation_policies import allows, parse_policy
 from broker_ctl.core.model.constraints import Constraints
 from broker_ctl.core.model.names import Namespace
@@ -28,7 +28,7 @@ _MOST_SHOWN: Final = 5
 class PolicyRoutes:
     """What is set for the cluster as a whole; 404 for another cluster."""
 
-    def __init__(self, parts: Parts, cluster_name: str) -> None:
+    def __init__(self, parts: Dependencies, cluster_name: str) -> None:
         self._parts = parts
         self._isolation = parts.policies.isolation
         self._domains = parts.policies.domains
@@ -110,7 +110,7 @@ class PolicyRoutes:
         """Unload what brokers hold that the policies do not allow it to.
 
         Raises:
-            Refusal: 503, the policy is set, but some bundles stayed where they were.
+            ApiError: 503, the policy is set, but some bundles stayed where they were.
         """
         constraints, live = await self._constraints(), self._parts.cluster.broker_ids()
         stayed: list[str] = []
@@ -121,7 +121,7 @@ class PolicyRoutes:
 
             try:
                 await self._unloads.namespace(namespace, is_misplaced)
-            except Refusal as met:
+            except ApiError as met:
                 stayed.append(f"{namespace}: {met}")
             except NamespaceMissing:
                 # It was deleted meanwhile.
@@ -129,7 +129,7 @@ class PolicyRoutes:
         if stayed:
             shown = "; ".join(stayed[:_MOST_SHOWN])
             reason = f"the policy is set, but not all was unloaded for it ({len(stayed)}): {shown}"
-            raise Refusal(503, reason, kind="UnloadFailed")
+            raise ApiError(503, reason, kind="UnloadFailed")
 
     # Failure domains.
 
@@ -151,7 +151,7 @@ class PolicyRoutes:
         self._check_cluster(request)
         brokers = (await object_in(request)).get("brokers")
         if not isinstance(brokers, list) or not all(isinstance(one, str) for one in brokers):
-            raise Refusal(400, "the body must be an object with brokers, a list of broker ids")
+            raise ApiError(400, "the body must be an object with brokers, a list of broker ids")
         is_dry = is_dry_run(request)
         await self._domains.set(request.match_info["domain"], brokers, is_dry_run=is_dry)
         live = set(self._parts.cluster.broker_ids())
@@ -168,7 +168,7 @@ class PolicyRoutes:
 
     def _check_cluster(self, request: web.Request) -> None:
         if request.match_info["cluster"] != self._cluster_name:
-            raise Refusal(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
+            raise ApiError(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
 
 
 def _broker_data(constraints: Constraints, broker_id: str) -> dict[str, Any]:

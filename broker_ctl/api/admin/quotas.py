@@ -10,7 +10,7 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Namespaces
 from broker_ctl.api.http.request_params import bundle_in, object_in
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.resource_quotas import ResourceQuotas, parse_quota
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BundleGone
@@ -60,4 +60,4 @@ class QuotaRoutes:
         try:
             return await bundle_in(request, self._namespaces)
         except BundleGone as met:
-            raise Refusal(404, str(met), kind="BundleGone") from met
+            raise ApiError(404, str(met), kind="BundleGone") from met

@@ -10,7 +10,7 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.api.http.request_params import fields_in, flag
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.tenants import TenantInfo, Tenants
 from broker_ctl.core.model.field_kinds import TENANT_INFO
 
@@ -66,7 +66,7 @@ class TenantRoutes:
         """204; 409 while it has namespaces. All of them at once is not on offer: 405."""
         if flag(request, "force"):
             reason = "Broker doesn't allow forced deletion of tenants: delete its namespaces first"
-            raise Refusal(405, reason, kind="NotAllowed")
+            raise ApiError(405, reason, kind="NotAllowed")
         is_dry = is_dry_run(request)
         await self._tenants.delete(request.match_info["tenant"], is_dry_run=is_dry)
         return judged() if is_dry else responses.no_content()

@@ -12,7 +12,7 @@ from broker_ctl.api.admin.topic_names import TopicNames
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Namespaces
 from broker_ctl.api.http.request_params import bundle_in, namespace_in
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import DOMAINS, Topic
 
@@ -47,7 +47,7 @@ class TopicListRoutes:
         """Those of ``mode``: PERSISTENT (as it is), NON_PERSISTENT or ALL."""
         mode = request.query.get("mode") or "PERSISTENT"
         if mode not in MODES:
-            raise Refusal(400, f"mode is one of {', '.join(MODES)}")
+            raise ApiError(400, f"mode is one of {', '.join(MODES)}")
         names = await self._names.of_namespace(namespace_in(request), MODES[mode])
         return responses.json(names)
 

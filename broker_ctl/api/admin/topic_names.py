@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from broker_ctl.api.http.dependencies import Owner, Parts
-from broker_ctl.api.http.limits import Bound
-from broker_ctl.api.http.responses import Refusal
-from broker_ctl.broker.lookup.single_flight import Joined
+from broker_ctl.api.http.dependencies import Dependencies, Owner
+from broker_ctl.api.http.limits import ConcurrencyLimit
+from broker_ctl.api.http.responses import ApiError
+from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import CorruptRecord, HttpError, TopicMissing
 
@@ -26,10 +26,10 @@ _ANSWER_S: Final = 10.0
 class TopicNames:
     """Lists topics of a namespace by asking whoever owns its bundles."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         self._parts = parts
-        self._lists = Bound("lists of topics", _LISTS)
-        self._joined: Joined[Namespace, tuple[str, ...]] = Joined("lists of topics")
+        self._lists = ConcurrencyLimit("lists of topics", _LISTS)
+        self._joined: SingleFlight[Namespace, tuple[str, ...]] = SingleFlight("lists of topics")
 
     async def of_namespace(
         self, namespace: Namespace, domains: Collection[str] = DOMAINS
@@ -38,7 +38,7 @@ class TopicNames:
 
         Raises:
             NamespaceMissing: there is no such namespace.
-            Refusal: 412, more names than fit into an answer; 503, an owner cannot be asked now.
+            ApiError: 412, more names than fit into an answer; 503, an owner cannot be asked now.
         """
         with self._lists.held():
             found = await self._joined.ask(
@@ -77,7 +77,7 @@ class TopicNames:
                 for owner in await self._owners(namespace):
                     if not owner.is_self:
                         group.create_task(ask(owner), name=f"topics at {owner.urls.broker_id}")
-        except* Refusal as refusals:
+        except* ApiError as refusals:
             raise refusals.exceptions[0] from None
         for domain in DOMAINS:
             for topic in await self._parts.partitioned_topics.of_namespace(namespace, domain):
@@ -103,7 +103,7 @@ class TopicNames:
             return _names_in(reply.json(), namespace)
         except (HttpError, CorruptRecord) as met:
             reason = f"{urls.broker_id} does not tell which topics of {namespace} it has: {met}"
-            raise Refusal(503, reason, kind="PeerUnreachable") from met
+            raise ApiError(503, reason, kind="PeerUnreachable") from met
 
     async def _partitions(self, topic: Topic) -> list[str]:
         try:
@@ -115,7 +115,7 @@ class TopicNames:
 
 def _bounded(namespace: Namespace, names: Collection[str]) -> list[str]:
     if sum(map(len, names)) > MOST_BYTES:
-        raise Refusal(412, f"{namespace} has more topics than fit into {MOST_BYTES:,} bytes")
+        raise ApiError(412, f"{namespace} has more topics than fit into {MOST_BYTES:,} bytes")
     return sorted(names)
 
 

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from broker_ctl.api.admin.partition_unloads import PartitionUnloads
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import topic_in
@@ -19,7 +19,7 @@ _TOPIC: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespac
 class TopicRoutes:
     """What an operator does to topics."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         self._parts = parts
         self._partitions = PartitionUnloads(parts)
 

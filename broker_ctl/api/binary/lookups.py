@@ -6,7 +6,7 @@ from typing import Final
 
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError, TopicMode
-from broker_ctl.api.binary.parts import BinaryParts
+from broker_ctl.api.binary.parts import BinaryDependencies
 from broker_ctl.api.binary.pulsar_commands_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandLookupTopic,
@@ -15,7 +15,7 @@ from broker_ctl.api.binary.pulsar_commands_pb2 import (
 from broker_ctl.api.binary.refusals import server_error_of
 from broker_ctl.api.binary.workers import Request
 from broker_ctl.api.http.listeners import listener_of
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Redirect
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
@@ -34,7 +34,7 @@ _DOMAINS: Final = {
 class Lookups:
     """Answers requests; whatever they meet becomes an answer too, and all are counted."""
 
-    def __init__(self, parts: BinaryParts) -> None:
+    def __init__(self, parts: BinaryDependencies) -> None:
         self._parts = parts
         self._commands = parts.instruments.commands
         self._numbers = itertools.count(1)
@@ -98,7 +98,7 @@ class Lookups:
         if not (there.url_tls if request.is_tls else there.url):
             # A client goes on by the scheme that it came with.
             scheme = "pulsar+ssl" if request.is_tls else "pulsar"
-            raise Refusal(412, f"{broker_id} has no {scheme} address")
+            raise ApiError(412, f"{broker_id} has no {scheme} address")
         return replies.located(asked.request_id, how, there, is_authoritative=is_authoritative)
 
     async def _count(self, asked: CommandPartitionedTopicMetadata) -> bytes:
@@ -110,7 +110,7 @@ class Lookups:
         try:
             domains = _DOMAINS[TopicMode(asked.mode)]
         except ValueError:
-            raise Refusal(412, f"mode {asked.mode} is not known here") from None
+            raise ApiError(412, f"mode {asked.mode} is not known here") from None
         namespace = Namespace.parse(str(asked.namespace))
         return replies.topics(asked.request_id, await self._parts.topics_of(namespace, domains))
 

@@ -6,14 +6,14 @@ from ssl import SSLContext
 
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import Lookup
-from broker_ctl.api.http.limits import Bound
+from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
 
 
 @dataclass(frozen=True, slots=True)
-class BinaryParts:
+class BinaryDependencies:
     """What is asked.
 
     Attributes:
@@ -25,7 +25,7 @@ class BinaryParts:
     """
 
     lookup: Lookup
-    bound: Bound
+    bound: ConcurrencyLimit
     lookup_urls_of: Callable[[str], LookupUrls | None]
     partitions_of: Callable[[Topic], Awaitable[int]]
     topics_of: Callable[[Namespace, Collection[str]], Awaitable[Sequence[str]]]

@@ -9,7 +9,7 @@ NotAllowedError make it give up, and tell why.
 from typing import Final
 
 from broker_ctl.api.binary.enums import ServerError
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.errors import (
     BrokerCtlError,
     Draining,
@@ -41,7 +41,7 @@ def server_error_of(met: BrokerCtlError) -> ServerError:
     What is not listed is a matter of metadata: a bundle on its way, a lease that ran out, a store
     that does not answer. All of it may be over when the client asks again.
     """
-    if isinstance(met, Refusal):
+    if isinstance(met, ApiError):
         is_busy = met.status == _BUSY
         return ServerError.TooManyRequests if is_busy else ServerError.NotAllowedError
     for kind, error in _ERRORS:

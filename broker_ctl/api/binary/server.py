@@ -8,7 +8,7 @@ from typing import Final
 from broker_ctl.api.binary.clients import Clients
 from broker_ctl.api.binary.connection import Connection
 from broker_ctl.api.binary.lookups import Lookups
-from broker_ctl.api.binary.parts import BinaryParts, BinaryRules, Listener
+from broker_ctl.api.binary.parts import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.errors import StartError
 from broker_ctl.tasks import wait_until
@@ -25,7 +25,7 @@ class BinaryServer:
     """Pulsar's binary protocol on one port, or on two, one of them with TLS."""
 
     def __init__(
-        self, parts: BinaryParts, rules: BinaryRules, listeners: Sequence[Listener]
+        self, parts: BinaryDependencies, rules: BinaryRules, listeners: Sequence[Listener]
     ) -> None:
         self._rules = rules
         self._listeners = tuple(listeners)

@@ -11,14 +11,14 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.authorization import note_said, who_in
-from broker_ctl.api.http.dependencies import SteeringParts
+from broker_ctl.api.http.dependencies import ControlDependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, knows_dry_runs
 from broker_ctl.api.http.redirects import redirect_to_leader
 from broker_ctl.api.http.request_params import flag, object_in, positive_in, whole_number_in
-from broker_ctl.api.http.responses import Refusal
-from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, Order, Pause
+from broker_ctl.api.http.responses import ApiError
+from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, Pause
 from broker_ctl.core.cluster.plan_file import PlanFile
-from broker_ctl.ports import HistoryFilter, Operations
+from broker_ctl.ports import AdminOperations, HistoryFilter
 
 _PAUSE: Final = "/control/v1/pause"
 _DRAINS: Final = "/control/v1/drains"
@@ -34,7 +34,7 @@ _ENTRIES: Final = 100
 class BalancingRoutes:
     """What operators order for the cluster as a whole."""
 
-    def __init__(self, parts: SteeringParts, cluster: str) -> None:
+    def __init__(self, parts: ControlDependencies, cluster: str) -> None:
         self._parts = parts
         self._cluster = cluster
 
@@ -66,7 +66,7 @@ class BalancingRoutes:
     async def pause(self, request: web.Request) -> web.Response:
         """The pause that stands then: an earlier one stays as it is."""
         who, why = await _said(request)
-        order = Order.of(self._parts.clock.wall_ms(), who, why)
+        order = AuditInfo.of(self._parts.clock.wall_ms(), who, why)
         if is_dry_run(request):
             return responses.json((self._parts.directives.pause or Pause(order)).to_row())
         return responses.json((await self._parts.directives.begin_pause(order)).to_row())
@@ -96,7 +96,7 @@ class BalancingRoutes:
             return self._to_leader(request)
         is_known = any(row["broker"] == broker_id for row in operations.drains())
         if not is_known and self._parts.cluster.urls_of(broker_id) is None:
-            raise Refusal(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
+            raise ApiError(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
         is_forced = flag(request, "force")
         who, why = await _said(request)
         reply = await operations.drain(
@@ -115,7 +115,7 @@ class BalancingRoutes:
         else:
             was_drained = await operations.undrain(broker_id)
         if not was_drained and self._parts.cluster.urls_of(broker_id) is None:
-            raise Refusal(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
+            raise ApiError(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
         return responses.json({"broker": broker_id, "was_drained": was_drained})
 
     # Plans.
@@ -177,7 +177,7 @@ class BalancingRoutes:
             return self._to_leader(request)
         return responses.json(operations.history(_filter_in(request)))
 
-    def _operations(self) -> Operations | None:
+    def _operations(self) -> AdminOperations | None:
         desk = self._parts.desk()
         return None if desk is None else desk.operations
 
@@ -195,17 +195,17 @@ async def _said(request: web.Request) -> tuple[str, str]:
 def _text(body: dict[str, Any], name: str, most: int) -> str:
     text = body.get(name, "")
     if not isinstance(text, str) or len(text) > most or not (text.isprintable() or not text):
-        raise Refusal(400, f"{name} is a text of at most {most} printable characters")
+        raise ApiError(400, f"{name} is a text of at most {most} printable characters")
     return text
 
 
 def _filter_in(request: web.Request) -> HistoryFilter:
     kind = request.query.get("kind") or None
     if kind is not None and kind not in _KINDS:
-        raise Refusal(400, f"kind is one of {', '.join(_KINDS)}")
+        raise ApiError(400, f"kind is one of {', '.join(_KINDS)}")
     result = request.query.get("result") or None
     if result is not None and result not in _RESULTS:
-        raise Refusal(400, f"result is one of {', '.join(_RESULTS)}")
+        raise ApiError(400, f"result is one of {', '.join(_RESULTS)}")
     within_s = positive_in(request, "within_s", math.inf)
     return HistoryFilter(
         kind=kind,

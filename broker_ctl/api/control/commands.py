@@ -5,7 +5,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Parts
+from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.request_params import object_in
 from broker_ctl.broker.history.decision_log import entry_row
 from broker_ctl.core.model.bundle import Bundle
@@ -20,7 +20,7 @@ _ENTRIES: Final = 20
 class ControlRoutes:
     """Orders in, states out."""
 
-    def __init__(self, parts: Parts, cluster_name: str) -> None:
+    def __init__(self, parts: Dependencies, cluster_name: str) -> None:
         self._parts = parts
         self._cluster_name = cluster_name
 

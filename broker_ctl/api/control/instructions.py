@@ -10,8 +10,8 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Parts
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.dependencies import Dependencies
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.codec import decode_object
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.errors import BrokerCtlError, CorruptRecord, Fenced, NewerVersion
@@ -25,7 +25,7 @@ _DONE: Final = "done"
 class InstructionRoutes:
     """One instruction after another, from whoever controls."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         self._parts = parts
 
     def routes(self) -> list[web.RouteDef]:
@@ -37,7 +37,7 @@ class InstructionRoutes:
         replicas = self._parts.replicas
         if replicas is None:
             reason = "no replicas here: brokerId is not set at this broker"
-            raise Refusal(404, reason, kind="NotReplicated")
+            raise ApiError(404, reason, kind="NotReplicated")
         results = self._parts.instruments.replicas.instructions
         try:
             instruction = Instruction.parse(decode_object(await _body(request)))
@@ -60,17 +60,17 @@ async def _body(request: web.Request) -> bytes:
     """All of it.
 
     Raises:
-        Refusal: 400, it is said to be something else; 408, not sent in time; 413, too much.
+        ApiError: 400, it is said to be something else; 408, not sent in time; 413, too much.
     """
     if request.content_type != "application/json":
-        raise Refusal(400, "Content-Type must be application/json")
+        raise ApiError(400, "Content-Type must be application/json")
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_LIMIT_S):
             async for chunk in request.content.iter_any():
                 body += chunk
                 if len(body) > _MOST_BYTES:
-                    raise Refusal(413, f"an instruction has at most {_MOST_BYTES} bytes")
+                    raise ApiError(413, f"an instruction has at most {_MOST_BYTES} bytes")
     except TimeoutError:
-        raise Refusal(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
+        raise ApiError(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
     return bytes(body)

@@ -3,16 +3,16 @@
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import SteeringParts
+from broker_ctl.api.http.dependencies import ControlDependencies
 from broker_ctl.api.http.redirects import redirect_to_leader
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.errors import InvalidName
 
 
 class LeaderRoutes:
     """Any other process sends the request on to it: 307."""
 
-    def __init__(self, parts: SteeringParts) -> None:
+    def __init__(self, parts: ControlDependencies) -> None:
         self._parts = parts
 
     def routes(self) -> list[web.RouteDef]:
@@ -35,7 +35,7 @@ class LeaderRoutes:
         try:
             return responses.json(dict(desk.explain(subject)))
         except InvalidName as met:
-            raise Refusal(404, str(met), kind="InvalidName") from met
+            raise ApiError(404, str(met), kind="InvalidName") from met
 
     def _to_leader(self, request: web.Request) -> web.Response:
         return redirect_to_leader(request, self._parts.cluster, self._parts.own_id)

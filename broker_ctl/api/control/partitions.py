@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import PartitionParts, Parts
+from broker_ctl.api.http.dependencies import Dependencies, PartitionDependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, knows_dry_runs
 from broker_ctl.api.http.partition_params import (
     MOST_PARTITIONS,
@@ -31,9 +31,9 @@ from broker_ctl.api.http.partition_params import (
 )
 from broker_ctl.api.http.redirects import redirect_to_controller
 from broker_ctl.api.http.request_params import object_in, whole_number_in
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.errors import InvalidReplicas
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 
 _ROOT: Final = "/control/v1/partitions"
 _TOPICS: Final = f"{_ROOT}/topics"
@@ -47,17 +47,17 @@ _MOST_ZXID: Final = 2**63 - 1
 _MOST_ID: Final = 2**31 - 1
 
 _Handler = Callable[[web.Request], Awaitable[web.Response]]
-_Act = Callable[[PartitionDesk, web.Request], Awaitable[web.Response]]
+_Act = Callable[[ControllerAdmin, web.Request], Awaitable[web.Response]]
 
 
-def taking_part(parts: Parts) -> PartitionParts:
+def taking_part(parts: Dependencies) -> PartitionDependencies:
     """What there is of replicated partitions.
 
     Raises:
-        Refusal: 404, this broker takes no part in replication.
+        ApiError: 404, this broker takes no part in replication.
     """
     if parts.partitions is None:
-        raise Refusal(
+        raise ApiError(
             404,
             "no replicated partitions here: brokerId is not set at this broker",
             kind="NotReplicated",
@@ -68,7 +68,7 @@ def taking_part(parts: Parts) -> PartitionParts:
 class PartitionRoutes:
     """Topics, reassignments, elections, the controller, and brokers that are about to stop."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         self._parts = parts
 
     def routes(self) -> list[web.RouteDef]:
@@ -106,11 +106,11 @@ class PartitionRoutes:
 
         return answered
 
-    async def controller(self, desk: PartitionDesk, _: web.Request) -> web.Response:
+    async def controller(self, desk: ControllerAdmin, _: web.Request) -> web.Response:
         """Who controls, at which epoch, and what it has to do."""
         return responses.json(dict(desk.overview()))
 
-    async def transitions(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def transitions(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """The newest changes of leaders and ISRs; of ``topic``, and of its ``partition``."""
         topic, partition = partition_in_query(request)
         limit = whole_number_in(request, "limit", _LISTED, _MOST_LISTED)
@@ -118,21 +118,21 @@ class PartitionRoutes:
 
     # Topics.
 
-    async def topics(self, desk: PartitionDesk, _: web.Request) -> web.Response:
+    async def topics(self, desk: ControllerAdmin, _: web.Request) -> web.Response:
         """All replicated topics, with counts of what is not well."""
         return responses.json(desk.topics())
 
-    async def describe(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def describe(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """A topic, partition by partition; 404: there is none."""
         return responses.json(dict(desk.describe(topic_in_path(request))))
 
     @knows_dry_runs
-    async def create(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def create(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """``replicas``, or ``partitions`` and ``replication_factor``; 409: it exists already."""
         topic, body = topic_in_path(request), await object_in(request)
         replicas, rules = replicas_in(body), rules_in(body)
         if bool(replicas) == ("partitions" in body):
-            raise Refusal(400, "a new topic is given replicas, or a number of partitions")
+            raise ApiError(400, "a new topic is given replicas, or a number of partitions")
         if not replicas:
             partitions = number_in(body, "partitions", 1, MOST_PARTITIONS)
             factor = number_in(body, "replication_factor", 1, _MOST_REPLICAS)
@@ -141,7 +141,7 @@ class PartitionRoutes:
         return responses.json(dict(reply))
 
     @knows_dry_runs
-    async def grow(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def grow(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """``partitions`` in all, with ``replicas`` of new ones; the others are spread."""
         topic, body = topic_in_path(request), await object_in(request)
         # The topic may have more than one request can make: the desk knows how many are new.
@@ -157,20 +157,20 @@ class PartitionRoutes:
         return responses.json(dict(reply))
 
     @knows_dry_runs
-    async def delete(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def delete(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """Its end is asked for; 404: there is none."""
         topic = topic_in_path(request)
         return responses.json(dict(await desk.delete_topic(topic, is_dry_run=is_dry_run(request))))
 
     @knows_dry_runs
-    async def alter(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def alter(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """``min_isr`` and ``unclean``: null gives one back to the settings, absent it stays."""
         topic, changes = topic_in_path(request), changes_in(await object_in(request))
         reply = await desk.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
     @knows_dry_runs
-    async def adopt(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def adopt(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """``topic_id`` for a topic that has none, absent a new one; 409: it has one, or another."""
         topic, topic_id = topic_in_path(request), topic_id_in(await object_in(request))
         reply = await desk.adopt_topic(topic, topic_id, is_dry_run=is_dry_run(request))
@@ -178,7 +178,7 @@ class PartitionRoutes:
 
     # Reassignments.
 
-    async def plan(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def plan(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """Replicas for all partitions of ``topics``, evenly over ``brokers``; nothing is done."""
         body = await object_in(request)
         topics, brokers = names_in(body), brokers_in(body)
@@ -191,18 +191,18 @@ class PartitionRoutes:
             )
         return responses.json(dict(desk.plan_reassignment(topics, brokers)))
 
-    async def reassignments(self, desk: PartitionDesk, _: web.Request) -> web.Response:
+    async def reassignments(self, desk: ControllerAdmin, _: web.Request) -> web.Response:
         """What is under way, and what it waits for."""
         return responses.json(desk.reassignments())
 
     @knows_dry_runs
-    async def reassign(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def reassign(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """Begin to move ``partitions``, all or none; one under way is overridden."""
         targets = targets_in(await object_in(request))
         return responses.json(dict(await desk.reassign(targets, is_dry_run=is_dry_run(request))))
 
     @knows_dry_runs
-    async def cancel(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def cancel(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """Move ``partitions`` back, without them all; 404: one of them is not under way."""
         partitions = partitions_in(await object_in(request))
         return responses.json(
@@ -212,7 +212,7 @@ class PartitionRoutes:
     # Leaders.
 
     @knows_dry_runs
-    async def elect(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def elect(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """``kind`` is preferred or unclean; unclean elections need ``partitions``."""
         body = await object_in(request)
         kind, partitions = election_in(body), partitions_in(body)
@@ -220,11 +220,11 @@ class PartitionRoutes:
             dict(await desk.elect(kind, partitions, is_dry_run=is_dry_run(request)))
         )
 
-    async def shut_down(self, desk: PartitionDesk, request: web.Request) -> web.Response:
+    async def shut_down(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
         """A broker is about to stop: what it still leads; 409: the epoch is of an earlier life."""
         body = await object_in(request)
         if "broker" not in body or "broker_epoch" not in body:
-            raise Refusal(400, "broker and broker_epoch say who stops, in which life")
+            raise ApiError(400, "broker and broker_epoch say who stops, in which life")
         broker_id = number_in(body, "broker", 0, _MOST_ID)
         broker_epoch = number_in(body, "broker_epoch", 0, _MOST_ZXID)
         is_forced = flag_in(body, "force")

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.rejected_requests import TurnedAway
+from broker_ctl.api.http.rejected_requests import RejectedRequests
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
 
@@ -53,14 +53,14 @@ def access_of(route: str, method: str) -> Access:
     return Access.OPEN
 
 
-class Doorkeeper:
+class Authorizer:
     """401 without a known token, 403 for a role that may not; what is None asks for nothing."""
 
     def __init__(
         self, credentials: Credentials | None, dataplane_secret: str | None, clock: Clock
     ) -> None:
         self._credentials = credentials
-        self._turned_away = TurnedAway(clock)
+        self._turned_away = RejectedRequests(clock)
         self._secret = None if dataplane_secret is None else dataplane_secret.encode()
 
     def refusal(self, request: web.Request, route: str) -> web.Response | None:

@@ -6,7 +6,7 @@ read messages without their schema. So it is 501, with whom to ask.
 
 from typing import Final
 
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.names import DOMAINS
 
 _ADMIN: Final = "/admin/"
@@ -20,14 +20,14 @@ _SUBJECTS: Final = {
 }
 
 
-def not_here(path: str) -> Refusal | None:
+def not_here(path: str) -> ApiError | None:
     """Why a path that is not served is not; None where nobody would serve it."""
     if not path.startswith(_ADMIN):
         return None
     steps = path.split("/")
     # /admin/v2/SUBJECT, or /admin/SUBJECT of Pulsar 1.
     subject = next((_SUBJECTS[step] for step in steps[2:4] if step in _SUBJECTS), "this")
-    return Refusal(
+    return ApiError(
         501,
         f"{subject} belongs to the broker process, and is not served by its daemon: ask the broker "
         "that a lookup of the topic names",

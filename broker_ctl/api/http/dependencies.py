@@ -13,10 +13,10 @@ from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.policies.policies import Policies
-from broker_ctl.broker.replicas.instructions import Obeyed
+from broker_ctl.broker.replicas.instructions import Handled
 from broker_ctl.broker.replicas.partition_leaders import LedPartition
 from broker_ctl.clock import Clock
-from broker_ctl.core.cluster.directives import Drain, Order, Pause
+from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
@@ -27,7 +27,7 @@ from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.ports import Cluster, JournalEntry, LeaderDesk, Orders, PartitionDesk
+from broker_ctl.ports import BalancerAdmin, Cluster, CommandHandler, ControllerAdmin, JournalEntry
 
 
 class Lookup(Protocol):
@@ -191,7 +191,7 @@ class Directives(Protocol):
         """The one that stands."""
         ...
 
-    async def begin_pause(self, order: Order) -> Pause:
+    async def begin_pause(self, order: AuditInfo) -> Pause:
         """Pause, unless there is a pause already."""
         ...
 
@@ -200,7 +200,7 @@ class Directives(Protocol):
         ...
 
 
-class DecisionJournal(Protocol):
+class DecisionLog(Protocol):
     """What was decided; see `managers.journal.DecisionJournal`."""
 
     def recent(self, limit: int) -> list[JournalEntry]:
@@ -240,13 +240,13 @@ class InstructedReplicas(Protocol):
         """Of all controllers that were heard."""
         ...
 
-    async def obey(self, instruction: Instruction) -> Obeyed:
+    async def obey(self, instruction: Instruction) -> Handled:
         """Carry an instruction out."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionParts:
+class PartitionDependencies:
     """What is shown and steered of replicated partitions.
 
     Attributes:
@@ -254,11 +254,11 @@ class PartitionParts:
         controller: name and web address of the daemon that controls; None while nobody is known.
     """
 
-    desk: Callable[[], PartitionDesk | None]
+    desk: Callable[[], ControllerAdmin | None]
     controller: Callable[[], tuple[str, str] | None]
 
 
-class SteeringParts(Protocol):
+class ControlDependencies(Protocol):
     """What it takes to steer the balancing: of a broker, or of whoever balances from outside."""
 
     @property
@@ -272,7 +272,7 @@ class SteeringParts(Protocol):
         ...
 
     @property
-    def desk(self) -> Callable[[], LeaderDesk | None]:
+    def desk(self) -> Callable[[], BalancerAdmin | None]:
         """What only the leader has; None while this process does not lead."""
         ...
 
@@ -287,11 +287,11 @@ class SteeringParts(Protocol):
         ...
 
 
-class ShownParts(SteeringParts, Protocol):
+class ViewDependencies(ControlDependencies, Protocol):
     """What every process that may lead shows of itself."""
 
     @property
-    def journal(self) -> DecisionJournal:
+    def journal(self) -> DecisionLog:
         """What was decided."""
         ...
 
@@ -317,7 +317,7 @@ class ShownParts(SteeringParts, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Dependencies:
     """Everything that is shown or steered.
 
     Attributes:
@@ -339,10 +339,10 @@ class Parts:
     policies: Policies
     configuration: DynamicConfiguration
     reporter: LoadReporter
-    orders: Orders
+    orders: CommandHandler
     cluster: Cluster
-    desk: Callable[[], LeaderDesk | None]
-    journal: DecisionJournal
+    desk: Callable[[], BalancerAdmin | None]
+    journal: DecisionLog
     directives: Directives
     readiness: Callable[[], Readiness]
     authority: Callable[[], tuple[int, int]]
@@ -352,7 +352,7 @@ class Parts:
     clock: Clock
     authorised: Authorised
     partition_leaders: PartitionLeaders
-    partitions: PartitionParts | None = None
+    partitions: PartitionDependencies | None = None
     replicas: InstructedReplicas | None = None
 
     @property
@@ -362,7 +362,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class SurfaceRules:
+class ApiRules:
     """Where the server listens, whom it lets in, and its bounds.
 
     Attributes:

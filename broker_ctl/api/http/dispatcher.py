@@ -15,12 +15,12 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from broker_ctl.api.http import audit, dry_runs
-from broker_ctl.api.http.authorization import Doorkeeper
+from broker_ctl.api.http.authorization import Authorizer
 from broker_ctl.api.http.broker_process import not_here
 from broker_ctl.api.http.connections import BoundedServer
-from broker_ctl.api.http.error_responses import Explainer, route_of
-from broker_ctl.api.http.limits import Lanes, within
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
+from broker_ctl.api.http.limits import RequestClasses, within
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.server_log import ServerLog
 from broker_ctl.instruments.kinds import Counter
 
@@ -30,14 +30,14 @@ _CONTINUE: Final = "100-continue"
 _NOT_FOUND: Final = 404
 
 
-class Gate:
+class Dispatcher:
     """Stands around all handlers. No traceback reaches a client."""
 
     def __init__(
         self,
         routes: Iterable[web.AbstractRouteDef],
-        lanes: Lanes,
-        doorkeeper: Doorkeeper,
+        lanes: RequestClasses,
+        doorkeeper: Authorizer,
         requests: Counter,
         max_body_bytes: int,
     ) -> None:
@@ -47,7 +47,7 @@ class Gate:
         self._doorkeeper = doorkeeper
         self._requests = requests
         self._max_body_bytes = max_body_bytes
-        self._explainer = Explainer()
+        self._explainer = ErrorRenderer()
 
     def server(self, **options: Any) -> BoundedServer:
         """What answers on the connections of this event loop."""
@@ -110,20 +110,20 @@ async def _meet_expectation(request: web.Request, match: web.UrlMappingMatchInfo
     """Ask for a body that is announced.
 
     Raises:
-        Refusal: 417, something else is expected.
+        ApiError: 417, something else is expected.
     """
     expected = request.headers.get(hdrs.EXPECT)
     if not expected:
         return
     if expected.lower() != _CONTINUE:
-        raise Refusal(417, f"the only expectation that is met is {_CONTINUE}")
+        raise ApiError(417, f"the only expectation that is met is {_CONTINUE}")
     await match.expect_handler(request)
     await request.writer.drain()
 
 
 async def _nobody(request: web.Request) -> web.StreamResponse:
     """In the place of a handler where no route serves a path."""
-    raise Refusal(404, f"nobody serves {request.path}")
+    raise ApiError(404, f"nobody serves {request.path}")
 
 
 class _Received(web.Request):

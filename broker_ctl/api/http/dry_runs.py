@@ -12,7 +12,7 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.request_params import flag
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 
 _PARAMETER: Final = "dry_run"
 _READS: Final = frozenset({"GET", "HEAD"})
@@ -31,7 +31,7 @@ def is_dry_run(request: web.Request) -> bool:
     """Whether nothing is to be written.
 
     Raises:
-        Refusal: 400, neither true nor false.
+        ApiError: 400, neither true nor false.
     """
     return flag(request, _PARAMETER)
 
@@ -40,12 +40,12 @@ def check(request: web.Request) -> None:
     """Let no dry run through to a handler that would act.
 
     Raises:
-        Refusal: 400, it would.
+        ApiError: 400, it would.
     """
     if request.method in _READS or not is_dry_run(request):
         return
     if not _is_marked(request):
-        raise Refusal(400, "this request has no dry run: nothing was done", kind="NoDryRun")
+        raise ApiError(400, "this request has no dry run: nothing was done", kind="NoDryRun")
 
 
 def is_act(request: web.Request) -> bool:

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 _UNKNOWN_ROUTE: Final = "unknown"
 
 
-class Explainer:
+class ErrorRenderer:
     """Answers for what was raised. The log has the tracebacks of faults, by a number."""
 
     def __init__(self) -> None:

@@ -7,15 +7,15 @@ from typing import Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.authorization import Doorkeeper
+from broker_ctl.api.http.authorization import Authorizer
 from broker_ctl.api.http.connections import BoundedServer, within_descriptors
-from broker_ctl.api.http.dependencies import SurfaceRules
-from broker_ctl.api.http.dispatcher import Gate
-from broker_ctl.api.http.limits import Lanes
+from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.api.http.dispatcher import Dispatcher
+from broker_ctl.api.http.limits import RequestClasses
 from broker_ctl.api.http.loop_lag import measure_lag
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
-from broker_ctl.instruments.declared import SurfaceInstruments
+from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.tasks import TaskScope, wait_until
 
 log = logging.getLogger(__name__)
@@ -33,15 +33,15 @@ class HttpServer:
     def __init__(
         self,
         routes: Iterable[web.AbstractRouteDef],
-        lanes: Lanes,
-        rules: SurfaceRules,
-        instruments: SurfaceInstruments,
+        lanes: RequestClasses,
+        rules: ApiRules,
+        instruments: ApiInstruments,
         clock: Clock,
     ) -> None:
-        self._gate = Gate(
+        self._gate = Dispatcher(
             routes,
             lanes,
-            Doorkeeper(rules.credentials, rules.dataplane_secret, clock),
+            Authorizer(rules.credentials, rules.dataplane_secret, clock),
             instruments.requests,
             rules.max_body_bytes,
         )

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from aiohttp import web
 
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 
 # Pulsar's clients give a lookup up after 30 s. Acts have deadlines of their own, which are
 # shorter: this one only ends what hangs. The act itself goes on.
@@ -18,7 +18,7 @@ _READS: Final = frozenset({"GET", "HEAD"})
 _CLIENT_PATHS: Final = ("/lookup/", "/admin/", "/partitions/")
 
 
-class Bound:
+class ConcurrencyLimit:
     """At most ``limit`` at a time; one more is refused, never queued.
 
     A lookup passes two of them, and takes some 50 us in all: the block is the bound itself.
@@ -33,20 +33,20 @@ class Bound:
         """Count one for the length of the block.
 
         Raises:
-            Refusal: 503, there are too many.
+            ApiError: 503, there are too many.
         """
         return self
 
     def __enter__(self) -> None:
         if self.in_flight >= self.limit:
-            raise Refusal(503, f"{self.limit} {self._subject} are in progress", kind="Busy")
+            raise ApiError(503, f"{self.limit} {self._subject} are in progress", kind="Busy")
         self.in_flight += 1
 
     def __exit__(self, *_: object) -> None:
         self.in_flight -= 1
 
 
-class Lanes:
+class RequestClasses:
     """Two lanes of one width, one for clients and one for everybody else.
 
     A flood of clients keeps out neither the leader's orders, nor a broker process that asks for
@@ -54,8 +54,8 @@ class Lanes:
     """
 
     def __init__(self, width: int) -> None:
-        self.clients = Bound("requests of clients", width)
-        self.brokers = Bound("requests", width)
+        self.clients = ConcurrencyLimit("requests of clients", width)
+        self.brokers = ConcurrencyLimit("requests", width)
         self.is_closed = False
 
     @property
@@ -67,14 +67,14 @@ class Lanes:
         """Refuse whatever comes now."""
         self.is_closed = True
 
-    def of(self, request: web.Request) -> tuple[Bound, float]:
+    def of(self, request: web.Request) -> tuple[ConcurrencyLimit, float]:
         """The lane of a request, and how long it may take, in seconds.
 
         Raises:
-            Refusal: 503, nothing is taken any more.
+            ApiError: 503, nothing is taken any more.
         """
         if self.is_closed:
-            raise Refusal(503, "this broker is shutting down", kind="Draining")
+            raise ApiError(503, "this broker is shutting down", kind="Draining")
         is_client = request.path.startswith(_CLIENT_PATHS)
         limit_s = _READ_LIMIT_S if request.method in _READS else _ACT_LIMIT_S
         return self.clients if is_client else self.brokers, limit_s
@@ -87,7 +87,7 @@ def within(
     """The answer, unless it hangs. Most answers wait for nothing: they are spared the timer.
 
     Raises:
-        Refusal: 503, it is not done in time.
+        ApiError: 503, it is not done in time.
     """
     steps = answering.__await__()
     try:
@@ -129,4 +129,4 @@ async def _timed(limit_s: float, answering: Awaitable[web.StreamResponse]) -> we
     except TimeoutError:
         if not deadline.expired():
             raise
-        raise Refusal(503, f"not done within {limit_s:g} s", kind="Timeout") from None
+        raise ApiError(503, f"not done within {limit_s:g} s", kind="Timeout") from None

@@ -1,6 +1,6 @@
 """The addresses of a broker that a client asked for by the name of a listener."""
 
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
 
 
@@ -8,7 +8,7 @@ def listener_of(urls: BrokerUrls, name: str | None) -> AdvertisedListener:
     """The broker's listener of that name; without a name, its own addresses.
 
     Raises:
-        Refusal: 412, it has no such listener.
+        ApiError: 412, it has no such listener.
     """
     if not name:
         return AdvertisedListener(
@@ -17,4 +17,4 @@ def listener_of(urls: BrokerUrls, name: str | None) -> AdvertisedListener:
     for listener in urls.listeners:
         if listener.name == name:
             return listener
-    raise Refusal(412, f"{urls.broker_id} has no listener of that name")
+    raise ApiError(412, f"{urls.broker_id} has no listener of that name")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.partitions.names import (
     TopicPartition,
     checked_topic,
@@ -39,12 +39,12 @@ def partition_in_query(request: web.Request) -> tuple[str | None, int | None]:
     """``topic`` and ``partition``, each None where it is absent; no partition without a topic.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
         InvalidName: no replicated topic may have this name.
     """
     topic, number = request.query.get("topic"), request.query.get("partition")
     if number is not None and topic is None:
-        raise Refusal(400, "partition is a number of a topic: name that, too")
+        raise ApiError(400, "partition is a number of a topic: name that, too")
     return (
         None if topic is None else checked_topic(topic),
         None if number is None else _partition(number, "partition"),
@@ -55,7 +55,7 @@ def number_in(body: Mapping[str, Any], name: str, least: int, most: int) -> int:
     """A whole number of a body, ``least`` where it is absent.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     return _number(body.get(name, least), name, least, most)
 
@@ -64,11 +64,11 @@ def flag_in(body: Mapping[str, Any], name: str) -> bool:
     """A field of a body that is true or false; false where it is absent.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     value = body.get(name, False)
     if not isinstance(value, bool):
-        raise Refusal(400, f"{name} is true or false")
+        raise ApiError(400, f"{name} is true or false")
     return value
 
 
@@ -76,7 +76,7 @@ def rules_in(body: Mapping[str, Any]) -> TopicRules:
     """``min_isr`` and ``unclean``; for what is absent or null the topic does not say.
 
     Raises:
-        Refusal: 400, they do not fit.
+        ApiError: 400, they do not fit.
     """
     is_allowed = None if body.get("unclean") is None else flag_in(body, "unclean")
     return TopicRules(is_allowed, number_in(body, "min_isr", 0, _MOST_REPLICAS))
@@ -86,7 +86,7 @@ def changes_in(body: Mapping[str, Any]) -> RuleChanges:
     """Which of ``min_isr`` and ``unclean`` are to change.
 
     Raises:
-        Refusal: 400, something else, or none.
+        ApiError: 400, something else, or none.
     """
     changes: dict[str, str | None] = {}
     if "unclean" in body:
@@ -96,7 +96,7 @@ def changes_in(body: Mapping[str, Any]) -> RuleChanges:
         is_given = body["min_isr"] is not None
         changes[MIN_ISR] = str(number_in(body, "min_isr", 1, _MOST_REPLICAS)) if is_given else None
     if not changes:
-        raise Refusal(400, "min_isr or unclean is to be changed")
+        raise ApiError(400, "min_isr or unclean is to be changed")
     return changes
 
 
@@ -104,14 +104,14 @@ def topic_id_in(body: Mapping[str, Any]) -> str | None:
     """``topic_id``; None where it is absent or null.
 
     Raises:
-        Refusal: 400, something else than a text.
+        ApiError: 400, something else than a text.
         InvalidName: no topic may have this id.
     """
     value = body.get("topic_id")
     if value is None:
         return None
     if not isinstance(value, str):
-        raise Refusal(400, "topic_id is a text")
+        raise ApiError(400, "topic_id is a text")
     return checked_topic_id(value)
 
 
@@ -119,13 +119,13 @@ def replicas_in(body: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
     """``replicas``, lists of broker ids by number of partition; empty where it is absent.
 
     Raises:
-        Refusal: 400, something else, or too many.
+        ApiError: 400, something else, or too many.
     """
     lists = body.get("replicas", {})
     if not isinstance(lists, dict):
-        raise Refusal(400, 'replicas is an object: {"PARTITION": [BROKER, ...], ...}')
+        raise ApiError(400, 'replicas is an object: {"PARTITION": [BROKER, ...], ...}')
     if len(lists) > MOST_PARTITIONS:
-        raise Refusal(400, f"a request names at most {MOST_PARTITIONS} partitions")
+        raise ApiError(400, f"a request names at most {MOST_PARTITIONS} partitions")
     return {_partition(text): _replicas(ids) for text, ids in lists.items()}
 
 
@@ -133,7 +133,7 @@ def partitions_in(body: Mapping[str, Any]) -> list[TopicPartition]:
     """``partitions``, each an object with topic and partition; empty where it is absent.
 
     Raises:
-        Refusal: 400, something else, too many, or one twice.
+        ApiError: 400, something else, too many, or one twice.
         InvalidName: no replicated topic may have this name.
     """
     return list(_rows_in(body))
@@ -143,12 +143,12 @@ def targets_in(body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, ...]]
     """``partitions``, each with the replicas that it is to have: Kafka's file of a reassignment.
 
     Raises:
-        Refusal: 400, something else, none, too many, or one twice.
+        ApiError: 400, something else, none, too many, or one twice.
         InvalidName: no replicated topic may have this name.
     """
     targets = {of: _replicas(row.get("replicas")) for of, row in _rows_in(body).items()}
     if not targets:
-        raise Refusal(400, "partitions names what is to be moved")
+        raise ApiError(400, "partitions names what is to be moved")
     return targets
 
 
@@ -156,12 +156,12 @@ def names_in(body: Mapping[str, Any]) -> list[str]:
     """``topics``, by name.
 
     Raises:
-        Refusal: 400, something else, or none.
+        ApiError: 400, something else, or none.
         InvalidName: no replicated topic may have one of the names.
     """
     names = body.get("topics")
     if not isinstance(names, list) or not names:
-        raise Refusal(400, "topics is a list of names")
+        raise ApiError(400, "topics is a list of names")
     return [_topic(name) for name in names]
 
 
@@ -169,7 +169,7 @@ def brokers_in(body: Mapping[str, Any]) -> list[int]:
     """``brokers``, by id.
 
     Raises:
-        Refusal: 400, something else, or none.
+        ApiError: 400, something else, or none.
     """
     return list(_replicas(body.get("brokers"), "brokers", _MOST_NUMBER))
 
@@ -178,33 +178,33 @@ def election_in(body: Mapping[str, Any]) -> str:
     """``kind`` of an election.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     kind = body.get("kind")
     if kind not in _ELECTIONS:
-        raise Refusal(400, f"kind is one of {', '.join(_ELECTIONS)}")
+        raise ApiError(400, f"kind is one of {', '.join(_ELECTIONS)}")
     return str(kind)
 
 
 def _rows_in(body: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str, Any]]:
     rows = body.get("partitions", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Refusal(400, 'partitions is a list: [{"topic": NAME, "partition": N}, ...]')
+        raise ApiError(400, 'partitions is a list: [{"topic": NAME, "partition": N}, ...]')
     if len(rows) > MOST_PARTITIONS:
-        raise Refusal(400, f"a request names at most {MOST_PARTITIONS} partitions")
+        raise ApiError(400, f"a request names at most {MOST_PARTITIONS} partitions")
     found: dict[TopicPartition, Mapping[str, Any]] = {}
     for row in rows:
         number = _number(row.get("partition"), "partition", 0, _MOST_NUMBER)
         partition = TopicPartition(_topic(row.get("topic")), number)
         if partition in found:
-            raise Refusal(400, f"{partition} is named twice")
+            raise ApiError(400, f"{partition} is named twice")
         found[partition] = row
     return found
 
 
 def _topic(name: object) -> str:
     if not isinstance(name, str):
-        raise Refusal(400, "topic is the name of a replicated topic")
+        raise ApiError(400, "topic is the name of a replicated topic")
     return checked_topic(name)
 
 
@@ -212,18 +212,18 @@ def _partition(text: str, name: str = "replicas") -> int:
     # "07" would be a second name of partition 7.
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST_NUMBER))
     if not is_number or str(int(text)) != text:
-        raise Refusal(400, f"{name}: {text[:20]!r} is no number of a partition")
+        raise ApiError(400, f"{name}: {text[:20]!r} is no number of a partition")
     return _number(int(text), "partition", 0, _MOST_NUMBER)
 
 
 def _replicas(ids: object, name: str = "replicas", most: int = _MOST_REPLICAS) -> tuple[int, ...]:
     if not isinstance(ids, list) or not ids or len(ids) > most:
-        raise Refusal(400, f"{name} of a request are lists of 1 to {most} broker ids")
+        raise ApiError(400, f"{name} of a request are lists of 1 to {most} broker ids")
     return tuple(_number(broker_id, "broker id", 0, _MOST_NUMBER) for broker_id in ids)
 
 
 def _number(value: object, name: str, least: int, most: int) -> int:
     # A bool is an int to Python, but to nobody else.
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise Refusal(400, f"{name} is a number from {least} to {most}")
+        raise ApiError(400, f"{name} is a number from {least} to {most}")
     return value

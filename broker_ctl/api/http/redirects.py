@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from broker_ctl.api.http.responses import Answer, Refusal
+from broker_ctl.api.http.responses import ApiError, ApiResponse
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoController, NoLeader
 from broker_ctl.ports import Cluster
@@ -24,11 +24,11 @@ def redirect(
     ``without`` are done with.
 
     Raises:
-        Refusal: 412, the broker has no address of this scheme.
+        ApiError: 412, the broker has no address of this scheme.
     """
     url = urls.web_url_tls if request.secure else urls.web_url
     if not url:
-        raise Refusal(412, f"{urls.broker_id} has no {request.scheme} address")
+        raise ApiError(412, f"{urls.broker_id} has no {request.scheme} address")
     kept = [
         (key, value)
         for key, value in request.query.items()
@@ -41,7 +41,7 @@ def redirect(
     location = url.rstrip("/") + request.rel_url.raw_path
     if query:
         location += f"?{'&'.join(query)}"
-    return Answer(status=307, headers={"Location": location})
+    return ApiResponse(status=307, headers={"Location": location})
 
 
 def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> web.Response:

@@ -19,7 +19,7 @@ _WINDOW_S: Final = 60.0
 _MOST_PATH: Final = 300
 
 
-class TurnedAway:
+class RejectedRequests:
     """Those of one server."""
 
     def __init__(self, clock: Clock) -> None:

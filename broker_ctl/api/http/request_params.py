@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from broker_ctl import codec
 from broker_ctl.api.http.dependencies import Namespaces
 from broker_ctl.api.http.error_responses import route_of
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.field_kinds import misfit
 from broker_ctl.core.model.names import Namespace, Topic
@@ -66,25 +66,25 @@ def flag(request: web.Request, name: str) -> bool:
     """A query parameter that is true or false; false where it is absent.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     try:
         return _FLAGS[request.query.get(name, "").lower()]
     except KeyError:
-        raise Refusal(400, f"{name} is true or false") from None
+        raise ApiError(400, f"{name} is true or false") from None
 
 
 def whole_number_in(request: web.Request, name: str, default: int, most: int) -> int:
     """A query parameter from 1 to ``most``.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     text = request.query.get(name) or str(default)
     # Not more digits than the bound has: int() of a long text takes its time.
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
     if not is_number or not 1 <= int(text) <= most:
-        raise Refusal(400, f"{name} is a number from 1 to {most}")
+        raise ApiError(400, f"{name} is a number from 1 to {most}")
     return int(text)
 
 
@@ -92,7 +92,7 @@ def positive_in(request: web.Request, name: str, default: float) -> float:
     """A query parameter above 0.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     text = request.query.get(name)
     if not text:
@@ -102,7 +102,7 @@ def positive_in(request: web.Request, name: str, default: float) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise Refusal(400, f"{name} is a number above 0")
+        raise ApiError(400, f"{name} is a number above 0")
     return number
 
 
@@ -113,40 +113,40 @@ async def json_in(request: web.Request, *more_types: str) -> Any:
     a server on that person's machine without asking this server first.
 
     Raises:
-        Refusal: 400, no JSON, or cut off; 408, not sent in time; 415, packed.
+        ApiError: 400, no JSON, or cut off; 408, not sent in time; 415, packed.
     """
     coding = request.headers.get(hdrs.CONTENT_ENCODING, _NOT_PACKED)
     if coding.lower() != _NOT_PACKED:
-        raise Refusal(415, "a body is taken as it is: Content-Encoding must be identity or absent")
+        raise ApiError(415, "a body is taken as it is: Content-Encoding must be identity or absent")
     try:
         async with asyncio.timeout(_BODY_LIMIT_S):
             body = await request.read()
     except TimeoutError:
-        raise Refusal(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
+        raise ApiError(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
     except (ConnectionError, web.RequestPayloadError):
-        raise Refusal(400, "the connection was closed before the body was sent") from None
+        raise ApiError(400, "the connection was closed before the body was sent") from None
     if not body:
         return None
     types = (_JSON, *more_types)
     if request.content_type not in types:
-        raise Refusal(400, f"Content-Type must be {' or '.join(types)}")
+        raise ApiError(400, f"Content-Type must be {' or '.join(types)}")
     try:
         return codec.decode(body)
     except CorruptRecord as met:
-        raise Refusal(400, f"the body is {met}") from met
+        raise ApiError(400, f"the body is {met}") from met
 
 
 async def object_in(request: web.Request) -> dict[str, Any]:
     """The body, a JSON object; empty where there is none.
 
     Raises:
-        Refusal: 400, it is no object.
+        ApiError: 400, it is no object.
     """
     body = await json_in(request)
     if body is None:
         return {}
     if not isinstance(body, dict):
-        raise Refusal(400, "the body must be a JSON object")
+        raise ApiError(400, "the body must be a JSON object")
     return body
 
 
@@ -154,12 +154,12 @@ async def fields_in(request: web.Request, kinds: Mapping[str, str]) -> dict[str,
     """The body, a JSON object whose fields are of the kinds that Pulsar reads; nulls are left out.
 
     Raises:
-        Refusal: 400, it is not.
+        ApiError: 400, it is not.
     """
     body = await object_in(request)
     wrong = misfit(body, kinds)
     if wrong is not None:
-        raise Refusal(400, wrong)
+        raise ApiError(400, wrong)
     return {name: value for name, value in body.items() if value is not None}
 
 
@@ -167,13 +167,13 @@ async def texts_in(request: web.Request, what: str) -> list[str]:
     """The body, a JSON list of texts; empty where there is none.
 
     Raises:
-        Refusal: 400, something else.
+        ApiError: 400, something else.
     """
     body = await json_in(request)
     if body is None:
         return []
     if not isinstance(body, list) or not all(isinstance(item, str) for item in body):
-        raise Refusal(400, f"the body must be a list of {what}")
+        raise ApiError(400, f"the body must be a list of {what}")
     return body
 
 

@@ -29,7 +29,7 @@ from broker_ctl.errors import (
     InvalidReplicas,
     NamespaceExists,
     NamespaceMissing,
-    OrderConflict,
+    OperationConflict,
     OwnershipError,
     PeerRefused,
     PlanMissing,
@@ -72,7 +72,7 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     # What is to be written fits into no znode.
     (TooLarge, 413),
     (PlanMissing, 404),
-    (OrderConflict, 409),
+    (OperationConflict, 409),
     (BundleGone, 412),
     # Who asks again is sent to the winner.
     (BundleBusy, 503),
@@ -87,16 +87,16 @@ _RETRY_AFTER_S: Final = "1"
 _PHRASE_LETTERS: Final = 256
 
 
-class Refusal(BrokerCtlError):
+class ApiError(BrokerCtlError):
     """What the surface itself says no to, with its status."""
 
-    def __init__(self, status: int, reason: str, *, kind: str = "Refusal") -> None:
+    def __init__(self, status: int, reason: str, *, kind: str = "ApiError") -> None:
         super().__init__(reason)
         self.status = status
         self.kind = kind
 
 
-class Answer(web.Response):
+class ApiResponse(web.Response):
     """Bytes that are all there when it is sent.
 
     aiohttp's own looks for what an answer may be besides: in parts, compressed, with cookies. That
@@ -125,27 +125,27 @@ class Answer(web.Response):
         """It is sent already."""
 
 
-def json(value: Any, status: int = 200) -> Answer:
+def json(value: Any, status: int = 200) -> ApiResponse:
     """A JSON answer."""
     return encoded(codec.encode(value), status)
 
 
-def encoded(body: bytes, status: int = 200) -> Answer:
+def encoded(body: bytes, status: int = 200) -> ApiResponse:
     """A JSON answer that is encoded already."""
-    return Answer(body=body, status=status, content_type="application/json")
+    return ApiResponse(body=body, status=status, content_type="application/json")
 
 
-def no_content() -> Answer:
+def no_content() -> ApiResponse:
     """Done."""
-    return Answer(status=_NO_CONTENT)
+    return ApiResponse(status=_NO_CONTENT)
 
 
-def done() -> Answer:
+def done() -> ApiResponse:
     """Done, where Pulsar says 200 and nothing else."""
-    return Answer(body=b"")
+    return ApiResponse(body=b"")
 
 
-def error(status: int, kind: str, reason: str) -> Answer:
+def error(status: int, kind: str, reason: str) -> ApiResponse:
     """An error's answer."""
     answer = json({"error": kind, "reason": reason}, status)
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -161,9 +161,9 @@ def _phrase(reason: str) -> str:
     return line.strip() or "refused"
 
 
-def of_error(met: BrokerCtlError) -> Answer:
+def of_error(met: BrokerCtlError) -> ApiResponse:
     """The answer to a request that met this error."""
-    if isinstance(met, Refusal):
+    if isinstance(met, ApiError):
         return error(met.status, met.kind, str(met))
     kind = met.kind if isinstance(met, PeerRefused) else type(met).__name__
     return error(_status_of(met), kind, str(met))

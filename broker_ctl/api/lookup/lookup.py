@@ -7,7 +7,7 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Lookup
-from broker_ctl.api.http.limits import Bound
+from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.api.http.listeners import listener_of
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import flag, topic_in
@@ -26,7 +26,7 @@ _LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 class LookupRoutes:
     """Where the clients of a topic go."""
 
-    def __init__(self, lookup: Lookup, bound: Bound) -> None:
+    def __init__(self, lookup: Lookup, bound: ConcurrencyLimit) -> None:
         self._lookup = lookup
         self._bound = bound
 

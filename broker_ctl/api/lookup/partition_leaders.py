@@ -8,8 +8,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Parts
-from broker_ctl.api.http.limits import Bound
+from broker_ctl.api.http.dependencies import Dependencies
+from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.api.http.partition_params import topic_in_path
 from broker_ctl.broker.replicas.partition_leaders import LedPartition
 from broker_ctl.core.partitions.values import NO_LEADER
@@ -22,7 +22,7 @@ _PARTITION: Final = f"{_TOPIC}/{{partition:[0-9]{{1,10}}}}"
 class PartitionLeaderRoutes:
     """Where the clients of a partition go."""
 
-    def __init__(self, parts: Parts, bound: Bound) -> None:
+    def __init__(self, parts: Dependencies, bound: ConcurrencyLimit) -> None:
         self._parts = parts
         self._bound = bound
 

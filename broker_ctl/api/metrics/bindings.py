@@ -4,13 +4,13 @@ from collections import Counter as Counting
 from collections.abc import Callable, Mapping
 
 from broker_ctl.api.http.dependencies import (
-    DecisionJournal,
+    DecisionLog,
+    Dependencies,
     LoadReporter,
     Ownership,
-    Parts,
-    ShownParts,
+    ViewDependencies,
 )
-from broker_ctl.api.http.limits import Bound, Lanes
+from broker_ctl.api.http.limits import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.metrics import breakdowns
 from broker_ctl.broker.lookup.lookup import LookupStatistics
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
@@ -19,7 +19,7 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.load import BundleStats, SystemUsage, max_usage
 from broker_ctl.instruments.balancing import BundleInstruments, TrafficInstruments
-from broker_ctl.instruments.declared import Instruments, SurfaceInstruments
+from broker_ctl.instruments.declared import ApiInstruments, Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 
 # States in which a broker has a bundle, or is about to.
@@ -28,7 +28,7 @@ _HELD = tuple(
 )
 
 
-def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
+def follow(parts: Dependencies, lanes: RequestClasses, lookups: ConcurrencyLimit) -> None:
     """Show each part through its instrument."""
     instruments = parts.instruments
     _follow_lookups(instruments.surface, parts.lookup.statistics)
@@ -40,7 +40,9 @@ def follow(parts: Parts, lanes: Lanes, lookups: Bound) -> None:
     instruments.surface.in_flight.follow(lambda: {**in_flight(), ("lookups",): lookups.in_flight})
 
 
-def follow_shown(parts: ShownParts, lanes: Lanes) -> Callable[[], Mapping[Labels, float]]:
+def follow_shown(
+    parts: ViewDependencies, lanes: RequestClasses
+) -> Callable[[], Mapping[Labels, float]]:
     """Show what is there in every process that may lead; answers with what is in progress."""
     instruments = parts.instruments
     _follow_decisions(instruments, parts.journal)
@@ -58,7 +60,7 @@ def follow_shown(parts: ShownParts, lanes: Lanes) -> Callable[[], Mapping[Labels
     }
 
 
-def _seats(parts: Parts) -> Mapping[Labels, float]:
+def _seats(parts: Dependencies) -> Mapping[Labels, float]:
     """Which of the seats this broker holds; that of the controller only where it may."""
     seats: dict[Labels, float] = {("loadbalance",): float(parts.desk() is not None)}
     if parts.partitions is not None:
@@ -66,9 +68,7 @@ def _seats(parts: Parts) -> Mapping[Labels, float]:
     return seats
 
 
-def _follow_lookups(
-    surface: SurfaceInstruments, statistics: Callable[[], LookupStatistics]
-) -> None:
+def _follow_lookups(surface: ApiInstruments, statistics: Callable[[], LookupStatistics]) -> None:
     surface.lookup_answers.follow(lambda: statistics().answers)
     surface.lookup_redirects.follow(lambda: statistics().redirects)
     surface.lookup_failures.follow(lambda: statistics().failures)
@@ -140,7 +140,7 @@ def _follow_traffic(
     show(traffic.msg_throughput_out, lambda line: line.msg_throughput_out)
 
 
-def _follow_decisions(instruments: Instruments, journal: DecisionJournal) -> None:
+def _follow_decisions(instruments: Instruments, journal: DecisionLog) -> None:
     def done(decided: str) -> float:
         counts = journal.counts()
         return sum(

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Readiness
-from broker_ctl.api.http.responses import Refusal
+from broker_ctl.api.http.responses import ApiError
 
 
 class HealthRoutes:
@@ -47,9 +47,9 @@ class HealthRoutes:
         """200 while the broker is ready and the operator's file is there, else 404."""
         file, readiness = self._status_file, self._readiness()
         if not file:
-            raise Refusal(404, "statusFilePath is not set")
+            raise ApiError(404, "statusFilePath is not set")
         if not readiness.is_ready:
-            raise Refusal(404, f"not ready: {readiness.reason}")
+            raise ApiError(404, f"not ready: {readiness.reason}")
         if not await asyncio.to_thread(Path(file).exists):
-            raise Refusal(404, "the file of statusFilePath was taken away")
+            raise ApiError(404, "the file of statusFilePath was taken away")
         return web.Response(text="OK")

@@ -3,17 +3,17 @@
 A pause does not bind them, and budgets only bind what moves to a better place after a split.
 """
 
-from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
 from broker_ctl.balancer.execution.transfer import newest_owner
 from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT, Footprint
+from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.strategies.splitting.special import special_bundle
-from broker_ctl.errors import BundleGone, NoBroker, OrderConflict, PeerRefused
+from broker_ctl.errors import BundleGone, NoBroker, OperationConflict, PeerRefused
 from broker_ctl.ports import Reply
 
 
@@ -22,14 +22,20 @@ def _why(who: str) -> str:
 
 
 async def move_by_order(
-    leading: Leading, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
+    leading: LeaderTerm,
+    bundle: Bundle,
+    destination: str,
+    who: str = "",
+    *,
+    is_dry_run: bool = False,
 ) -> Reply:
     """Transfer a bundle; one that nobody owns is taken by the destination.
 
     The answer names who serves it in the end: another one, where the destination died on the way.
 
     Raises:
-        NoBroker: the destination is not alive, or on its way down. OrderConflict: it is drained.
+        NoBroker: the destination is not alive, or it is stopping.
+        OperationConflict: it is drained.
         OwnershipError, PeerError, StoreError: why it was not moved.
         Fenced, AuthorityLost: this broker does not lead any more.
     """
@@ -48,32 +54,34 @@ async def move_by_order(
     return {"bundle": str(bundle), "from": source, "to": receiver}
 
 
-def _check_receiver(parts: LeaderParts, broker_id: str) -> None:
+def _check_receiver(parts: BalancerDependencies, broker_id: str) -> None:
     """Say which of the reasons it is: what helps differs.
 
     Raises:
-        OrderConflict: it is drained.
+        OperationConflict: it is drained.
         NoBroker: it is not alive, or on its way down.
     """
     if parts.registry.peer(broker_id) is None:
         raise NoBroker(f"{broker_id} is not alive")
     if broker_id in parts.directives.drains:
-        raise OrderConflict(f"{broker_id} is drained: undrain it before it can receive anything")
+        raise OperationConflict(
+            f"{broker_id} is drained: undrain it before it can receive anything"
+        )
     if not parts.can_receive(broker_id):
         raise NoBroker(f"{broker_id} is shutting down")
 
 
 def _decision(
-    leading: Leading, bundle: Bundle, source: str | None, destination: str, why: str
+    leading: LeaderTerm, bundle: Bundle, source: str | None, destination: str, why: str
 ) -> Action:
     if source is None:
         return Assign(bundle, destination, Reason.ADMIN, why)
     view = leading.survey.latest
     seen = view.bundles.get(bundle) if view is not None else None
 
-    def expected(broker_id: str) -> Footprint:
+    def expected(broker_id: str) -> LoadVector:
         broker = view.brokers.get(broker_id) if view is not None else None
-        return NO_FOOTPRINT if broker is None else broker.expected
+        return NO_LOAD if broker is None else broker.expected
 
     return Transfer(
         bundle=bundle,
@@ -81,13 +89,13 @@ def _decision(
         destination=destination,
         reason=Reason.ADMIN,
         detail=why,
-        footprint=NO_FOOTPRINT if seen is None else seen.footprint,
+        footprint=NO_LOAD if seen is None else seen.footprint,
         source_before=expected(source),
         destination_before=expected(destination),
     )
 
 
-async def special_by_order(leading: Leading, namespace: Namespace, name: str) -> Bundle:
+async def special_by_order(leading: LeaderTerm, namespace: Namespace, name: str) -> Bundle:
     """The bundle that an operator names by what it is, as of now.
 
     Raises:
@@ -98,7 +106,7 @@ async def special_by_order(leading: Leading, namespace: Namespace, name: str) ->
 
 
 async def split_by_order(
-    leading: Leading,
+    leading: LeaderTerm,
     bundle: Bundle,
     algorithm: str,
     positions: tuple[int, ...],
@@ -131,7 +139,7 @@ async def split_by_order(
 
 
 async def merge_by_order(
-    leading: Leading, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
+    leading: LeaderTerm, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
 ) -> Reply:
     """Merge two neighbours at the owner of one of them; the other one is moved there first.
 
@@ -155,20 +163,20 @@ async def merge_by_order(
     return {"bundle": reply["bundle"], "owner": home}
 
 
-async def _common_home(leading: Leading, left: Bundle, right: Bundle, why: str) -> str:
+async def _common_home(leading: LeaderTerm, left: Bundle, right: Bundle, why: str) -> str:
     """Where the lower one is, unless only the broker of the upper one can receive."""
     able, _ = await _owners(leading, left, right)
     return able[0] if able else await _owner_or_assigned(leading, left, why)
 
 
-async def _owners(leading: Leading, *bundles: Bundle) -> tuple[list[str], list[str]]:
+async def _owners(leading: LeaderTerm, *bundles: Bundle) -> tuple[list[str], list[str]]:
     """Those that can receive, and all of them."""
     nodes = [await newest_owner(leading.parts.store, bundle) for bundle in bundles]
     owners = [node.broker_id for node in nodes if node is not None]
     return [each for each in owners if leading.parts.can_receive(each)], owners
 
 
-async def _owner_or_assigned(leading: Leading, bundle: Bundle, why: str) -> str:
+async def _owner_or_assigned(leading: LeaderTerm, bundle: Bundle, why: str) -> str:
     owner = await newest_owner(leading.parts.store, bundle)
     if owner is not None:
         return owner.broker_id
@@ -178,6 +186,6 @@ async def _owner_or_assigned(leading: Leading, bundle: Bundle, why: str) -> str:
     return choice.broker_id
 
 
-async def _check_in_ring(leading: Leading, bundle: Bundle) -> None:
+async def _check_in_ring(leading: LeaderTerm, bundle: Bundle) -> None:
     if bundle not in await leading.parts.ring_of(bundle.namespace):
         raise BundleGone(f"{bundle} is no bundle of its namespace")

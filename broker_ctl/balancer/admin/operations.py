@@ -9,16 +9,16 @@ from typing import Any, Final, Protocol, TypeVar
 
 from broker_ctl.balancer.context.decision_rows import named
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.planning.directive_runner import StandingOrders
-from broker_ctl.balancer.planning.proposed_plans import ShownPlans, plan_id_of
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
+from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import in_turns
 from broker_ctl.core.cluster.decisions import Transfer
-from broker_ctl.core.cluster.directives import Drain, Order
+from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile
 from broker_ctl.core.planning.cycle import planned_in_steps
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.errors import OrderConflict
+from broker_ctl.errors import OperationConflict
 from broker_ctl.ports import HistoryFilter, Reply
 
 _T = TypeVar("_T")
@@ -34,26 +34,26 @@ class Previews(Protocol):
         ...
 
 
-class ByOrder(Protocol):
+class ByOperator(Protocol):
     """Runs work in the scope of the leading; see `leader.controller.Controller`."""
 
     def __call__(
-        self, work: Callable[[Leading], Coroutine[Any, Any, _T]], name: str
+        self, work: Callable[[LeaderTerm], Coroutine[Any, Any, _T]], name: str
     ) -> Coroutine[Any, Any, _T]:
         """The result of the work, whoever goes away meanwhile."""
         ...
 
 
-class Operations:
+class LeaderOperations:
     """`ports.Operations` of one leading."""
 
     def __init__(
         self,
-        leading: Leading,
+        leading: LeaderTerm,
         previews: Previews,
-        standing: StandingOrders,
-        shown: ShownPlans,
-        by_order: ByOrder,
+        standing: DirectiveRunner,
+        shown: ProposedPlans,
+        by_order: ByOperator,
     ) -> None:
         self._leading = leading
         self._parts = leading.parts
@@ -91,7 +91,7 @@ class Operations:
             namespace_ratio=1.0,
         )
 
-        async def valid(leading: Leading) -> Plan:
+        async def valid(leading: LeaderTerm) -> Plan:
             await leading.leadership.wait_deciding()
             view = await leading.survey.take()
             unhurried = replace(rules, budgets=budgets)
@@ -138,14 +138,14 @@ class Operations:
         """See `ports.Operations.approve`.
 
         Raises:
-            PlanMissing, OrderConflict: as there.
+            PlanMissing, OperationConflict: as there.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
         approvals = self._standing.approvals
-        order = Order.of(self._parts.clock.wall_ms(), who, why)
+        order = AuditInfo.of(self._parts.clock.wall_ms(), who, why)
 
-        async def approve(leading: Leading) -> Reply:
+        async def approve(leading: LeaderTerm) -> Reply:
             await _require_free_hands(leading)
             if (known := await approvals.find(plan_id)) is not None and known.is_open:
                 return known.to_row()
@@ -177,7 +177,7 @@ class Operations:
         """See `ports.Operations.stop_plan`.
 
         Raises:
-            PlanMissing, OrderConflict: as there.
+            PlanMissing, OperationConflict: as there.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
@@ -200,13 +200,13 @@ class Operations:
         """See `ports.Operations.drain`; one that is drained already is told of, and no more.
 
         Raises:
-            OrderConflict: as there.
+            OperationConflict: as there.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
         directives, drains = self._parts.directives, self._standing.drains
 
-        async def drain(leading: Leading) -> Reply:
+        async def drain(leading: LeaderTerm) -> Reply:
             if (known := directives.drains.get(broker_id)) is not None:
                 return drains.row(broker_id, known)
             self._check_obeys(broker_id)
@@ -217,10 +217,10 @@ class Operations:
             forecast = await drains.forecast(broker_id)
             limit_ratio = self._parts.rules().shedding_rules.balance.headroom_ratio
             if not is_forced and (why_not := forecast.refusal(limit_ratio)):
-                raise OrderConflict(f"{why_not}; force it to drain it all the same")
+                raise OperationConflict(f"{why_not}; force it to drain it all the same")
             if is_dry_run:
                 return forecast.to_row()
-            order = Order.of(self._parts.clock.wall_ms(), who, why)
+            order = AuditInfo.of(self._parts.clock.wall_ms(), who, why)
             wanted = Drain(order, *drains.left(broker_id))
             return drains.row(broker_id, await directives.begin_drain(broker_id, wanted))
 
@@ -228,7 +228,7 @@ class Operations:
 
     def _check_obeys(self, broker_id: str) -> None:
         if broker_id not in self._parts.registry.peers:
-            raise OrderConflict(
+            raise OperationConflict(
                 f"{broker_id} takes no orders: it is no broker-ctl process; unload its bundles "
                 "with its own tools"
             )
@@ -236,7 +236,7 @@ class Operations:
     def _check_receivers(self, broker_id: str) -> None:
         others = [peer for peer in self._parts.registry.peers if peer != broker_id]
         if not any(map(self._parts.can_receive, others)):
-            raise OrderConflict(
+            raise OperationConflict(
                 f"nobody could receive the bundles of {broker_id}: of {len(others)} other brokers "
                 "each is on its way down or drained; force it to drain it all the same"
             )
@@ -263,14 +263,14 @@ class Operations:
         return [row for row, _ in zip(found, range(wanted.limit), strict=False)]
 
 
-async def _require_free_hands(leading: Leading) -> None:
+async def _require_free_hands(leading: LeaderTerm) -> None:
     """What is ordered must be possible: it would wait for ever.
 
     Raises:
-        OrderConflict: nothing may be carried out now, and why.
+        OperationConflict: nothing may be carried out now, and why.
     """
     if why := await leading.hands.held_back():
-        raise OrderConflict(why)
+        raise OperationConflict(why)
 
 
 def _is_wanted(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker_ctl.balancer.context.decision_rows import decision_row, named
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import InvalidName
-from broker_ctl.store.records.broker_ctl import Move
+from broker_ctl.store.records.broker_ctl import MoveNode
 
 _MAX_BUNDLES: Final = 1000
 _DECISIONS: Final = 50
@@ -17,7 +17,7 @@ _SEARCHED: Final = 1000
 _EXPLAINED: Final = 20
 
 
-def overview(leading: Leading, *, is_paused: bool) -> Mapping[str, Any]:
+def overview(leading: LeaderTerm, *, is_paused: bool) -> Mapping[str, Any]:
     """The whole cluster; of the bundles the heaviest."""
     view, outcomes = leading.survey.latest, leading.outcomes
     uneven = None if view is None else imbalance(view)
@@ -41,7 +41,7 @@ def overview(leading: Leading, *, is_paused: bool) -> Mapping[str, Any]:
     }
 
 
-def explain(leading: Leading, subject: str) -> Mapping[str, Any]:
+def explain(leading: LeaderTerm, subject: str) -> Mapping[str, Any]:
     """One broker or one bundle, and what was last decided on it.
 
     Raises:
@@ -72,14 +72,14 @@ def _known_bundle(view: ClusterView | None, subject: str) -> Bundle:
     return bundle
 
 
-def _promised_to(leading: Leading, view: ClusterView, bundle: Bundle) -> str | None:
+def _promised_to(leading: LeaderTerm, view: ClusterView, bundle: Bundle) -> str | None:
     """Who is to take it; nobody any more, once it is owned or in no ring."""
     held, seen = leading.placements.reserved.get(bundle), view.bundles.get(bundle)
     is_open = view.is_in_ring(bundle) and (seen is None or seen.owner is None)
     return held.broker_id if held is not None and is_open else None
 
 
-def _broker(leading: Leading, view: ClusterView, broker_id: str) -> dict[str, Any]:
+def _broker(leading: LeaderTerm, view: ClusterView, broker_id: str) -> dict[str, Any]:
     broker = view.brokers[broker_id]
     owned = [view.bundles[bundle] for bundle in broker.owned]
     owned.sort(key=lambda seen: (-seen.load.short.throughput, seen.bundle))
@@ -97,7 +97,7 @@ def _broker(leading: Leading, view: ClusterView, broker_id: str) -> dict[str, An
     }
 
 
-def _bundle(leading: Leading, view: ClusterView | None, bundle: Bundle) -> dict[str, Any]:
+def _bundle(leading: LeaderTerm, view: ClusterView | None, bundle: Bundle) -> dict[str, Any]:
     seen = view.bundles.get(bundle) if view is not None else None
     load, remembered = leading.board.load_of(bundle), leading.memory.of(bundle)
     now_s, moving = leading.parts.clock.now_s(), leading.parts.moves.of(bundle)
@@ -153,7 +153,7 @@ def bundle_row(seen: BundleView) -> dict[str, Any]:
     }
 
 
-def move_row(move: Move) -> dict[str, Any]:
+def move_row(move: MoveNode) -> dict[str, Any]:
     """A move in flight."""
     return {
         "id": move.move_id,

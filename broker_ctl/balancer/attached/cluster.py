@@ -20,7 +20,7 @@ from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.caches.watched import WatchedCache
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
-from broker_ctl.store.records.policies import LocalPolicies, Policies
+from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 
 # No data version: nobody has written the node.
 _UNWRITTEN: Final = -1
@@ -92,7 +92,7 @@ class ClusterNodes:
         node = await self._configuration_store.get(paths.policies(namespace))
         if node is None:
             raise NamespaceMissing(f"namespace {namespace} does not exist")
-        boundaries = Policies.decode(node.path, node.data).boundaries
+        boundaries = PoliciesRecord.decode(node.path, node.data).boundaries
         local = LocalPolicies() if boundaries is None else LocalPolicies(boundaries)
         return local.ring(namespace, _UNWRITTEN)
 

@@ -15,14 +15,14 @@ from itertools import count
 from typing import Final
 from weakref import WeakValueDictionary
 
-from broker_ctl.balancer.attached.foreign_balancer import OwnBalancing
+from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.interfaces import AdminApi
 from broker_ctl.balancer.attached.moves import OwnMoves
-from broker_ctl.balancer.attached.outcome_verifier import Witness
-from broker_ctl.balancer.context.bundle_history import BundleMemory
-from broker_ctl.balancer.context.decision_recorder import Outcomes
-from broker_ctl.balancer.context.dependencies import Choose, LeaderParts
-from broker_ctl.balancer.execution.execution_log import Deeds
+from broker_ctl.balancer.attached.outcome_verifier import OutcomeVerifier
+from broker_ctl.balancer.context.bundle_history import BundleHistory
+from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
+from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
+from broker_ctl.balancer.execution.execution_log import ExecutionLog
 from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.cluster.decisions import Action, Split, Transfer
@@ -33,7 +33,7 @@ from broker_ctl.errors import (
     PeerUnreachable,
 )
 from broker_ctl.ports import Outcome, Reply
-from broker_ctl.store.records.broker_ctl import Move
+from broker_ctl.store.records.broker_ctl import MoveNode
 
 log = logging.getLogger(__name__)
 
@@ -53,31 +53,31 @@ class Attachment:
     """
 
     admin: AdminApi
-    own_balancing: OwnBalancing
+    own_balancing: ClusterBalancer
     moves: OwnMoves
 
     def hands(
         self,
-        parts: LeaderParts,
+        parts: BalancerDependencies,
         leadership: Leadership,
-        memory: BundleMemory,
-        outcomes: Outcomes,
+        memory: BundleHistory,
+        outcomes: DecisionRecorder,
         _: Choose,
-    ) -> "AttachedHands":
+    ) -> "PulsarExecutor":
         """See `leader.parts.MakeHands`; who receives is the cluster's word in the end."""
-        return AttachedHands(self, parts, leadership, memory, outcomes)
+        return PulsarExecutor(self, parts, leadership, memory, outcomes)
 
 
-class AttachedHands:
+class PulsarExecutor:
     """The hands of one leading: `leader.parts.Hands`. Moves and splits are all that there is."""
 
     def __init__(
         self,
         attachment: Attachment,
-        parts: LeaderParts,
+        parts: BalancerDependencies,
         leadership: Leadership,
-        memory: BundleMemory,
-        outcomes: Outcomes,
+        memory: BundleHistory,
+        outcomes: DecisionRecorder,
     ) -> None:
         self._admin = attachment.admin
         self._own_balancing = attachment.own_balancing
@@ -86,8 +86,8 @@ class AttachedHands:
         self._leadership = leadership
         self._memory = memory
         self._outcomes = outcomes
-        self._witness = Witness(parts)
-        self._deeds = Deeds(outcomes, parts.clock, self._act, _AT_ONCE)
+        self._witness = OutcomeVerifier(parts)
+        self._deeds = ExecutionLog(outcomes, parts.clock, self._act, _AT_ONCE)
         self._numbers = count(1)
         self._ranges: WeakValueDictionary[BundleRange, asyncio.Lock] = WeakValueDictionary()
 
@@ -164,7 +164,7 @@ class AttachedHands:
         if not self._parts.can_receive(transfer.destination):
             raise NoBroker(f"{transfer.destination} has gone, or is to be emptied")
         limit_s = rules.unload_s + rules.load_s
-        move = Move(
+        move = MoveNode(
             move_id=f"{self._leadership.epoch:010d}-{next(self._numbers):06d}",
             bundle=bundle,
             epoch=self._leadership.epoch,
@@ -186,7 +186,7 @@ class AttachedHands:
             )
         return {"bundle": str(bundle), "to": receiver}
 
-    async def _moved(self, move: Move) -> str:
+    async def _moved(self, move: MoveNode) -> str:
         """Who has the bundle then; a request without an answer may have been carried out."""
         complaint: PeerUnreachable | None = None
         # With the answer it has been given up, and is taken by whoever it is looked up at.

@@ -16,7 +16,7 @@ from broker_ctl.errors import PeerError
 _FRESH_S: Final = 5.0
 
 
-class OwnBalancing:
+class ClusterBalancer:
     """What the cluster does by itself, asked again every few seconds at most.
 
     Attributes:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from broker_ctl.coordination.replicated.moves import MoveRecord
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BundleMoving
-from broker_ctl.store.records.broker_ctl import Move
+from broker_ctl.store.records.broker_ctl import MoveNode
 
 
 class OwnMoves:
@@ -46,7 +46,7 @@ class OwnMoves:
             raise BundleMoving(f"{bundle}: {other.move.bundle} is on its way already")
 
     @contextmanager
-    def under_way(self, move: Move) -> Iterator[None]:
+    def under_way(self, move: MoveNode) -> Iterator[None]:
         """For the length of the block.
 
         Raises:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from broker_ctl.balancer.attached.cluster import decode_ring
-from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.transfer import StandingOwner, newest_owner
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.namespace import Ring
@@ -24,10 +24,10 @@ _LOOK_S: Final = 1.0
 _RETRY_S: Final = 0.25
 
 
-class Witness:
+class OutcomeVerifier:
     """Reads owner nodes and rings behind all that was committed so far."""
 
-    def __init__(self, parts: LeaderParts) -> None:
+    def __init__(self, parts: BalancerDependencies) -> None:
         self._parts = parts
 
     async def ring_with(self, bundle: Bundle) -> Ring:

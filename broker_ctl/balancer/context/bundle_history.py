@@ -13,7 +13,7 @@ _HOUR_S: Final = 3600.0
 
 
 @dataclass(slots=True)
-class Remembered:
+class BundleRecord:
     """One bundle; times are on the leader's clock, None: not in this leading.
 
     Attributes:
@@ -31,7 +31,7 @@ class Remembered:
     split_s: float | None = None
 
 
-class BundleMemory:
+class BundleHistory:
     """Lives as long as one leading; a new leader begins with nothing and looks for itself.
 
     Attributes:
@@ -40,21 +40,21 @@ class BundleMemory:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._bundles: dict[Bundle, Remembered] = {}
+        self._bundles: dict[Bundle, BundleRecord] = {}
         self._settled: deque[Settled] = deque()
         self.splitting: set[Bundle] = set()
 
-    def of(self, bundle: Bundle) -> Remembered:
+    def of(self, bundle: Bundle) -> BundleRecord:
         """What is remembered, to read only."""
-        return self._bundles.get(bundle) or Remembered()
+        return self._bundles.get(bundle) or BundleRecord()
 
-    def _entry(self, bundle: Bundle) -> Remembered:
+    def _entry(self, bundle: Bundle) -> BundleRecord:
         entry = self._bundles.get(bundle)
         if entry is None:
-            entry = self._bundles[bundle] = Remembered()
+            entry = self._bundles[bundle] = BundleRecord()
         return entry
 
-    def owned(self, bundle: Bundle, broker_id: str) -> Remembered:
+    def owned(self, bundle: Bundle, broker_id: str) -> BundleRecord:
         """Its owner node says so."""
         entry = self._entry(bundle)
         entry.owner, entry.free_since_s = broker_id, None
@@ -85,7 +85,7 @@ class BundleMemory:
 
         A late report may bring the parent up again: the children are no younger for it.
         """
-        owner = self._bundles.pop(parent, Remembered()).owner
+        owner = self._bundles.pop(parent, BundleRecord()).owner
         for child in children:
             entry = self._entry(child)
             if entry.split_s is None:

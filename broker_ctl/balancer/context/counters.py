@@ -39,7 +39,7 @@ class PlacementLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class BalancerCounters:
     """An immutable value to export.
 
     Attributes:
@@ -54,8 +54,8 @@ class Tally:
     placements: Counter[PlacementResult] = field(default_factory=Counter)
     placement_s: tuple[float, ...] = ()
 
-    def __add__(self, later: "Tally") -> "Tally":
-        return Tally(
+    def __add__(self, later: "BalancerCounters") -> "BalancerCounters":
+        return BalancerCounters(
             self.corrupt_reports + later.corrupt_reports,
             self.relieved_brokers + later.relieved_brokers,
             self.placements + later.placements,

@@ -43,7 +43,7 @@ _CARRIED_OUT: Final = frozenset({"done", "failed"})
 Row = Mapping[str, Any]
 
 
-class KeptDecisions:
+class DecisionHistory:
     """The history of one leadership, and of those before it.
 
     Args:

@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.decisions import Decision, Transfer
 from broker_ctl.ports import Journal, JournalEntry, Outcome
 
 
-class Outcomes:
+class DecisionRecorder:
     """The leader's pen.
 
     Args:

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker_ctl.balancer.context.bundle_history import BundleMemory
-from broker_ctl.balancer.context.decision_recorder import Outcomes
+from broker_ctl.balancer.context.bundle_history import BundleHistory
+from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.history_recorder import LeaderHistory
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.clock import Clock
@@ -39,7 +39,7 @@ class OwnerNode(Protocol):
         ...
 
 
-class LiveBroker(Protocol):
+class ReportingBroker(Protocol):
     """A broker that is there."""
 
     @property
@@ -53,15 +53,15 @@ class LiveBroker(Protocol):
         ...
 
 
-class LiveBrokers(Protocol):
+class ReportingBrokers(Protocol):
     """Who is there: `coordination.registry.Registry`, or brokers that somebody else runs."""
 
     @property
-    def peers(self) -> Mapping[str, LiveBroker]:
+    def peers(self) -> Mapping[str, ReportingBroker]:
         """All of them by id, as far as was read."""
         ...
 
-    def peer(self, broker_id: str) -> LiveBroker | None:
+    def peer(self, broker_id: str) -> ReportingBroker | None:
         """One of them."""
         ...
 
@@ -83,7 +83,7 @@ class MovesUnderWay(Protocol):
         ...
 
 
-class Hands(Protocol):
+class Executor(Protocol):
     """What carries decisions out in one leading; each outcome is written down."""
 
     async def held_back(self) -> str:
@@ -116,24 +116,24 @@ class Hands(Protocol):
         ...
 
 
-class MakeHands(Protocol):
+class ExecutorFactory(Protocol):
     """Makes the hands of one leading."""
 
     def __call__(
         self,
-        parts: "LeaderParts",
+        parts: "BalancerDependencies",
         leadership: Leadership,
-        memory: BundleMemory,
-        outcomes: Outcomes,
+        memory: BundleHistory,
+        outcomes: DecisionRecorder,
         choose: Choose,
         /,
-    ) -> Hands:
+    ) -> Executor:
         """``choose``: another receiver for a move whose own one failed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderParts:
+class BalancerDependencies:
     """What leading stands on.
 
     Attributes:
@@ -154,9 +154,9 @@ class LeaderParts:
 
     own_id: str
     store: MetadataStore
-    registry: LiveBrokers
+    registry: ReportingBrokers
     moves: MovesUnderWay
-    hands: MakeHands
+    hands: ExecutorFactory
     clock: Clock
     journal: Journal
     rules: Callable[[], LeaderRules]

@@ -9,7 +9,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.history.catalog import POLICY_MEMORY, POLICY_VERSIONS
 from broker_ctl.core.history.journal import RowJournal
 from broker_ctl.core.history.leadings import PolicyMemoryRow, PolicyVersionRow
-from broker_ctl.core.history.seen import NOTHING_TOLD, memory_in_bounds, rows_of_view
+from broker_ctl.core.history.seen import NOTHING_REPORTED, memory_in_bounds, rows_of_view
 from broker_ctl.core.strategies.shedding.policy import Memory
 
 
@@ -25,13 +25,13 @@ class LeaderHistory:
     policy: Callable[[], PolicyVersionRow]
 
 
-class Capture:
+class HistoryRecorder:
     """Of one leading; what holds until it changes is written anew in each."""
 
     def __init__(self, history: LeaderHistory, epoch: int) -> None:
         self._history = history
         self._epoch = epoch
-        self._told = NOTHING_TOLD
+        self._told = NOTHING_REPORTED
         self._policy: PolicyVersionRow | None = None
 
     async def see(self, view: ClusterView, cycle: int) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.peers import Peers
-from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.commands import Command
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.ports import Reply
 
@@ -16,7 +16,7 @@ class Dispatch:
         self._peers = peers
         self._leadership = leadership
 
-    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+    async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
         """Give one order; this broker's own answers in the same words as any other.
 
         Raises:

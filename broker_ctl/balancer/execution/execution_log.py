@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from broker_ctl.balancer.context.decision_recorder import Outcomes
+from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced
@@ -14,7 +14,7 @@ from broker_ctl.ports import Outcome, Reply
 log = logging.getLogger(__name__)
 
 
-class Deeds:
+class ExecutionLog:
     """Those of one leading.
 
     Args:
@@ -24,7 +24,7 @@ class Deeds:
 
     def __init__(
         self,
-        outcomes: Outcomes,
+        outcomes: DecisionRecorder,
         clock: Clock,
         act: Callable[[Action], Awaitable[Reply]],
         at_once: int,
@@ -45,7 +45,7 @@ class Deeds:
 
         async def one(decision: Action) -> None:
             async with room:
-                with tolerated():
+                with suppress_non_fatal():
                     done[decision] = await self.carry_out(decision)
 
         async with asyncio.TaskGroup() as group:
@@ -77,7 +77,7 @@ class Deeds:
 
 
 @contextmanager
-def tolerated() -> Iterator[None]:
+def suppress_non_fatal() -> Iterator[None]:
     """One that fails is no reason to stop the others, unless all must stop."""
     try:
         yield

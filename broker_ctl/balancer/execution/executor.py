@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from broker_ctl.balancer.context.bundle_history import BundleMemory
-from broker_ctl.balancer.context.decision_recorder import Outcomes
-from broker_ctl.balancer.context.dependencies import Choose, LeaderParts
+from broker_ctl.balancer.context.bundle_history import BundleHistory
+from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
+from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
 from broker_ctl.balancer.execution.dispatch import Dispatch
-from broker_ctl.balancer.execution.execution_log import Deeds, tolerated
+from broker_ctl.balancer.execution.execution_log import ExecutionLog, suppress_non_fatal
 from broker_ctl.balancer.execution.transfer import MoveRun, newest_owner
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.peers import Peers
@@ -20,8 +20,8 @@ from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
 from broker_ctl.core.machines.move import ADOPTED, BEGUN, Step
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Cut, Join, Take
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.commands import AcquireBundle, MergeBundles, SplitBundle
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.errors import (
     Ambiguous,
     BundleGone,
@@ -34,7 +34,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.ports import Reply
 from broker_ctl.store import paths
-from broker_ctl.store.records.broker_ctl import Move
+from broker_ctl.store.records.broker_ctl import MoveNode
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ NOTHING_TO_SPLIT: Final = "NothingToSplit"
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ExecutorConnections:
     """How the brokers of this cluster are reached.
 
     Attributes:
@@ -57,17 +57,17 @@ class Reach:
 
     def hands(
         self,
-        parts: LeaderParts,
+        parts: BalancerDependencies,
         leadership: Leadership,
-        memory: BundleMemory,
-        outcomes: Outcomes,
+        memory: BundleHistory,
+        outcomes: DecisionRecorder,
         choose: Choose,
-    ) -> "Executor":
+    ) -> "BundleExecutor":
         """See `leader.parts.MakeHands`."""
-        return Executor(self, parts, leadership, memory, outcomes, choose=choose)
+        return BundleExecutor(self, parts, leadership, memory, outcomes, choose=choose)
 
 
-class Executor:
+class BundleExecutor:
     """The hands of one leading of brokers that obey orders: `leader.parts.Hands`.
 
     Args:
@@ -76,11 +76,11 @@ class Executor:
 
     def __init__(
         self,
-        reach: Reach,
-        parts: LeaderParts,
+        reach: ExecutorConnections,
+        parts: BalancerDependencies,
         leadership: Leadership,
-        memory: BundleMemory,
-        outcomes: Outcomes,
+        memory: BundleHistory,
+        outcomes: DecisionRecorder,
         *,
         choose: Choose,
     ) -> None:
@@ -90,7 +90,7 @@ class Executor:
         self._memory = memory
         self._choose = choose
         self._dispatch = Dispatch(reach.peers, leadership)
-        self._deeds = Deeds(outcomes, parts.clock, self._act, _AT_ONCE)
+        self._deeds = ExecutionLog(outcomes, parts.clock, self._act, _AT_ONCE)
         self._numbers = count(1)
         self._driven: set[str] = set()
 
@@ -133,14 +133,14 @@ class Executor:
 
     async def _assign(self, assign: Assign) -> Reply:
         rules = self._parts.rules()
-        take = Take(self._leadership.epoch, assign.bundle)
+        take = AcquireBundle(self._leadership.epoch, assign.bundle)
         reply = await self._dispatch.send(assign.destination, take, rules.order_s + rules.load_s)
         self._memory.given(assign.bundle, assign.destination)
         return reply
 
     async def _split(self, split: Split) -> Reply:
         rules, bundle = self._parts.rules(), split.bundle
-        cut = Cut(self._leadership.epoch, bundle, split.algorithm, split.boundaries)
+        cut = SplitBundle(self._leadership.epoch, bundle, split.algorithm, split.boundaries)
         with self._reshaping(bundle):
             reply = await self._dispatch.send(split.owner, cut, rules.order_s + rules.load_s)
         if not reply.get("children"):
@@ -150,7 +150,7 @@ class Executor:
     async def _merge(self, merge: Merge) -> Reply:
         """The owner looks at all of it again: its transaction fails where the view was too old."""
         rules = self._parts.rules()
-        join = Join(self._leadership.epoch, merge.left, merge.right)
+        join = MergeBundles(self._leadership.epoch, merge.left, merge.right)
         with self._reshaping(merge.left, merge.right):
             reply = await self._dispatch.send(merge.owner, join, rules.order_s + rules.load_s)
         self._memory.merged(merge.left, merge.right, merge.owner)
@@ -180,7 +180,7 @@ class Executor:
             whose = "nobody" if owner is None else owner.broker_id
             raise NotOwner(f"{bundle} is owned by {whose}, not by {transfer.source}")
         limit_s = rules.unload_s + rules.load_s + 4 * rules.order_s
-        move = Move(
+        move = MoveNode(
             move_id=f"{self._leadership.epoch:010d}-{next(self._numbers):06d}",
             bundle=bundle,
             epoch=self._leadership.epoch,
@@ -198,7 +198,7 @@ class Executor:
             self._driven.discard(move.move_id)
         return {"bundle": str(bundle), "to": destination}
 
-    async def _reserve(self, move: Move) -> MoveRecord:
+    async def _reserve(self, move: MoveNode) -> MoveRecord:
         try:
             return await self._moves.begin(move, self._leadership.guard)
         except MultiFailed as error:
@@ -249,7 +249,7 @@ class Executor:
                     group.create_task(self._adopt(record), name=f"adopt {move_id}")
 
     async def _adopt(self, record: MoveRecord) -> None:
-        with tolerated():
+        with suppress_non_fatal():
             await self._take_over(record)
 
     async def _take_over(self, record: MoveRecord) -> None:
@@ -260,9 +260,9 @@ class Executor:
             destination=move.to_broker,
             reason=Reason.RESERVED,
             detail=f"begun at epoch {move.epoch}, taken over",
-            footprint=NO_FOOTPRINT,
-            source_before=NO_FOOTPRINT,
-            destination_before=NO_FOOTPRINT,
+            footprint=NO_LOAD,
+            source_before=NO_LOAD,
+            destination_before=NO_LOAD,
         )
         self._driven.add(move.move_id)
         try:

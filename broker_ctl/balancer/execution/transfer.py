@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from broker_ctl.balancer.context.dependencies import Choose, LeaderParts
+from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
 from broker_ctl.balancer.execution.dispatch import Dispatch
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.core.machines.move import Action, Event, State, Step, step
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Order, Prepare, Receive, Release
+from broker_ctl.core.model.commands import Command, PrepareTransfer, ReceiveBundle, ReleaseBundle
 from broker_ctl.errors import (
     Ambiguous,
     BundleMoving,
@@ -70,7 +70,7 @@ class MoveRun:
 
     def __init__(
         self,
-        parts: LeaderParts,
+        parts: BalancerDependencies,
         leadership: Leadership,
         moves: Moves,
         dispatch: Dispatch,
@@ -117,12 +117,12 @@ class MoveRun:
         move, rules = self._record.move, self._parts.rules()
         match action:
             case Action.PREPARE:
-                prepare = Prepare(*self._named)
+                prepare = PrepareTransfer(*self._named)
                 return await self._order(move.to_broker, prepare, rules.order_s)
             case Action.RELEASE:
                 self.has_disturbed = True
                 unload_ms = round(rules.unload_s * 1000)
-                release = Release(*self._named, move.token, unload_ms)
+                release = ReleaseBundle(*self._named, move.token, unload_ms)
                 # Fencing, where closing failed, takes its time too.
                 limit_s = rules.unload_s + 2 * rules.order_s
                 return await self._order(move.from_broker, release, limit_s)
@@ -143,7 +143,7 @@ class MoveRun:
         move = self._record.move
         return self._leadership.epoch, move.bundle, move.move_id, self._record.version
 
-    async def _order(self, broker_id: str, order: Order, timeout_s: float) -> Event:
+    async def _order(self, broker_id: str, order: Command, timeout_s: float) -> Event:
         try:
             await self._dispatch.send(broker_id, order, timeout_s)
         except PeerUnreachable as error:
@@ -159,7 +159,7 @@ class MoveRun:
         if self._asked[move.to_broker]:
             await asyncio.sleep(_RETRY_S)
         self._asked[move.to_broker] += 1
-        return await self._order(move.to_broker, Receive(*self._named), timeout_s)
+        return await self._order(move.to_broker, ReceiveBundle(*self._named), timeout_s)
 
     @property
     def _can_ask_again(self) -> bool:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from broker_ctl.balancer.context.dependencies import LeaderParts
-from broker_ctl.balancer.monitoring.load_monitor import LoadBoard
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.balancer.monitoring.resource_quotas import read_default_quota, read_quotas
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.model.bundle import Bundle
@@ -77,7 +77,7 @@ class _Wish:
     data: bytes | None
 
 
-class Quotas:
+class BundleDataStore:
     """The writer of one leading.
 
     Args:
@@ -86,9 +86,9 @@ class Quotas:
 
     def __init__(
         self,
-        parts: LeaderParts,
+        parts: BalancerDependencies,
         leadership: Leadership,
-        board: LoadBoard,
+        board: LoadMonitor,
         found: Mapping[Bundle, BundleLoad],
     ) -> None:
         self._parts = parts

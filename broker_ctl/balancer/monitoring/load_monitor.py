@@ -19,7 +19,7 @@ from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.cooperative import in_turns
-from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.load import (
     BundleLoad,
@@ -45,7 +45,7 @@ def _undecoded(node: Versioned) -> tuple[str, bytes]:
     return node.path, node.data
 
 
-class LoadBoard:
+class LoadMonitor:
     """Lives as long as one leading.
 
     Attributes:
@@ -68,7 +68,7 @@ class LoadBoard:
         self._clock = clock
         self._sample_s = sample_s
         self.simple = simple
-        self._tree = WatchedTree(store, paths.LOAD_REPORTS, _undecoded)
+        self._tree = TreeCache(store, paths.LOAD_REPORTS, _undecoded)
         self._tasks = TaskScope("load board")
         self._changed = asyncio.Event()
         self._read: dict[str, tuple[str, bytes]] = {}

@@ -10,7 +10,7 @@ from typing import Final
 
 from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import DEFAULT_QUOTA, BrokerLoad, BundleStats, ResourceQuota
 from broker_ctl.core.model.steps import Steps, batched
@@ -126,7 +126,7 @@ class _DynamicSettings:
     """The nodes below /loadbalance/settings, followed while leading."""
 
     def __init__(self, store: MetadataStore) -> None:
-        self._tree = WatchedTree(store, paths.SIMPLE_SETTINGS, _texts)
+        self._tree = TreeCache(store, paths.SIMPLE_SETTINGS, _texts)
         self._told: tuple[str, ...] = ()
 
     async def start(self) -> None:

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeVar
 
-from broker_ctl.balancer.context.bundle_history import BundleMemory
-from broker_ctl.balancer.context.dependencies import LeaderParts
-from broker_ctl.balancer.monitoring.load_monitor import LoadBoard
+from broker_ctl.balancer.context.bundle_history import BundleHistory
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.coordination.cooperative import in_turns
 from broker_ctl.core.cluster.snapshot import snapshot_steps
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
@@ -34,7 +34,7 @@ _ITEMS_A_TURN: Final = 256
 _Item = TypeVar("_Item")
 
 
-class Survey:
+class SnapshotBuilder:
     """Takes views for one leading.
 
     Attributes:
@@ -43,7 +43,7 @@ class Survey:
     """
 
     def __init__(
-        self, parts: LeaderParts, epoch: int, board: LoadBoard, memory: BundleMemory
+        self, parts: BalancerDependencies, epoch: int, board: LoadMonitor, memory: BundleHistory
     ) -> None:
         self._parts = parts
         self._epoch = epoch

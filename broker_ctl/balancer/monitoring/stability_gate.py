@@ -15,7 +15,7 @@ from broker_ctl.store.interface import MetadataStore, SessionEvent
 _CONNECTED: Final = frozenset({SessionEvent.CONNECTED, SessionEvent.RECONNECTED})
 
 
-class Steadiness:
+class StabilityGate:
     """Remembers the last trouble; the first connection is none."""
 
     def __init__(self, store: MetadataStore, clock: Clock) -> None:

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
-from broker_ctl.balancer.planning.plan_store import Approved, PlanNodes
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.plan_store import Approved, PlanStore
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import in_turns
 from broker_ctl.core.cluster.decisions import Action
-from broker_ctl.core.cluster.directives import Order
+from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.planning.approval import (
     Event,
     Fate,
@@ -30,7 +30,7 @@ from broker_ctl.core.planning.approval import (
     step,
 )
 from broker_ctl.core.planning.cycle import planned_in_steps
-from broker_ctl.errors import NoNode, OrderConflict, PlanMissing
+from broker_ctl.errors import NoNode, OperationConflict, PlanMissing
 from broker_ctl.ports import Outcome
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 
@@ -44,10 +44,10 @@ _PACE_S: Final = 1.0
 class Approvals:
     """The approved plans of one leading: one is carried out at a time."""
 
-    def __init__(self, leading: Leading) -> None:
+    def __init__(self, leading: LeaderTerm) -> None:
         self._leading = leading
         self._clock = leading.parts.clock
-        self._nodes = PlanNodes(leading.parts.store, leading.leadership)
+        self._nodes = PlanStore(leading.parts.store, leading.leadership)
         self._plans: dict[str, Approved] | None = None
         # Reading them all, and each writing, one after another.
         self._turn = asyncio.Lock()
@@ -80,7 +80,7 @@ class Approvals:
         self,
         plan_id: str,
         decisions: tuple[Action, ...],
-        order: Order,
+        order: AuditInfo,
         *,
         in_force_until_ms: int = 0,
         is_dry_run: bool = False,
@@ -90,7 +90,7 @@ class Approvals:
         It takes the place of the one before, also of one that was in force. A dry run only looks.
 
         Raises:
-            OrderConflict: another plan is being carried out, or this one is too large, or empty.
+            OperationConflict: another plan is being carried out, or this one is too large or empty.
             Fenced: another broker leads.
             StoreError: it was not written.
         """
@@ -100,11 +100,11 @@ class Approvals:
             if current is not None and current.record.plan_id == plan_id:
                 return current
             if current is not None:
-                raise OrderConflict(
+                raise OperationConflict(
                     f"plan {current.record.plan_id} is being carried out: wait for it, or stop it"
                 )
             if not decisions:
-                raise OrderConflict(f"plan {plan_id} has nothing to be done")
+                raise OperationConflict(f"plan {plan_id} has nothing to be done")
             state = step(State.PROPOSED, Event.APPROVE)
             progress = PlanProgress(state, (Fate.WAITING,) * len(decisions), order.at_ms)
             epoch = self._leading.leadership.epoch
@@ -134,7 +134,7 @@ class Approvals:
 
         Raises:
             PlanMissing: no such plan was approved.
-            OrderConflict: it is over.
+            OperationConflict: it is over.
             Fenced: another broker leads.
             StoreError: it was not written.
         """
@@ -143,7 +143,9 @@ class Approvals:
             if approved is None:
                 raise PlanMissing(f"no plan {plan_id} was approved")
             if not approved.is_open:
-                raise OrderConflict(f"plan {plan_id} is {approved.progress.state.value} already")
+                raise OperationConflict(
+                    f"plan {plan_id} is {approved.progress.state.value} already"
+                )
             if is_dry_run:
                 return approved
             return await self._write(approved, Event.STOP, approved.progress.fates, note)

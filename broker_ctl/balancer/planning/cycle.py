@@ -11,20 +11,20 @@ import math
 from collections.abc import Awaitable, Mapping
 from typing import Final
 
-from broker_ctl.balancer.context.history_recorder import Capture
+from broker_ctl.balancer.context.history_recorder import HistoryRecorder
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
-from broker_ctl.balancer.monitoring.stability_gate import Steadiness
-from broker_ctl.balancer.planning.directive_runner import StandingOrders
+from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
+from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
 from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import in_turns
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.draining import drain_proposals
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.model.tie_break import splitmix64
 from broker_ctl.core.planning.cycle import (
-    Remembered,
+    CycleMemory,
     is_cut_short,
     planned_in_steps,
     proposed_in_steps,
@@ -53,20 +53,22 @@ class Cycle:
         standing: what operators have ordered, carried out between two cycles.
     """
 
-    def __init__(self, leading: Leading, steadiness: Steadiness) -> None:
+    def __init__(self, leading: LeaderTerm, steadiness: StabilityGate) -> None:
         self._leading = leading
         self._parts = leading.parts
         self._steadiness = steadiness
-        self._remembered = Remembered()
+        self._remembered = CycleMemory()
         history = leading.parts.history
-        self._capture = None if history is None else Capture(history, leading.leadership.epoch)
+        self._capture = (
+            None if history is None else HistoryRecorder(history, leading.leadership.epoch)
+        )
         # When each was last done; what is due is said by the interval of the moment.
         self._shed_s = -math.inf
         self._split_s = -math.inf
         self._is_cut_short = False
         self.plan: Plan | None = None
         self.is_paused = False
-        self.standing = StandingOrders(leading)
+        self.standing = DirectiveRunner(leading)
 
     @property
     def usage_averages(self) -> Mapping[str, float]:

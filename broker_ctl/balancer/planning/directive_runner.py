@@ -10,13 +10,13 @@ from typing import Final
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.approvals import Approvals
 from broker_ctl.balancer.planning.drains import Drains
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 
 # No loop can sleep for less, and none must go round and round instead.
 _INSTANT_S: Final = 0.001
 
 
-class StandingOrders:
+class DirectiveRunner:
     """Those of one leading.
 
     Attributes:
@@ -24,7 +24,7 @@ class StandingOrders:
         approvals: plans that are carried out.
     """
 
-    def __init__(self, leading: Leading) -> None:
+    def __init__(self, leading: LeaderTerm) -> None:
         self._parts = leading.parts
         self.drains = Drains(leading)
         self.approvals = Approvals(leading)

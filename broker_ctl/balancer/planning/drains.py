@@ -14,7 +14,7 @@ from typing import Any, Final
 from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import in_turns
 from broker_ctl.core.cluster.directives import Drain
 from broker_ctl.core.cluster.draining import drain_progress, drain_proposals, waits_its_turn
@@ -30,7 +30,7 @@ _IDLE_S: Final = 10.0
 class Drains:
     """The drains of one leading."""
 
-    def __init__(self, leading: Leading) -> None:
+    def __init__(self, leading: LeaderTerm) -> None:
         self._leading = leading
         self._parts = leading.parts
         self._due_s = -math.inf

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker_ctl.balancer.context.bundle_history import BundleMemory
-from broker_ctl.balancer.context.dependencies import LeaderParts
-from broker_ctl.balancer.monitoring.stability_gate import Steadiness
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.context.bundle_history import BundleHistory
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Assign
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
@@ -30,7 +30,7 @@ _INSTANT_S: Final = 0.001
 class Orphans:
     """One loop of one leading."""
 
-    def __init__(self, leading: Leading, steadiness: Steadiness) -> None:
+    def __init__(self, leading: LeaderTerm, steadiness: StabilityGate) -> None:
         self._parts = leading.parts
         self._survey = leading.survey
         self._memory = leading.memory
@@ -151,7 +151,9 @@ class Orphans:
         return ripe, min(waiting_s, default=None)
 
 
-def orphans_of(view: ClusterView, memory: BundleMemory, parts: LeaderParts) -> Iterator[BundleView]:
+def orphans_of(
+    view: ClusterView, memory: BundleHistory, parts: BalancerDependencies
+) -> Iterator[BundleView]:
     """Bundles with traffic that nobody owns, and that no lookup need bring back.
 
     The children of a split have a part of what their parent had, until somebody reports them.

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from broker_ctl.balancer.context.counters import PlacementLog, PlacementResult
-from broker_ctl.balancer.context.dependencies import LeaderParts
-from broker_ctl.balancer.monitoring.load_monitor import LoadBoard
-from broker_ctl.balancer.monitoring.snapshot_builder import Survey
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
+from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.names import PERSISTENT
 from broker_ctl.core.strategies.placement.pipeline import place
 from broker_ctl.core.strategies.placement.policy import Choice
@@ -53,7 +53,11 @@ class Placements:
     """
 
     def __init__(
-        self, parts: LeaderParts, leadership: Leadership, board: LoadBoard, survey: Survey
+        self,
+        parts: BalancerDependencies,
+        leadership: Leadership,
+        board: LoadMonitor,
+        survey: SnapshotBuilder,
     ) -> None:
         self.log = PlacementLog()
         self._parts = parts
@@ -225,7 +229,7 @@ class Placements:
         footprint = (
             known.footprint
             if known is not None
-            else Footprint(0.0, load.short.throughput, load.long.msg_rate, load.topics)
+            else LoadVector(0.0, load.short.throughput, load.long.msg_rate, load.topics)
         )
         busier = broker.holding(come=[bundle], expected=broker.expected + footprint)
         return replace(view, brokers={**view.brokers, broker_id: busier})

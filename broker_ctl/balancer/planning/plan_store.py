@@ -13,7 +13,7 @@ from broker_ctl.errors import (
     NewerVersion,
     NodeExists,
     NoNode,
-    OrderConflict,
+    OperationConflict,
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
@@ -54,7 +54,7 @@ class Approved:
         }
 
 
-class PlanNodes:
+class PlanStore:
     """Reads and writes them."""
 
     def __init__(self, store: MetadataStore, leadership: Leadership) -> None:
@@ -92,7 +92,7 @@ class PlanNodes:
         """Write a plan down.
 
         Raises:
-            OrderConflict: it is too large for a node, or there already.
+            OperationConflict: it is too large for a node, or there already.
             Fenced: another broker leads.
             StoreError: it was not written.
         """
@@ -100,7 +100,7 @@ class PlanNodes:
         if len(data) > MOST_PLAN_BYTES:
             count = len(approved.record.decisions)
             room = count * MOST_PLAN_BYTES // len(data)
-            raise OrderConflict(
+            raise OperationConflict(
                 f"the plan has {count} decisions, a node holds about {room}: "
                 "smaller budgets (loadBalancerMaxMovesInFlight) make smaller plans"
             )
@@ -140,7 +140,7 @@ class PlanNodes:
             if error.index == 0:
                 raise Fenced(f"another leader was elected: {error}") from error
             if isinstance(error.cause, NodeExists):
-                raise OrderConflict(f"{error.path} is there already") from error
+                raise OperationConflict(f"{error.path} is there already") from error
             if isinstance(error.cause, NoNode):
                 raise error.cause from error
             raise

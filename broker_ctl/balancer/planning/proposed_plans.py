@@ -23,7 +23,7 @@ class _Shown:
     in_force_until_ms: int
 
 
-class ShownPlans:
+class ProposedPlans:
     """Plans of one leading that somebody has seen, by their id."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ them, the budgets how many, and one that would gain nothing, or may live nowhere
 
 from collections.abc import Collection, Mapping
 
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import in_turns
 from broker_ctl.core.cluster.decisions import Action, Split
 from broker_ctl.core.model.bundle import Bundle
@@ -27,7 +27,7 @@ def parts_of(done: Mapping[Action, Reply]) -> list[Bundle]:
     ]
 
 
-async def spread_parts(leading: Leading, parts: Collection[Bundle], draw_seed: int = 0) -> None:
+async def spread_parts(leading: LeaderTerm, parts: Collection[Bundle], draw_seed: int = 0) -> None:
     """Move those for which another broker is the better place; a failed move is written down.
 
     Raises:

@@ -39,7 +39,7 @@ def entry_row(entry: JournalEntry) -> dict[str, Any]:
     }
 
 
-class DecisionJournal:
+class DecisionLog:
     """`ports.Journal`.
 
     What stands from cycle to cycle, a `Skip` or what a pause or a dry run holds back, is counted

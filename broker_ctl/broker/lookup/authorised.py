@@ -13,7 +13,7 @@ from broker_ctl.core.machines.session import Action
 from broker_ctl.errors import AuthorityLost
 
 
-class Authorised:
+class LeaseGuard:
     """What is in progress under one session watcher."""
 
     def __init__(self, watcher: SessionWatcher) -> None:
@@ -47,7 +47,7 @@ def _fence(scopes: "tuple[Scope, ...]") -> None:
 
 
 class Scope:
-    """See `Authorised.held`. Each lookup passes one: it costs no timer and no wait.
+    """See `LeaseGuard.held`. Each lookup passes one: it costs no timer and no wait.
 
     Ends as `asyncio.Timeout` does: only a cancellation of its own becomes another error.
     """

@@ -20,7 +20,7 @@ from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import Constraints
 from broker_ctl.core.model.load import BundleLoad, UsageWeights, max_usage
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.names import PERSISTENT
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.pipeline import place
@@ -40,7 +40,7 @@ _UNSEEN: Final = BundleLoad.unseen()
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderlessRules:
+class FallbackRules:
     """How a broker is chosen, as the leader would."""
 
     placement: PlacementPolicy
@@ -70,7 +70,7 @@ class Vacancy:
         self._since_s = None
 
 
-class Leaderless:
+class FallbackPlacement:
     """`ports.Placement` on reports that may be ten seconds old."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Leaderless:
         registry: Registry,
         constraints: Callable[[], Constraints],
         drained: Callable[[], Collection[str]] = tuple,
-        rules: Callable[[], LeaderlessRules],
+        rules: Callable[[], FallbackRules],
         clock: Clock,
         draws: Random,
     ) -> None:
@@ -122,7 +122,7 @@ class Leaderless:
             self._view = _with_one_more(view, choice.broker_id)
             return choice.broker_id
 
-    async def _fresh(self, rules: LeaderlessRules) -> ClusterView:
+    async def _fresh(self, rules: FallbackRules) -> ClusterView:
         now_s, known = self._clock.now_s(), self._view
         if known is not None and now_s - known.taken_at_s < _FRESH_S:
             return replace(known, constraints=self._constraints())
@@ -160,7 +160,7 @@ def _seen(report: BrokerReport, weights: UsageWeights, *, is_draining: bool) -> 
         load,
         usage_ratio,
         is_draining=is_draining,
-        expected=Footprint(usage_ratio, total.throughput, total.msg_rate, total.topics),
+        expected=LoadVector(usage_ratio, total.throughput, total.msg_rate, total.topics),
         takes_persistent=report.persistent_topics,
         takes_non_persistent=report.non_persistent_topics,
     )
@@ -170,7 +170,7 @@ def _with_one_more(view: ClusterView, broker_id: str) -> ClusterView:
     """Whoever was chosen looks busier, so that a burst of questions is spread."""
     broker = view.brokers[broker_id]
     count = max(1, broker.load.bundle_count)
-    one = Footprint(
+    one = LoadVector(
         broker.usage_ratio / count, _UNSEEN.short.throughput, _UNSEEN.long.msg_rate, _UNSEEN.topics
     )
     busier = replace(broker, expected=broker.expected + one)

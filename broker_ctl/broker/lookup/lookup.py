@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.broker.lookup.authorised import Authorised
+from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import HomeCluster
 from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, Vacancy
-from broker_ctl.broker.lookup.single_flight import Joined
+from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.clock import Clock
@@ -81,7 +81,7 @@ class Lookup:
         placement: Callable[[], Placement | None],
         home: HomeCluster,
         leaderless: Placement,
-        authorised: Authorised,
+        authorised: LeaseGuard,
         clock: Clock,
     ) -> None:
         self._ownership = ownership
@@ -92,7 +92,7 @@ class Lookup:
         self._leaderless = leaderless
         self._authorised = authorised
         self._clock = clock
-        self._joined: Joined[tuple[Bundle, str, bool], Answer] = Joined("lookups")
+        self._joined: SingleFlight[tuple[Bundle, str, bool], Answer] = SingleFlight("lookups")
         self._vacancy = Vacancy()
         self._answers = 0
         self._redirects = 0

@@ -10,7 +10,7 @@ _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
 
 
-class Joined(Generic[_K, _T]):
+class SingleFlight(Generic[_K, _T]):
     """Questions on their way, by what tells them apart.
 
     Each is a task of its own: whoever asked first may go away, and the others still get an answer.

@@ -24,7 +24,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, Delete, MetadataStore, Operation
-from broker_ctl.store.records.policies import Policies
+from broker_ctl.store.records.policies import PoliciesRecord
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class NamespaceDeletion:
             node = await self._configuration_store.get(path)
             if node is None:
                 raise NamespaceMissing(f"namespace {namespace} does not exist")
-            policies = Policies.decode(path, node.data)
+            policies = PoliciesRecord.decode(path, node.data)
             if policies.is_deleted is is_deleted:
                 return
             marked = policies.marked(is_deleted=is_deleted)

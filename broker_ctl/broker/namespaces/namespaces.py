@@ -32,7 +32,7 @@ from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import Check, Create, MetadataStore, Stat, Versioned
 from broker_ctl.store.path_rules import parent_of
-from broker_ctl.store.records.policies import LocalPolicies, Policies
+from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class Namespaces:
             node = await self._configuration_store.get(paths.policies(namespace))
             if node is None:
                 raise NamespaceMissing(f"namespace {namespace} does not exist")
-            policies = Policies.decode(node.path, node.data)
+            policies = PoliciesRecord.decode(node.path, node.data)
             if policies.is_deleted:
                 raise NamespaceMissing(f"namespace {namespace} is being deleted")
             local = (
@@ -203,7 +203,7 @@ class Namespaces:
                 raise NamespaceExists(f"namespace {namespace} exists already")
             return ring
         others = {REPLICATION_CLUSTERS: [self._cluster], **(policies or {})}
-        payload = Policies(ring.boundaries, others).encode()
+        payload = PoliciesRecord(ring.boundaries, others).encode()
         try:
             await self._configuration_store.create(paths.policies(namespace), payload)
         except NodeExists as error:
@@ -251,7 +251,7 @@ class Namespaces:
             # Read after the policies: whoever writes a newer ring in between makes ours fail.
             self.forget(namespace)
             ring = await self.ring(namespace)
-            policies = replace(Policies.decode(path, node.data), boundaries=ring.boundaries)
+            policies = replace(PoliciesRecord.decode(path, node.data), boundaries=ring.boundaries)
             try:
                 await self._configuration_store.set(path, policies.encode(), node.stat.version)
             except BadVersion:

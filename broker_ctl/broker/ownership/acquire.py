@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.release import Releaser
 from broker_ctl.coordination.locks.lock import Lock
@@ -46,7 +46,7 @@ class Acquirer:
     def __init__(
         self,
         *,
-        holdings: Holdings,
+        holdings: OwnedBundles,
         watcher: SessionWatcher,
         locks: Locks,
         namespaces: Namespaces,

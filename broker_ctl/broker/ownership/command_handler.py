@@ -14,21 +14,21 @@ from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.model.commands import (
-    Cut,
-    Join,
-    MoveOrder,
-    Order,
-    Prepare,
-    Receive,
-    Release,
-    Take,
+    AcquireBundle,
+    Command,
+    MergeBundles,
+    MoveCommand,
+    PrepareTransfer,
+    ReceiveBundle,
+    ReleaseBundle,
+    SplitBundle,
 )
 from broker_ctl.errors import Draining, Fenced, NotOwner
 from broker_ctl.store.interface import Check, Operation
-from broker_ctl.store.paths import Seat
+from broker_ctl.store.paths import ElectionName
 
 
-class OwnOrders:
+class BundleCommandHandler:
     """`ports.Orders` of this broker."""
 
     def __init__(
@@ -38,7 +38,7 @@ class OwnOrders:
         owners: Owners,
         moves: Moves,
         watcher: SessionWatcher,
-        seat: Seat,
+        seat: ElectionName,
     ) -> None:
         self._ownership = ownership
         self._owners = owners
@@ -47,22 +47,22 @@ class OwnOrders:
         self._seat = seat
         self.newest_epoch = 0
 
-    async def obey(self, order: Order) -> Mapping[str, Any]:
+    async def obey(self, order: Command) -> Mapping[str, Any]:
         """Carry an order out; see `ports.Orders`. Errors are those of `Ownership`, and Fenced."""
         if order.epoch < self.newest_epoch:
             raise Fenced(f"{order.verb}: epoch {order.epoch}, {self.newest_epoch} was seen")
         self.newest_epoch = order.epoch
         match order:
-            case Prepare():
+            case PrepareTransfer():
                 return await self._prepare(order)
-            case Release():
+            case ReleaseBundle():
                 return await self._release(order)
-            case Receive():
+            case ReceiveBundle():
                 return await self._receive(order)
-            case Take():
+            case AcquireBundle():
                 guards = [self._epoch_check(order.epoch)]
                 return {"token": await self._ownership.acquire(order.bundle, guards)}
-            case Cut():
+            case SplitBundle():
                 children = await self._ownership.split(
                     order.bundle,
                     order.algorithm,
@@ -70,7 +70,7 @@ class OwnOrders:
                     [self._epoch_check(order.epoch)],
                 )
                 return {"children": [str(child) for child in children]}
-            case Join():
+            case MergeBundles():
                 guards = [self._epoch_check(order.epoch)]
                 whole, token = await self._ownership.merge(order.left, order.right, guards)
                 return {"bundle": str(whole), "token": token}
@@ -78,7 +78,7 @@ class OwnOrders:
     def _epoch_check(self, epoch: int) -> Operation:
         return Check(self._seat.epoch_path, epoch)
 
-    async def _prepare(self, order: Prepare) -> Mapping[str, Any]:
+    async def _prepare(self, order: PrepareTransfer) -> Mapping[str, Any]:
         """Say yes unless there is a reason against it; nothing is changed yet."""
         self._watcher.check()
         self._ownership.check_ready()
@@ -89,7 +89,7 @@ class OwnOrders:
         await self._owners.owner_of(order.bundle)
         return {"accepted": str(order.bundle)}
 
-    async def _release(self, order: Release) -> Mapping[str, Any]:
+    async def _release(self, order: ReleaseBundle) -> Mapping[str, Any]:
         record = self._require_same(order, await self._read(order))
         guards = [self._epoch_check(order.epoch), record.guard]
         try:
@@ -104,7 +104,7 @@ class OwnOrders:
             return {"released": str(order.bundle), "topics_closed": 0}
         return {"released": str(order.bundle), "topics_closed": unloaded.topics_closed}
 
-    async def _receive(self, order: Receive) -> Mapping[str, Any]:
+    async def _receive(self, order: ReceiveBundle) -> Mapping[str, Any]:
         record = await self._read(order)
         held = self._ownership.owned().get(order.bundle)
         if record is None and held is not None:
@@ -117,10 +117,10 @@ class OwnOrders:
         await self._moves.end(record)
         return {"token": token}
 
-    async def _read(self, order: MoveOrder) -> MoveRecord | None:
+    async def _read(self, order: MoveCommand) -> MoveRecord | None:
         return await self._moves.read_since(order.move_id, order.version)
 
-    def _require_same(self, order: MoveOrder, record: MoveRecord | None) -> MoveRecord:
+    def _require_same(self, order: MoveCommand, record: MoveRecord | None) -> MoveRecord:
         """The order holds as long as nobody has written the record since."""
         if record is None:
             raise Fenced(f"move {order.move_id} has ended")
@@ -131,7 +131,7 @@ class OwnOrders:
                 f"version {record.version}; the order was given at epoch {order.epoch}, "
                 f"version {order.version}"
             )
-        addressee = move.from_broker if isinstance(order, Release) else move.to_broker
+        addressee = move.from_broker if isinstance(order, ReleaseBundle) else move.to_broker
         if addressee != self._ownership.broker_id:
             raise Fenced(f"move {order.move_id}: this order to {order.verb} is for {addressee}")
         return record

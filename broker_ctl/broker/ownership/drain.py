@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from broker_ctl.broker.ownership.held_bundles import Holdings
+from broker_ctl.broker.ownership.held_bundles import OwnedBundles
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BrokerCtlError
@@ -19,7 +19,7 @@ _PAUSE_S: Final = 0.1
 Release = Callable[[Bundle, int, float], Awaitable[object]]
 
 
-async def drain(holdings: Holdings, release: Release, deadline_s: float) -> int:
+async def drain(holdings: OwnedBundles, release: Release, deadline_s: float) -> int:
     """Release round after round; answers with what could not be given up in time.
 
     What is being acquired, split or closed in one round is given up in a later one.
@@ -36,7 +36,9 @@ async def drain(holdings: Holdings, release: Release, deadline_s: float) -> int:
     return len(holdings.held)
 
 
-async def _release_all(holdings: Holdings, release: Release, left_s: Callable[[], float]) -> None:
+async def _release_all(
+    holdings: OwnedBundles, release: Release, left_s: Callable[[], float]
+) -> None:
     waiting = iter(holdings.in_state(BundleState.OWNED))
 
     async def work() -> None:

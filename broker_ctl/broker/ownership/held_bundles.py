@@ -16,7 +16,7 @@ from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState, advance
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.range_index import Near
+from broker_ctl.core.model.range_index import RangeIndex
 from broker_ctl.errors import (
     AuthorityLost,
     BundleMoving,
@@ -94,14 +94,14 @@ class OwnedBundle:
             self.tell(OwnershipChange(self.bundle, is_acquired, cause, self.served_token))
 
 
-class Holdings:
+class OwnedBundles:
     """Held bundles in any state, and the acts on them."""
 
     def __init__(self, on_change: Callable[[OwnershipChange], None] | None = None) -> None:
         self._on_change = on_change
         self._held: dict[Bundle, OwnedBundle] = {}
         # Lookups and acquisitions ask for what overlaps, which is in the same namespace.
-        self._in_namespace: dict[Namespace, Near[OwnedBundle]] = {}
+        self._in_namespace: dict[Namespace, RangeIndex[OwnedBundle]] = {}
         self._acts: TaskScope | None = None
 
     @property
@@ -138,7 +138,7 @@ class Holdings:
         self._held[bundle] = held
         near = self._in_namespace.get(bundle.namespace)
         if near is None:
-            near = self._in_namespace[bundle.namespace] = Near()
+            near = self._in_namespace[bundle.namespace] = RangeIndex()
         near.put(bundle.range, held)
 
     def drop(self, held: OwnedBundle) -> None:

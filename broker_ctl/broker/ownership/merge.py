@@ -5,7 +5,7 @@ The mirror of `split.py`. Pulsar has nothing of the kind.
 
 from collections.abc import Sequence
 
-from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.ring_change import Change, RingChanger
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.core.machines.ownership import BundleState
@@ -19,7 +19,9 @@ _Locked = tuple[tuple[OwnedBundle, Lock], tuple[OwnedBundle, Lock]]
 class Merger:
     """Runs on the owner of both."""
 
-    def __init__(self, *, holdings: Holdings, dataplane: DataPlane, changer: RingChanger) -> None:
+    def __init__(
+        self, *, holdings: OwnedBundles, dataplane: DataPlane, changer: RingChanger
+    ) -> None:
         self._holdings = holdings
         self._dataplane = dataplane
         self._changer = changer

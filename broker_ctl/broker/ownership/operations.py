@@ -7,10 +7,10 @@ from typing import Self
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.acquire import Acquirer
-from broker_ctl.broker.ownership.held_bundles import Holdings, OwnershipChange
+from broker_ctl.broker.ownership.held_bundles import OwnedBundles, OwnershipChange
 from broker_ctl.broker.ownership.merge import Merger
 from broker_ctl.broker.ownership.owner_cache import Owners
-from broker_ctl.broker.ownership.reacquire import Retaker
+from broker_ctl.broker.ownership.reacquire import BulkReacquirer
 from broker_ctl.broker.ownership.reclaim import Reclaim
 from broker_ctl.broker.ownership.release import Releaser
 from broker_ctl.broker.ownership.ring_change import RingChanger
@@ -29,8 +29,8 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 
 @dataclass(frozen=True, slots=True)
-class OwnershipParts:
-    """What ownership stands on; for ``is_preloading`` see `Retaker`.
+class OwnershipDependencies:
+    """What ownership stands on; for ``is_preloading`` see `BulkReacquirer`.
 
     ``split_rules`` are asked at each split that goes by traffic: they may change at run time.
     """
@@ -51,8 +51,8 @@ class OwnershipParts:
 
 
 @dataclass(frozen=True, slots=True)
-class Acts:
-    """What can be done with bundles, all on the same `Holdings`."""
+class BundleOperations:
+    """What can be done with bundles, all on the same `OwnedBundles`."""
 
     releaser: Releaser
     acquirer: Acquirer
@@ -63,9 +63,9 @@ class Acts:
     @classmethod
     def of(
         cls,
-        parts: OwnershipParts,
+        parts: OwnershipDependencies,
         urls: BrokerUrls,
-        holdings: Holdings,
+        holdings: OwnedBundles,
         on_lost: Callable[[Lock], None],
     ) -> Self:
         """Build them; ``on_lost`` hears of a node that somebody took away."""
@@ -110,9 +110,9 @@ class Acts:
 
 
 def _reclaim(
-    parts: OwnershipParts, holdings: Holdings, acquirer: Acquirer, releaser: Releaser
+    parts: OwnershipDependencies, holdings: OwnedBundles, acquirer: Acquirer, releaser: Releaser
 ) -> Reclaim:
-    retaker = Retaker(
+    retaker = BulkReacquirer(
         store=parts.store,
         watcher=parts.watcher,
         locks=parts.locks,

@@ -13,7 +13,7 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.coordination.replicated.sync_barrier import CatchingUp
+from broker_ctl.coordination.replicated.sync_barrier import SyncBarrier
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BundleBusy, BundleReclaimable
@@ -97,7 +97,7 @@ class Owners:
         self._blind_until_s = 0.0
         self._was_asked = False
         self._stops: list[Callable[[], None]] = []
-        self._catching_up = CatchingUp(store)
+        self._catching_up = SyncBarrier(store)
 
     async def start(self) -> None:
         """Begin to follow the owner nodes."""

@@ -1,7 +1,7 @@
 """The bundles of this broker (docs: invariants).
 
 One door to the acts on them: `acquire.py`, `release.py`, `split.py`, `merge.py` and, after an
-expiry, `reclaim.py` do the work on the same `Holdings`.
+expiry, `reclaim.py` do the work on the same `OwnedBundles`.
 """
 
 import logging
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from broker_ctl.broker.ownership.drain import drain
-from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
-from broker_ctl.broker.ownership.operations import Acts, OwnershipParts
-from broker_ctl.broker.ownership.previous_session import Returning
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
+from broker_ctl.broker.ownership.operations import BundleOperations, OwnershipDependencies
+from broker_ctl.broker.ownership.previous_session import PreviousSession
 from broker_ctl.broker.ownership.reclaim import Reclaimed
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.session.watcher import Grant
@@ -44,7 +44,7 @@ class Ownership:
 
     def __init__(
         self,
-        parts: OwnershipParts,
+        parts: OwnershipDependencies,
         urls: BrokerUrls,
         unload_s: Callable[[], float],
         on_change: Callable[[], None] = lambda: None,
@@ -52,12 +52,12 @@ class Ownership:
         self._parts = parts
         self._unload_s = unload_s
         self._on_change = on_change
-        self._holdings = Holdings(parts.on_owner_change)
-        self._acts = Acts.of(parts, urls, self._holdings, self._lock_lost)
+        self._holdings = OwnedBundles(parts.on_owner_change)
+        self._acts = BundleOperations.of(parts, urls, self._holdings, self._lock_lost)
         acquire = partial(
             self.acquire, cause=OwnershipCause.EXPIRY, is_preloading=parts.is_preloading
         )
-        self._returning = Returning(self._holdings, acquire)
+        self._returning = PreviousSession(self._holdings, acquire)
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
         self._granted = self._grant

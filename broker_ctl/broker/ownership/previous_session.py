@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final
 
-from broker_ctl.broker.ownership.held_bundles import Holdings
+from broker_ctl.broker.ownership.held_bundles import OwnedBundles
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BrokerCtlError, Draining, SessionError
 
@@ -19,11 +19,11 @@ _RETRY_S: Final = 0.5
 _IN_FLIGHT: Final = 32
 
 
-class Returning:
+class PreviousSession:
     """One act of the session; it ends when each is here again, or another broker's."""
 
     def __init__(
-        self, holdings: Holdings, acquire: Callable[[Bundle], Coroutine[Any, Any, int]]
+        self, holdings: OwnedBundles, acquire: Callable[[Bundle], Coroutine[Any, Any, int]]
     ) -> None:
         self._holdings = holdings
         self._acquire = acquire

@@ -60,7 +60,7 @@ def _place(held: OwnedBundle) -> tuple[str, str, int]:
     return namespace.tenant, namespace.name, held.bundle.range.low
 
 
-class Retaker:
+class BulkReacquirer:
     """Works on bundles that are RECLAIMING, before anything else acts in the session.
 
     Args:

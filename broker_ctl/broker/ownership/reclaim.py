@@ -17,8 +17,8 @@ from operator import itemgetter
 from typing import Final, TypeVar
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
-from broker_ctl.broker.ownership.reacquire import Retaker
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
+from broker_ctl.broker.ownership.reacquire import BulkReacquirer
 from broker_ctl.broker.ownership.unfinished_splits import finish_ring_changes
 from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
@@ -59,9 +59,9 @@ class Reclaim:
         self,
         *,
         store: MetadataStore,
-        holdings: Holdings,
+        holdings: OwnedBundles,
         namespaces: Namespaces,
-        retaker: Retaker,
+        retaker: BulkReacquirer,
         dataplane: DataPlane,
         instruments: OwnershipInstruments,
     ) -> None:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
@@ -38,7 +38,7 @@ class Releaser:
     def __init__(
         self,
         *,
-        holdings: Holdings,
+        holdings: OwnedBundles,
         locks: Locks,
         owners: Owners,
         deletions: Deletions,

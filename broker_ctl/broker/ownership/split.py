@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from broker_ctl.broker.ownership.held_bundles import Holdings, OwnedBundle
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.ring_change import Change, RingChanger
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.coordination.locks.lock import Lock
@@ -20,7 +20,7 @@ class Splitter:
     def __init__(
         self,
         *,
-        holdings: Holdings,
+        holdings: OwnedBundles,
         dataplane: DataPlane,
         changer: RingChanger,
         rules: Callable[[], SplitRules],

@@ -8,7 +8,7 @@ right comes of it, and open topics stay open.
 import logging
 from collections.abc import Mapping
 
-from broker_ctl.broker.ownership.held_bundles import Holdings
+from broker_ctl.broker.ownership.held_bundles import OwnedBundles
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.dataplane.bundles.interface import DataPlane
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 async def finish_ring_changes(
-    dataplane: DataPlane, holdings: Holdings, loaded: Mapping[Bundle, int]
+    dataplane: DataPlane, holdings: OwnedBundles, loaded: Mapping[Bundle, int]
 ) -> None:
     """Split and merge what is ``loaded`` into what is to be taken again."""
     merged: dict[Bundle, list[Bundle]] = {}

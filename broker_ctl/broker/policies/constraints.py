@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 
 from broker_ctl.broker.policies.validation import require_patterns
-from broker_ctl.coordination.replicated.node_cache import FollowedNodes
+from broker_ctl.coordination.replicated.node_cache import NodeCache
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import InvalidPolicy
@@ -45,13 +45,13 @@ class FollowedConstraints:
     def __init__(
         self, store: MetadataStore, configuration_store: MetadataStore, cluster: str
     ) -> None:
-        self._policies = FollowedNodes(
+        self._policies = NodeCache(
             configuration_store, paths.isolation_policies(cluster), self._decode_policies
         )
-        self._domains = FollowedNodes(
+        self._domains = NodeCache(
             configuration_store, paths.failure_domains(cluster), _decode_domain, depth=1
         )
-        self._groups = FollowedNodes(store, paths.LOCAL_POLICIES, _decode_group, _NAMESPACE_DEPTH)
+        self._groups = NodeCache(store, paths.LOCAL_POLICIES, _decode_group, _NAMESPACE_DEPTH)
         self._usable: dict[str, IsolationPolicy] = {}
         self._unusable = 0
         self._current = NO_CONSTRAINTS

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from broker_ctl.broker.namespaces.policy_store import UPDATE_RULES
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.replicated.node_cache import FollowedNodes
+from broker_ctl.coordination.replicated.node_cache import NodeCache
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.compat.deprecated import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS, Settings
@@ -50,7 +50,7 @@ class DynamicConfiguration:
         self._current = settings
         self._problems: tuple[Problem, ...] = ()
         self._listeners: list[Callable[[Settings], None]] = []
-        self._followed = FollowedNodes(store, paths.CONFIGURATION, _decode)
+        self._followed = NodeCache(store, paths.CONFIGURATION, _decode)
         # Never started: whoever changes something wants to see it at once.
         self._reader = ValueCache(store, (paths.CONFIGURATION,), _decode, clock, CacheRules())
         self._updates = Updates(

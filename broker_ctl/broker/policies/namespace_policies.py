@@ -16,16 +16,16 @@ from broker_ctl.errors import ClusterNotAllowed, InvalidName, NamespaceMissing, 
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.records.fields import Fields
-from broker_ctl.store.records.policies import Policies
+from broker_ctl.store.records.policies import PoliciesRecord
 
 log = logging.getLogger(__name__)
 
 
-def _decode(node: Versioned) -> Policies:
-    return Policies.decode(node.path, node.data)
+def _decode(node: Versioned) -> PoliciesRecord:
+    return PoliciesRecord.decode(node.path, node.data)
 
 
-def _standing(namespace: Namespace, found: Policies | None) -> Policies:
+def _standing(namespace: Namespace, found: PoliciesRecord | None) -> PoliciesRecord:
     """What was found, unless somebody is deleting it."""
     if found is None or found.is_deleted:
         raise NamespaceMissing(f"namespace {namespace} does not exist")
@@ -38,9 +38,9 @@ class NamespacePolicies:
     def __init__(self, parts: PolicyStore, tenants: Tenants, clusters: Clusters) -> None:
         self._tenants = tenants
         self._clusters = clusters
-        self._nodes = PolicyNodes(parts, paths.POLICIES, _decode, Policies.encode)
+        self._nodes = PolicyNodes(parts, paths.POLICIES, _decode, PoliciesRecord.encode)
 
-    async def find(self, namespace: Namespace) -> Policies:
+    async def find(self, namespace: Namespace) -> PoliciesRecord:
         """As they are stored.
 
         Raises:

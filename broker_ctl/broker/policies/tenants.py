@@ -20,7 +20,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Versioned
-from broker_ctl.store.records.policies import Policies
+from broker_ctl.store.records.policies import PoliciesRecord
 from broker_ctl.store.records.tenants import TenantInfo
 
 __all__ = ["TenantInfo", "Tenants"]
@@ -162,7 +162,9 @@ class Tenants:
         for node in await self._store.get_many([paths.policies(one) for one in namespaces]):
             if node is None:
                 continue
-            shared = clusters & set(Policies.decode(node.path, node.data).replication_clusters)
+            shared = clusters & set(
+                PoliciesRecord.decode(node.path, node.data).replication_clusters
+            )
             if shared:
                 namespace = paths.policies_namespace(node.path)
                 raise ClusterInUse(f"{namespace} lives in {min(shared)}: take it out there first")

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _SHOWN: Final = 5
 
 
-class Obeyed(NamedTuple):
+class Handled(NamedTuple):
     """The answer to an instruction: what was told and is not so, and under which broker epoch."""
 
     broker_epoch: int
@@ -131,7 +131,7 @@ class ReplicaInstructions:
             await self._end(led, is_deleted=False)
             return not self.count_led()
 
-    async def obey(self, instruction: Instruction) -> Obeyed:
+    async def obey(self, instruction: Instruction) -> Handled:
         """Carry an instruction out; one that was carried out before changes nothing.
 
         Raises:
@@ -153,7 +153,7 @@ class ReplicaInstructions:
             errors += await self._stop(instruction.stops)
             self._failed.judged(_named(instruction), errors)
         _tell(errors)
-        return Obeyed(broker_epoch, tuple(errors))
+        return Handled(broker_epoch, tuple(errors))
 
     def _check(self, instruction: Instruction) -> int:
         if instruction.controller_epoch < self.newest_epoch:

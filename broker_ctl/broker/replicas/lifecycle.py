@@ -17,10 +17,10 @@ from typing import Final
 
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
-from broker_ctl.broker.replicas.instructions import Obeyed, ReplicaInstructions
+from broker_ctl.broker.replicas.instructions import Handled, ReplicaInstructions
 from broker_ctl.broker.replicas.isr_changes import IsrChanges
 from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
-from broker_ctl.broker.replicas.zk_queue import StateQueue
+from broker_ctl.broker.replicas.zk_queue import ZkQueue
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.partitions.names import TopicPartition
@@ -40,7 +40,7 @@ _STOP_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaParts:
+class ReplicaDependencies:
     """What replicas stand on.
 
     Attributes:
@@ -75,7 +75,7 @@ class ReplicaStatistics:
 class Replicas:
     """Lives as long as the store."""
 
-    def __init__(self, parts: ReplicaParts) -> None:
+    def __init__(self, parts: ReplicaDependencies) -> None:
         self._parts = parts
         store, ids = parts.store, parts.ids
         self._failed = FailedReplicas(store, ids.broker_id)
@@ -86,7 +86,7 @@ class Replicas:
             StrayReplicas(store, ids.broker_id),
             self._failed,
         )
-        self._queue = StateQueue(store, ids.broker_id, self._instructions.obey)
+        self._queue = ZkQueue(store, ids.broker_id, self._instructions.obey)
         self._isr = IsrChanges(store, parts.plane, ids.broker_id, parts.lag_time_s)
         self._session_epoch = 0
         self._instance_id = ""
@@ -112,7 +112,7 @@ class Replicas:
         """Whether nothing goes on any more that was told in a session before ``epoch``."""
         return self._parts.authority.is_open(epoch)
 
-    async def obey(self, instruction: Instruction) -> Obeyed:
+    async def obey(self, instruction: Instruction) -> Handled:
         """See `ReplicaInstructions.obey`."""
         return await self._instructions.obey(instruction)
 

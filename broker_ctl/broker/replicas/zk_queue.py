@@ -38,7 +38,7 @@ _AT_ONCE: Final = 16
 Obey = Callable[[Instruction], Awaitable[object]]
 
 
-class StateQueue:
+class ZkQueue:
     """Takes what comes, until cancelled.
 
     Attributes:

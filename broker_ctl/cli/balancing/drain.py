@@ -12,7 +12,7 @@ from broker_ctl.cli.balancing.drains import (
     wait_drained,
 )
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     done,
     is_wanted,
@@ -67,7 +67,7 @@ def command(
             print_drains(rows)
         return
     query = {"force": "true"} if force else {}
-    act = Act("PUT", drain_path(broker), query, said(reason))
+    act = Audit("PUT", drain_path(broker), query, said(reason))
     found = judged(target, act)
     if not is_wanted(
         target, forecast_sentence(broker, found), dry_run=dry_run, yes=yes, judged=found

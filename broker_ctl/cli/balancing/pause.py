@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     done,
     is_judged_and_wanted,
@@ -40,7 +40,7 @@ def command(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
         why = f": {stands['reason']}" if stands["reason"] else ""
         say(target, "paused_already", f"paused already{by}{why}", pause=stands)
         return
-    act = Act("PUT", PAUSE, body=said(reason))
+    act = Audit("PUT", PAUSE, body=said(reason))
     if is_judged_and_wanted(target, act, "pause the balancing", dry_run=dry_run, yes=yes):
         pause = done(target, act).json()
         say(target, "paused", "paused: broker-ctl resume ends it", pause=pause)

@@ -9,7 +9,7 @@ import click
 
 from broker_ctl.cli.balancing.plan_table import print_plan, print_plans
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     done,
     is_judged_and_wanted,
@@ -153,7 +153,7 @@ def _approve(
             say(target, "nothing", "there is nothing to be done", plan=plan)
             return
         plan_id = plan["id"]
-    act, sentence = Act("PUT", _path(plan_id), body=said(reason)), f"carry out plan {plan_id}"
+    act, sentence = Audit("PUT", _path(plan_id), body=said(reason)), f"carry out plan {plan_id}"
     if not is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         return
     row = done(target, act).json()
@@ -191,7 +191,7 @@ def _stop(target: Target, plan_id: str, reason: str, *, dry_run: bool, yes: bool
             say(target, "nothing", "no plan is being carried out")
             return
         plan_id = ids[0]
-    act = Act("DELETE", _path(plan_id), body=said(reason))
+    act = Audit("DELETE", _path(plan_id), body=said(reason))
     if is_judged_and_wanted(target, act, f"stop plan {plan_id}", dry_run=dry_run, yes=yes):
         row = done(target, act).json()
         say(target, row["state"], _sentence(row), plan=row)

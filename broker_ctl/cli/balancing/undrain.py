@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from broker_ctl.cli.balancing.drains import drain_path
-from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_wanted, judged, say
+from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_wanted, judged, say
 from broker_ctl.cli.runtime.target import Target, daemon_options
 
 _EXAMPLE: Final = """\b
@@ -20,7 +20,7 @@ Examples:
 @daemon_options
 def command(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
     """Let BROKER receive bundles again; what has left it does not come back by that alone."""
-    act = Act("DELETE", drain_path(broker))
+    act = Audit("DELETE", drain_path(broker))
     if not judged(target, act)["was_drained"]:
         say(target, "nothing", f"{broker} is not drained")
     elif is_wanted(target, f"undrain {broker}", dry_run=dry_run, yes=yes):

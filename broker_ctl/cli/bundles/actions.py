@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import Act, done, is_wanted, judged, said, say
+from broker_ctl.cli.runtime.confirmation import Audit, done, is_wanted, judged, said, say
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
@@ -58,7 +58,7 @@ def move_bundle(target: "Target", text: str, destination: str, *, dry_run: bool,
 
     bundle = Bundle.parse(text)
     query = {"destinationBroker": destination, "by": said("")["by"]}
-    act = Act("PUT", bundle_path(bundle, "unload"), query)
+    act = Audit("PUT", bundle_path(bundle, "unload"), query)
     held = judged(target, act)["from"]
     if held == destination:
         say(target, "nothing", f"{destination} has {bundle} already")

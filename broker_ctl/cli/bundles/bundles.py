@@ -13,7 +13,7 @@ from broker_ctl.cli.bundles.bundle_loads import (
     ordered,
 )
 from broker_ctl.cli.bundles.split_merge import merge, split
-from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_wanted, judged, say
+from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_wanted, judged, say
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -78,7 +78,7 @@ def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.model.bundle import Bundle
 
     name = Bundle.parse(bundle)
-    act = Act("PUT", bundle_path(name, "unload"))
+    act = Audit("PUT", bundle_path(name, "unload"))
     held = judged(target, act)["owner"]
     if held is None:
         say(target, "nothing", f"nobody owns {name}: nothing to unload")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     done,
     is_judged_and_wanted,
@@ -73,7 +73,7 @@ def create(
 
     name = Namespace.parse(namespace)
     body = None if bundles is None else {"bundles": {"numBundles": bundles}}
-    act = Act("PUT", namespace_path(name), body=body)
+    act = Audit("PUT", namespace_path(name), body=body)
     found = judged(target, act)
     sentence = f"create {name} with {found['bundles']} bundles"
     if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
@@ -103,7 +103,7 @@ def delete(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.model.names import Namespace
 
     name = Namespace.parse(namespace)
-    act = Act("DELETE", namespace_path(name))
+    act = Audit("DELETE", namespace_path(name))
     if is_judged_and_wanted(target, act, f"delete {name}", dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "deleted", f"deleted {name}")
@@ -122,7 +122,7 @@ def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.model.names import Namespace
 
     name = Namespace.parse(namespace)
-    act = Act("PUT", f"{namespace_path(name)}/unload")
+    act = Audit("PUT", f"{namespace_path(name)}/unload")
     owners = judged(target, act)["owners"]
     if not owners:
         say(target, "nothing", f"nobody owns a bundle of {name}: nothing to unload")
@@ -162,7 +162,7 @@ def set_clusters(
     target: Target, *, namespace: str, clusters: tuple[str, ...], dry_run: bool, yes: bool
 ) -> None:
     """Let NAMESPACE live in these clusters, and in no other."""
-    act = Act("POST", _replication_path(namespace), body=list(clusters))
+    act = Audit("POST", _replication_path(namespace), body=list(clusters))
     sentence = f"let {namespace} live in {', '.join(clusters)}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)

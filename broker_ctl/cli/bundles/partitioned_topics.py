@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 
@@ -39,7 +39,7 @@ def create_partitioned_topic(
     from broker_ctl.core.model.names import Topic
 
     name = Topic.parse(topic)
-    act = Act("PUT", _partitions_path(name), body=partitions)
+    act = Audit("PUT", _partitions_path(name), body=partitions)
     sentence = f"create {name} with {partitions} partitions"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
@@ -63,7 +63,7 @@ def update_partitioned_topic(
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
     sentence = f"give {name} {partitions} partitions instead of {held}"
-    act = Act("POST", _partitions_path(name), body=partitions)
+    act = Audit("POST", _partitions_path(name), body=partitions)
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "updated", f"{name} has {partitions} partitions now")
@@ -83,7 +83,7 @@ def delete_partitioned_topic(target: Target, *, topic: str, dry_run: bool, yes: 
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
     sentence = f"delete partitioned topic {name}, which has {held} partitions"
-    act = Act("DELETE", _partitions_path(name))
+    act = Audit("DELETE", _partitions_path(name))
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "deleted", f"deleted partitioned topic {name}")

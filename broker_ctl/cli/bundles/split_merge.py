@@ -7,7 +7,7 @@ import click
 
 from broker_ctl.cli.bundles.actions import EXAMPLES, no_bundle, owner_rows
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     done,
     is_judged_and_wanted,
@@ -64,8 +64,8 @@ def split(
     if algorithm:
         query["splitAlgorithmName"] = algorithm
 
-    def act_on(span: str) -> Act:
-        return Act("PUT", f"{namespace_path(namespace)}/{span}/split", query, points or None)
+    def act_on(span: str) -> Audit:
+        return Audit("PUT", f"{namespace_path(namespace)}/{span}/split", query, points or None)
 
     found = judged(target, act_on(label))
     bundle, span = found["bundle"], found["bundle"].rpartition("/")[2]
@@ -119,7 +119,7 @@ def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes:
     owners = " and ".join(sorted({ring[one] or "nobody" for one in (left, right)}))
     sentence = f"merge {left} and {right.range} of {owners}"
     query = {"with": str((right if name == left else left).range), "by": said("")["by"]}
-    act = Act("PUT", bundle_path(name, "merge"), query)
+    act = Audit("PUT", bundle_path(name, "merge"), query)
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         whole = left.joined(right)

@@ -7,7 +7,7 @@ import click
 from broker_ctl.cli.bundles.actions import owner_row
 from broker_ctl.cli.bundles.lookup import lookup
 from broker_ctl.cli.bundles.partitioned_topics import PARTITIONED_VERBS, topic_path
-from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.runtime.output import echo_json
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -53,7 +53,7 @@ def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     if owner is None:
         say(target, "nothing", f"nobody owns {bundle}: {name} is not loaded")
         return
-    act = Act("PUT", f"/admin/v2/{topic_path(name)}/unload")
+    act = Audit("PUT", f"/admin/v2/{topic_path(name)}/unload")
     sentence = f"unload {name} of {bundle} at {owner}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)

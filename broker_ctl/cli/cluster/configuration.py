@@ -6,7 +6,7 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     done,
     is_judged_and_wanted,
@@ -70,7 +70,7 @@ def show(target: Target, *, key: str) -> None:
 @daemon_options
 def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> None:
     """Override KEY by VALUE on all brokers."""
-    act = Act("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
+    act = Audit("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
     sentence = f"override {key} by {value} on all brokers"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
@@ -83,7 +83,7 @@ def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> N
 @daemon_options
 def delete(target: Target, *, key: str, dry_run: bool, yes: bool) -> None:
     """Take the override of KEY away: each broker goes back to what it was started with."""
-    act = Act("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
+    act = Audit("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
     if not judged(target, act)["was_overridden"]:
         say(target, "nothing", f"{key} is not overridden")
     elif is_wanted(target, f"take the override of {key} away", dry_run=dry_run, yes=yes):

@@ -13,7 +13,7 @@ from broker_ctl.pipeline.backtest.sweeps import Dimension, Point
 from broker_ctl.settings.intake import take_in
 from broker_ctl.settings.root import DECLARATIONS
 from broker_ctl.settings.schema import Entry
-from broker_ctl.simulation.replay.baselines import POLICIES, Contestant
+from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
 
 _ORIGIN: Final = "--set"
 
@@ -95,14 +95,14 @@ def chosen(
     return Chosen(candidates, len(reasons), next(iter(reasons), ""))
 
 
-def _leader(config: Config, point: Point) -> Contestant:
+def _leader(config: Config, point: Point) -> Baseline:
     """With what a replay uses of its rules, and no more."""
     found = contestant_of(SETTINGS, config.file, config.environment, point)
     rules = {field.name: getattr(found.rules, field.name) for field in fields(DecidingRules)}
     return replace(found, rules=DecidingRules(**rules))
 
 
-def _check_effects(usual: Contestant, config: Config, dimensions: Sequence[Dimension]) -> None:
+def _check_effects(usual: Baseline, config: Config, dimensions: Sequence[Dimension]) -> None:
     for each in dimensions:
         if all(found == usual for found in _alone(config, each)):
             values = ", ".join(each.values)
@@ -111,7 +111,7 @@ def _check_effects(usual: Contestant, config: Config, dimensions: Sequence[Dimen
             )
 
 
-def _alone(config: Config, dimension: Dimension) -> Iterator[Contestant | None]:
+def _alone(config: Config, dimension: Dimension) -> Iterator[Baseline | None]:
     """The leader with each value of one key and nothing else; None: that contradicts the rest."""
     for value in dimension.values:
         try:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     cluster_of,
     cluster_option,
@@ -79,7 +79,10 @@ def list_(target: Target, *, group: str, tenant: str, cluster: str | None) -> No
 @daemon_options
 def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool) -> None:
     """Put NAMESPACE into GROUP; it leaves the group that it was in."""
-    act, sentence = Act("POST", _path(namespace), body=group), f"put {namespace} into group {group}"
+    act, sentence = (
+        Audit("POST", _path(namespace), body=group),
+        f"put {namespace} into group {group}",
+    )
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "set", f"put {namespace} into group {group}")
@@ -91,7 +94,7 @@ def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool
 @daemon_options
 def clear(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     """Take NAMESPACE out of its group."""
-    act = Act("DELETE", _path(namespace))
+    act = Audit("DELETE", _path(namespace))
     found = judged(target, act)
     if found["group"] is None:
         say(target, "nothing", f"{namespace} is in no group")

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -80,7 +80,7 @@ def create(
     if not data:
         raise click.UsageError("a cluster has an address: --service-url or --broker-url")
     sentence = f"create cluster {cluster} at {', '.join(map(str, data.values()))}"
-    act = Act("PUT", _path(cluster), body=data)
+    act = Audit("PUT", _path(cluster), body=data)
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "created", f"created cluster {cluster}")
@@ -100,7 +100,7 @@ def update(
         raise click.UsageError("nothing to change: --service-url, --broker-url and their TLS twins")
     data = {**target.run(lambda client: client.get(_path(cluster))), **changed}
     sentence = f"give cluster {cluster} {', '.join(f'{k} {v}' for k, v in changed.items())}"
-    act = Act("POST", _path(cluster), body=data)
+    act = Audit("POST", _path(cluster), body=data)
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "updated", f"updated cluster {cluster}")
@@ -122,7 +122,7 @@ def set_peers(
 ) -> None:
     """Say where clients of CLUSTER are sent for namespaces that do not live in it."""
     sentence = f"make {', '.join(peers) or 'none'} the peers of cluster {cluster}"
-    act = Act("POST", _path(cluster, "/peers"), body=list(peers))
+    act = Audit("POST", _path(cluster, "/peers"), body=list(peers))
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "set", f"set the peers of cluster {cluster}")
@@ -134,7 +134,7 @@ def set_peers(
 @daemon_options
 def delete(target: Target, *, cluster: str, dry_run: bool, yes: bool) -> None:
     """Forget CLUSTER; refused while a tenant may use it, or a policy is set for it."""
-    act = Act("DELETE", _path(cluster))
+    act = Audit("DELETE", _path(cluster))
     if is_judged_and_wanted(target, act, f"delete cluster {cluster}", dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "deleted", f"deleted cluster {cluster}")

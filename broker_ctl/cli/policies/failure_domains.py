@@ -6,7 +6,7 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     cluster_of,
     cluster_option,
@@ -95,7 +95,7 @@ def set_(
     """Make the domain NAME of these brokers, which may be in no other one."""
     cluster = cluster_of(target, cluster)
     sentence = f"make failure domain {name} of {', '.join(brokers)}"
-    act = Act("POST", _path(cluster, name), body={"brokers": brokers})
+    act = Audit("POST", _path(cluster, name), body={"brokers": brokers})
     found = judged(target, act)
     if found["not_alive"]:
         click.echo(f"warning: not alive: {', '.join(found['not_alive'])}", err=True)
@@ -112,7 +112,7 @@ def set_(
 def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
     """Delete the domain NAME; its brokers are in none then."""
     cluster = cluster_of(target, cluster)
-    act, sentence = Act("DELETE", _path(cluster, name)), f"delete failure domain {name}"
+    act, sentence = Audit("DELETE", _path(cluster, name)), f"delete failure domain {name}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "deleted", f"deleted failure domain {name}")

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Act,
+    Audit,
     act_options,
     cluster_of,
     cluster_option,
@@ -161,7 +161,7 @@ def set_(
         body["unload_scope"] = unload_scope
     unloading = f", unloading {unload_scope}" if unload_scope else ""
     sentence = f"give {', '.join(namespaces)} to {', '.join(primary)} by policy {name}{unloading}"
-    act = Act("POST", _path_of(cluster, name), body=body)
+    act = Audit("POST", _path_of(cluster, name), body=body)
     found = judged(target, act)
     if not found["primary"] and not found["secondary"]:
         click.echo(f"warning: no live broker matches policy {name}", err=True)
@@ -178,7 +178,7 @@ def set_(
 def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
     """Delete the policy NAME; its brokers are for everybody then."""
     cluster = cluster_of(target, cluster)
-    act, sentence = Act("DELETE", _path_of(cluster, name)), f"delete isolation policy {name}"
+    act, sentence = Audit("DELETE", _path_of(cluster, name)), f"delete isolation policy {name}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "deleted", f"deleted isolation policy {name}")

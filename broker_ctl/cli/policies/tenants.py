@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import Act, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_judged_and_wanted, say
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -89,7 +89,7 @@ def create(
     """Create TENANT."""
     info = target.run(lambda client: _info(client, clusters, roles))
     sentence = f"create tenant {tenant}, allowed in {', '.join(info['allowedClusters'])}"
-    act = Act("PUT", _path(tenant), body=info)
+    act = Audit("PUT", _path(tenant), body=info)
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "created", f"created tenant {tenant}")
@@ -121,7 +121,7 @@ def update(
         f"let tenant {tenant} use {', '.join(info['allowedClusters'])}, "
         f"administered by {', '.join(info['adminRoles']) or 'nobody'}"
     )
-    act = Act("POST", _path(tenant), body=info)
+    act = Audit("POST", _path(tenant), body=info)
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "updated", f"updated tenant {tenant}")
@@ -133,7 +133,7 @@ def update(
 @daemon_options
 def delete(target: Target, *, tenant: str, dry_run: bool, yes: bool) -> None:
     """Delete TENANT; refused while it has namespaces."""
-    act = Act("DELETE", _path(tenant))
+    act = Audit("DELETE", _path(tenant))
     if is_judged_and_wanted(target, act, f"delete tenant {tenant}", dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "deleted", f"deleted tenant {tenant}")

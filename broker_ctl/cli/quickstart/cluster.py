@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.cli.quickstart import partitions as trial_partitions
-from broker_ctl.cli.quickstart.table import TrialPicture, TrialTable
+from broker_ctl.cli.quickstart.table import DemoSnapshot, DemoTable
 from broker_ctl.dataplane.bundles.act_log import merged, read_acts
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
 from broker_ctl.embedded.daemons import Daemons
@@ -58,7 +58,7 @@ SETTINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class TrialOptions:
+class DemoOptions:
     """What to run, and for how long; with 0 partitions nothing is replicated."""
 
     brokers: int
@@ -71,7 +71,7 @@ class TrialOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialResult:
+class DemoResult:
     """What came of it. ``imbalance`` is max over mean of the brokers' usage.
 
     ``owners_ok``, ``double_served`` and ``unserved_s`` come from the act logs of all data planes
@@ -122,15 +122,15 @@ class _Seen:
     replicated: dict[str, Any] = field(default_factory=dict)
 
 
-class Trial:
+class DemoCluster:
     """One run. Everything is a scope; leaving it leaves nothing behind."""
 
-    def __init__(self, options: TrialOptions) -> None:
+    def __init__(self, options: DemoOptions) -> None:
         self._options = options
         self._workload = Workload.named(WORKLOAD, _SEED)
         self._seen = _Seen()
 
-    async def run(self) -> TrialResult:
+    async def run(self) -> DemoResult:
         """Run until the duration is over or a signal comes."""
         async with AsyncExitStack() as scopes:
             directory = self._options.directory
@@ -239,14 +239,14 @@ class Trial:
             watching.cancel()
 
     async def _show(self, http: HttpClient, daemons: Daemons, client: LoadClient) -> None:
-        table = TrialTable(is_live=self._options.is_live)
+        table = DemoTable(is_live=self._options.is_live)
         with table:
             while True:
                 await self._look(http, daemons)
                 table.show(self._picture(daemons, client))
                 await asyncio.sleep(_POLL_S)
 
-    def _picture(self, daemons: Daemons, client: LoadClient) -> TrialPicture:
+    def _picture(self, daemons: Daemons, client: LoadClient) -> DemoSnapshot:
         running = [daemon.url for daemon in daemons.all if daemon.is_running]
         ended = [
             f"{daemon.broker_id} has ended with exit code {daemon.exit_code}: {daemon.files.log}"
@@ -255,7 +255,7 @@ class Trial:
         ]
         urls = running or [daemon.url for daemon in daemons.all]
         seen = self._seen
-        return TrialPicture(seen.newest, client.statistics, urls, ended, seen.replicated)
+        return DemoSnapshot(seen.newest, client.statistics, urls, ended, seen.replicated)
 
     async def _look(self, http: HttpClient, daemons: Daemons) -> None:
         """The leader's overview, from whichever broker answers, and the controller's."""
@@ -291,9 +291,9 @@ class Trial:
         expected = self._workload.positions_with_traffic(0.0)
         return judge(acts, _TICK_S, expected, end_ns)
 
-    def _result(self, verdict: Verdict, daemons: Daemons) -> TrialResult:
+    def _result(self, verdict: Verdict, daemons: Daemons) -> DemoResult:
         newest = self._seen.newest
-        return TrialResult(
+        return DemoResult(
             brokers=len(daemons.all),
             leader=self._seen.leader,
             bundles=len(newest.get("bundles", ())),

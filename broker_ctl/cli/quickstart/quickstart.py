@@ -70,10 +70,10 @@ def command(
     carry about the same. Every broker of it is a real `broker-ctl run`, with the broker.conf that
     is named at the start. Ctrl-C stops everything.
     """
-    from broker_ctl.cli.quickstart.cluster import Trial, TrialOptions
+    from broker_ctl.cli.quickstart.cluster import DemoCluster, DemoOptions
     from broker_ctl.codec import encode
 
-    options = TrialOptions(
+    options = DemoOptions(
         brokers=brokers,
         servers=int(ensemble),
         partitions=partitions,
@@ -82,7 +82,7 @@ def command(
         zookeeper=zookeeper,
         directory=directory,
     )
-    result = asyncio.run(Trial(options).run())
+    result = asyncio.run(DemoCluster(options).run())
     if as_json:
         sys.stdout.write(encode(result.to_row()).decode() + "\n")
     elif result.is_measured:

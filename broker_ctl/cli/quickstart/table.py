@@ -26,7 +26,7 @@ _MIB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class TrialPicture:
+class DemoSnapshot:
     """What there is to show.
 
     Attributes:
@@ -43,7 +43,7 @@ class TrialPicture:
     replicated: dict[str, Any] = field(default_factory=dict)
 
 
-class TrialTable:
+class DemoTable:
     """Redraws itself in place; without a terminal it shows nothing."""
 
     def __init__(self, *, is_live: bool) -> None:
@@ -63,13 +63,13 @@ class TrialTable:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, picture: TrialPicture) -> None:
+    def show(self, picture: DemoSnapshot) -> None:
         """Draw the newest picture."""
         if self._live is not None:
             self._live.update(drawn(picture, self._live.console.height), refresh=True)
 
 
-def drawn(picture: TrialPicture, height: int) -> RenderableType:
+def drawn(picture: DemoSnapshot, height: int) -> RenderableType:
     """The picture in at most so many lines: brokers, decisions, addresses, then bundles."""
     return drawn_cluster(picture.overview, _foot(picture), height)
 
@@ -161,7 +161,7 @@ def _decisions(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _foot(picture: TrialPicture) -> list[Text]:
+def _foot(picture: DemoSnapshot) -> list[Text]:
     client, urls = picture.client, picture.urls
     lines = [
         f"lookups {client.lookups}, failed {client.failures}   Ctrl-C stops everything",

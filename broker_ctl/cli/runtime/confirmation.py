@@ -60,7 +60,7 @@ def said(reason: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class Audit:
     """A request that changes something. A daemon judges each without doing it, see `judged`."""
 
     method: str
@@ -69,7 +69,7 @@ class Act:
     body: Any = None
 
 
-def judged(target: Target, act: Act) -> dict[str, Any]:
+def judged(target: Target, act: Audit) -> dict[str, Any]:
     """What it would be done to, by the daemon that would do it; nothing is done.
 
     Raises:
@@ -81,7 +81,7 @@ def judged(target: Target, act: Act) -> dict[str, Any]:
     return found
 
 
-def done(target: Target, act: Act) -> "HttpReply":
+def done(target: Target, act: Audit) -> "HttpReply":
     """What the daemon answers that did it.
 
     Raises:
@@ -91,7 +91,7 @@ def done(target: Target, act: Act) -> "HttpReply":
 
 
 def is_judged_and_wanted(
-    target: Target, act: Act, sentence: str, *, dry_run: bool, yes: bool
+    target: Target, act: Audit, sentence: str, *, dry_run: bool, yes: bool
 ) -> bool:
     """Whether to go on with what the daemon would do; what it would refuse is an error.
 

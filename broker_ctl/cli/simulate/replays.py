@@ -7,7 +7,7 @@ from typing import Final
 
 from broker_ctl.core.model.steps import Steps
 from broker_ctl.simulation.plots.chart import Curve
-from broker_ctl.simulation.replay.baselines import POLICIES, Contestant
+from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
 from broker_ctl.simulation.replay.lower_bound import bound_of
 from broker_ctl.simulation.replay.record import Moved
 from broker_ctl.simulation.replay.replay import replay_in_steps
@@ -24,7 +24,7 @@ class Run:
 
     source: Source
     policy: str
-    contestant: Contestant
+    contestant: Baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def run_in_steps(run: Run) -> Steps[Done]:
 
 def contestant_of(
     policy: str, config: Path | None, environment: Mapping[str, str], overrides: tuple[str, ...]
-) -> Contestant:
+) -> Baseline:
     """A policy of `POLICIES`; or what a leader makes of its settings.
 
     Raises:
@@ -73,4 +73,4 @@ def contestant_of(
     from broker_ctl.settings.sources import load
 
     # A leader has one pace, whatever its strategies.
-    return Contestant(leader_rules(load(config, environment, overrides)), POLICIES[BALANCE]().pace)
+    return Baseline(leader_rules(load(config, environment, overrides)), POLICIES[BALANCE]().pace)

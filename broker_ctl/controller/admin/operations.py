@@ -10,15 +10,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from broker_ctl.controller.admin import views
-from broker_ctl.controller.procedures.controlled_shutdown import Shutdowns
+from broker_ctl.controller.procedures.controlled_shutdown import ControlledShutdowns
 from broker_ctl.controller.procedures.known_names import check_partition, check_topic, leader_of
-from broker_ctl.controller.procedures.preferred_election import KINDS, UNCLEAN, Preferred
-from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.preferred_election import (
+    KINDS,
+    UNCLEAN,
+    PreferredLeaderElection,
+)
+from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.reassignment import Reassignments
-from broker_ctl.controller.procedures.topic_adoption import Adopting
-from broker_ctl.controller.procedures.topic_configuration import Configuring
-from broker_ctl.controller.procedures.topic_creation import Growth
-from broker_ctl.controller.procedures.topic_deletion import Deletions
+from broker_ctl.controller.procedures.topic_adoption import TopicAdoption
+from broker_ctl.controller.procedures.topic_configuration import TopicConfiguration
+from broker_ctl.controller.procedures.topic_creation import TopicCreation
+from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
 from broker_ctl.core.partitions.elections import Election
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import fault_of_target
@@ -40,8 +44,8 @@ T = TypeVar("T")
 _PATIENCE_S: Final = 60.0
 
 
-class Desk:
-    """`PartitionDesk` of one leading.
+class ControllerOperations:
+    """`ControllerAdmin` of one leading.
 
     Args:
         broker_id: of the controller.
@@ -49,16 +53,16 @@ class Desk:
 
     def __init__(
         self,
-        parts: Controlled,
+        parts: ControllerContext,
         broker_id: int,
         *,
-        growth: Growth,
-        configuring: Configuring,
-        adopting: Adopting,
-        deletions: Deletions,
+        growth: TopicCreation,
+        configuring: TopicConfiguration,
+        adopting: TopicAdoption,
+        deletions: TopicDeletions,
         reassignments: Reassignments,
-        preferred: Preferred,
-        shutdowns: Shutdowns,
+        preferred: PreferredLeaderElection,
+        shutdowns: ControlledShutdowns,
     ) -> None:
         self._parts = parts
         self._context = parts.context
@@ -84,43 +88,43 @@ class Desk:
     # What there is.
 
     def overview(self) -> Mapping[str, Any]:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         counts = {"queue": len(self._parts.events), "watches": len(self._parts.watches)}
         return {**views.overview(self._context, self._broker_id), **counts}
 
     def topics(self) -> list[dict[str, Any]]:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         known = [views.topic_row(self._context, name) for name in self._context.topics]
         ending = [views.ending_row(row) for row in self._deletions.rows()]
         return sorted([*known, *ending], key=lambda row: str(row["topic"]))
 
     def describe(self, topic: str) -> Mapping[str, Any]:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         check_topic(self._context, topic)
         return views.description(self._context, topic)
 
     def reassignments(self) -> list[dict[str, Any]]:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         moving = sorted(self._context.reassigning)
         return [views.reassignment_row(self._context, each) for each in moving]
 
     def transitions(
         self, topic: str | None, partition: int | None, limit: int
     ) -> list[dict[str, Any]]:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         newest = self._parts.recent.newest(topic, partition, limit)
         return [views.transition_row(*each) for each in newest]
 
     # Topics.
 
     def spread(self, partitions: int, replication_factor: int) -> Replicas:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         return self._growth.spread(partitions, replication_factor)
 
     async def create_topic(
         self, topic: str, replicas: Replicas, rules: TopicRules, *, is_dry_run: bool
     ) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
 
         async def create() -> None:
             self._growth.check_new(topic, replicas, rules)
@@ -134,7 +138,7 @@ class Desk:
     async def grow_topic(
         self, topic: str, partitions: int, replicas: Replicas, *, is_dry_run: bool
     ) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
 
         async def grow() -> Replicas:
             new = self._growth.grown(topic, partitions, replicas)
@@ -147,20 +151,20 @@ class Desk:
         return views.created_rows(topic, new)
 
     async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         reply = await self._configuring.judge(topic, changes)
         if not is_dry_run:
             reply = await self._turn("alter topic", lambda: self._configuring.alter(topic, changes))
         return reply
 
     async def adopt_topic(self, topic: str, topic_id: str | None, *, is_dry_run: bool) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         if is_dry_run:
             return await self._adopting.judge(topic, topic_id)
         return await self._turn("adopt topic", lambda: self._adopting.adopt(topic, topic_id))
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
 
         async def delete() -> None:
             check_topic(self._context, topic)
@@ -175,7 +179,7 @@ class Desk:
     # Reassignments.
 
     def plan_reassignment(self, topics: list[str], brokers: list[int]) -> Mapping[str, Any]:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         fault = fault_of(brokers, self._context.brokers)
         if fault is not None:
             raise InvalidReplicas(f"the list of brokers {fault}")
@@ -189,7 +193,7 @@ class Desk:
         return {"version": 1, "partitions": views.moved_rows(self._context, changed)}
 
     async def reassign(self, targets: Targets, *, is_dry_run: bool) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
 
         async def begin() -> None:
             self._check_targets(targets)
@@ -204,7 +208,7 @@ class Desk:
     async def cancel_reassignment(
         self, partitions: list[TopicPartition], *, is_dry_run: bool
     ) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
 
         async def cancel() -> None:
             await self._reassignments.ask(self._origins(partitions))
@@ -240,7 +244,7 @@ class Desk:
     async def elect(
         self, kind: str, partitions: list[TopicPartition], *, is_dry_run: bool
     ) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
         if kind not in KINDS:
             raise InvalidReplicas(f"{kind!r} is no election: there are {', '.join(KINDS)}")
         if kind == UNCLEAN and not partitions:
@@ -271,7 +275,7 @@ class Desk:
         return {"kind": kind, "partitions": rows}
 
     async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
-        """See `PartitionDesk`."""
+        """See `ControllerAdmin`."""
 
         async def shut_down() -> Reply | str:
             # `Fenced` in an event would be taken for the end of this leading.

@@ -2,35 +2,35 @@
 
 import random
 
-from broker_ctl.controller.admin.operations import Desk
-from broker_ctl.controller.procedures.controlled_shutdown import Shutdowns
-from broker_ctl.controller.procedures.preferred_election import Preferred
-from broker_ctl.controller.procedures.procedure import Controlled, MakeOffice, Office
+from broker_ctl.controller.admin.operations import ControllerOperations
+from broker_ctl.controller.procedures.controlled_shutdown import ControlledShutdowns
+from broker_ctl.controller.procedures.preferred_election import PreferredLeaderElection
+from broker_ctl.controller.procedures.procedure import ControllerContext, MakeOffice, Procedures
 from broker_ctl.controller.procedures.reassignment import Reassignments
-from broker_ctl.controller.procedures.topic_adoption import Adopting
-from broker_ctl.controller.procedures.topic_configuration import Configuring
-from broker_ctl.controller.procedures.topic_creation import Growth
-from broker_ctl.controller.procedures.topic_deletion import Deletions
+from broker_ctl.controller.procedures.topic_adoption import TopicAdoption
+from broker_ctl.controller.procedures.topic_configuration import TopicConfiguration
+from broker_ctl.controller.procedures.topic_creation import TopicCreation
+from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
 
 
 def office_maker(broker_id: int, draws: random.Random) -> MakeOffice:
     """Opens an office in each leading of this broker; ``draws`` gives the ids of topics."""
 
-    def make(parts: Controlled) -> Office:
-        deletions, reassignments = Deletions(parts), Reassignments(parts)
-        preferred = Preferred(parts)
-        desk = Desk(
+    def make(parts: ControllerContext) -> Procedures:
+        deletions, reassignments = TopicDeletions(parts), Reassignments(parts)
+        preferred = PreferredLeaderElection(parts)
+        desk = ControllerOperations(
             parts,
             broker_id,
-            growth=Growth(parts, draws),
-            configuring=Configuring(parts),
-            adopting=Adopting(parts, deletions, draws),
+            growth=TopicCreation(parts, draws),
+            configuring=TopicConfiguration(parts),
+            adopting=TopicAdoption(parts, deletions, draws),
             deletions=deletions,
             reassignments=reassignments,
             preferred=preferred,
-            shutdowns=Shutdowns(parts),
+            shutdowns=ControlledShutdowns(parts),
         )
         # Nothing is moved that is to be deleted.
-        return Office((deletions, reassignments, preferred), desk)
+        return Procedures((deletions, reassignments, preferred), desk)
 
     return make

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from broker_ctl.controller.state.batch_writer import Changes
-from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.loader import Loader
 from broker_ctl.controller.transport.messages import Transport
 from broker_ctl.core.model.steps import batched
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 _LOOKS: Final = 5000
 
 
-class Membership:
+class BrokerChanges:
     """The brokers of one leading."""
 
     def __init__(
-        self, context: Context, loader: Loader, engine: Engine, transport: Transport
+        self, context: Context, loader: Loader, engine: StateChanger, transport: Transport
     ) -> None:
         self._context = context
         self._loader = loader

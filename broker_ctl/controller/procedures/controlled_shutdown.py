@@ -10,9 +10,9 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Final
 
-from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.core.partitions import elections
-from broker_ctl.core.partitions.elections import Election, Reason, Refused
+from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.stopping import next_state, shortfall
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 # So many partitions are named in a refusal; of all there is the count.
 _NAMED: Final = 5
-_UNCHANGED: Final = Refused(Reason.NOTHING_CHANGES)
+_UNCHANGED: Final = Refused(ElectionRefusal.NOTHING_CHANGES)
 
 
-class Shutdowns:
+class ControlledShutdowns:
     """The brokers that stop during one leading."""
 
-    def __init__(self, parts: Controlled) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._context = parts.context
         self._engine = parts.engine
 
@@ -117,7 +117,7 @@ class Shutdowns:
         ) -> Election:
             live = context.live_for(partition)
             if not is_forced and self._judge(partition, state) is not None:
-                return Refused(Reason.TOO_FEW_REMAIN)
+                return Refused(ElectionRefusal.TOO_FEW_REMAIN)
             left = next_state(assignment, state, live, context.leaving, context.epoch)
             if is_new and left == _UNCHANGED and state.leader != NO_LEADER:
                 # It is not in sync; its leader may be about to let it in.

@@ -1,11 +1,11 @@
 """Nodes that stand above others, made when they are needed first."""
 
-from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.errors import MultiFailed, NodeExists
 from broker_ctl.store.interface import Create, MetadataStore
 
 
-async def make_parents(store: MetadataStore, engine: Engine, path: str) -> None:
+async def make_parents(store: MetadataStore, engine: StateChanger, path: str) -> None:
     """Have all nodes above ``path`` stand; unlike parents that the store makes they stay."""
     steps = path.split("/")[1:-1]
     for count in range(1, len(steps) + 1):

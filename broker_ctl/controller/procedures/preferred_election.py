@@ -8,13 +8,13 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.timers import Alarm
 from broker_ctl.controller.state.batch_writer import Changes
 from broker_ctl.controller.state.state_changes import Decide
 from broker_ctl.controller.transport.messages import StopAnswer
 from broker_ctl.core.partitions import elections
-from broker_ctl.core.partitions.elections import Election, Reason, Refused
+from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.preferring import BATCH, imbalanced, is_warm
 from broker_ctl.core.partitions.values import (
@@ -34,10 +34,10 @@ KINDS: Final = (PREFERRED, UNCLEAN)
 _UNCLEAN: Final = TopicRules(is_unclean_allowed=True)
 
 
-class Preferred:
+class PreferredLeaderElection:
     """`Procedure`: elections that no change of the cluster asks for."""
 
-    def __init__(self, parts: Controlled) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._context = parts.context
         self._engine = parts.engine
         self._events = parts.events
@@ -117,7 +117,7 @@ class Preferred:
         context = self._context
         state = context.states.get(partition)
         if state is None:
-            return Refused(Reason.NONE_LIVES)
+            return Refused(ElectionRefusal.NONE_LIVES)
         return self._decide(kind)(partition, context.assignments[partition], state)
 
     async def elect(self, kind: str, partitions: Iterable[TopicPartition]) -> Changes:
@@ -140,6 +140,6 @@ class Preferred:
         """Only where nobody leads, nor may still: it loses records."""
         context = self._context
         if state.leader in context.registered_for(partition):
-            return Refused(Reason.NOTHING_CHANGES)
+            return Refused(ElectionRefusal.NOTHING_CHANGES)
         live = context.live_for(partition)
         return elections.offline(assignment, state, live, context.epoch, _UNCLEAN)

@@ -11,13 +11,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.controller.state.recent_transitions import RecentTransitions
-from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.transport.messages import StopAnswer
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import BrokersChanged
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
 
@@ -45,7 +45,7 @@ class Events(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Controlled:
+class ControllerContext:
     """What a procedure of one leading works with.
 
     Attributes:
@@ -58,7 +58,7 @@ class Controlled:
 
     store: MetadataStore
     context: Context
-    engine: Engine
+    engine: StateChanger
     events: Events
     clock: Clock
     rules: Callable[[], ControllerRules]
@@ -95,12 +95,12 @@ class Procedure(Protocol):
         ...
 
 
-class Office(NamedTuple):
+class Procedures(NamedTuple):
     """Attributes: procedures: in the order in which they hear of things."""
 
     procedures: Sequence[Procedure]
-    desk: PartitionDesk
+    desk: ControllerAdmin
 
 
 # Builds what works in one leading.
-MakeOffice = Callable[[Controlled], Office]
+MakeOffice = Callable[[ControllerContext], Procedures]

@@ -11,23 +11,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from broker_ctl.controller.procedures.procedure import Controlled
-from broker_ctl.controller.procedures.reassignment_requests import Requests
+from broker_ctl.controller.procedures.procedure import ControllerContext
+from broker_ctl.controller.procedures.reassignment_requests import ReassignmentRequests
 from broker_ctl.controller.procedures.timers import Alarm
 from broker_ctl.controller.state.batch_writer import CHUNK
 from broker_ctl.controller.transport.messages import StopAnswer
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.partitions import elections
-from broker_ctl.core.partitions.elections import Election, Reason, Refused
+from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import (
     NOTHING_TOLD,
     Announce,
     Finish,
+    Progress,
     Settle,
     Step,
-    Told,
     begun,
     is_undone,
     next_step,
@@ -55,12 +55,12 @@ Wanted = Mapping[str, dict[TopicPartition, Assignment]]
 class Reassignments:
     """`Procedure`: the reassignments of one leading."""
 
-    def __init__(self, parts: Controlled) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._context = parts.context
         self._engine = parts.engine
         self._alarm = Alarm(parts, "reassignments", self._advance_all)
-        self.requests = Requests(parts.store, parts.context, parts.engine)
-        self._told: dict[TopicPartition, Told] = {}
+        self.requests = ReassignmentRequests(parts.store, parts.context, parts.engine)
+        self._told: dict[TopicPartition, Progress] = {}
 
     async def resume(self) -> None:
         """See `Procedure`."""
@@ -150,7 +150,7 @@ class Reassignments:
         if news:
             changes = await self._engine.change(news, self._bump, "reassignment begun")
             for partition in changes.changed:
-                self._told[partition] = Told(is_announced=True)
+                self._told[partition] = Progress(is_announced=True)
 
     def _bump(self, _: TopicPartition, __: Assignment, state: LeaderAndIsr) -> Election:
         return elections.bumped(state, self._context.epoch)
@@ -227,7 +227,9 @@ class Reassignments:
         def settled(partition: TopicPartition, _: Assignment, state: LeaderAndIsr) -> Election:
             live = context.live_for(partition)
             step = next_step(moving[partition], state, live, context.epoch, NOTHING_TOLD)
-            return step.state if isinstance(step, Settle) else Refused(Reason.NONE_IN_TARGET)
+            return (
+                step.state if isinstance(step, Settle) else Refused(ElectionRefusal.NONE_IN_TARGET)
+            )
 
         written = context.topics[topic]
         # Who hears of them from here on hears of the target alone (B2).
@@ -238,7 +240,7 @@ class Reassignments:
         finally:
             context.put_topic(topic, written)
         for partition, state in changes.changed.items():
-            self._told[partition] = Told(is_announced=True, settled_epoch=state.leader_epoch)
+            self._told[partition] = Progress(is_announced=True, settled_epoch=state.leader_epoch)
 
     # Writing.
 

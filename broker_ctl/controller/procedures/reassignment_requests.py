@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from broker_ctl.controller.procedures.parents import make_parents
 from broker_ctl.controller.state.batch_writer import CHUNK
-from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.pipelining import READS, pipelined, read_nodes
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.partitions.context import Context
@@ -32,10 +32,10 @@ class Request(NamedTuple):
     version: int
 
 
-class Requests:
+class ReassignmentRequests:
     """Those that stand, as they were read last."""
 
-    def __init__(self, store: MetadataStore, context: Context, engine: Engine) -> None:
+    def __init__(self, store: MetadataStore, context: Context, engine: StateChanger) -> None:
         self._store = store
         self._context = context
         self._engine = engine

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.procedure import ControllerContext
 
 
 class Alarm:
     """One thing that is done later; however often it is set, once at a time."""
 
-    def __init__(self, parts: Controlled, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, parts: ControllerContext, name: str, work: Callable[[], Awaitable[None]]
+    ) -> None:
         self._parts = parts
         self._name = name
         self._work = work

@@ -11,8 +11,8 @@ import logging
 import random
 from typing import Any, Final, NamedTuple
 
-from broker_ctl.controller.procedures.procedure import Controlled
-from broker_ctl.controller.procedures.topic_deletion import Deletions
+from broker_ctl.controller.procedures.procedure import ControllerContext
+from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
 from broker_ctl.controller.store.kafka_states import (
     KAFKAS,
     Led,
@@ -34,7 +34,7 @@ from broker_ctl.errors import (
     MultiFailed,
     NodeExists,
     NoNode,
-    OrderConflict,
+    OperationConflict,
     TopicMissing,
 )
 from broker_ctl.ports import Reply
@@ -58,10 +58,12 @@ class _Nameless(NamedTuple):
     led: dict[TopicPartition, Led]
 
 
-class Adopting:
+class TopicAdoption:
     """Gives ids by order, in one leading; that the node has one then comes back as a change."""
 
-    def __init__(self, parts: Controlled, deletions: Deletions, draws: random.Random) -> None:
+    def __init__(
+        self, parts: ControllerContext, deletions: TopicDeletions, draws: random.Random
+    ) -> None:
         self._store = parts.store
         self._context = parts.context
         self._engine = parts.engine
@@ -69,12 +71,12 @@ class Adopting:
         self._draws = draws
 
     async def judge(self, name: str, topic_id: str | None) -> Reply:
-        """What would be done; see `PartitionDesk.adopt_topic`."""
+        """What would be done; see `ControllerAdmin.adopt_topic`."""
         given = topic_id or new_topic_id(self._draws)
         return self._told(name, given, await self._found(name, await self._read(name), given))
 
     async def adopt(self, name: str, topic_id: str | None) -> Reply:
-        """Do it; see `PartitionDesk.adopt_topic`."""
+        """Do it; see `ControllerAdmin.adopt_topic`."""
         given = topic_id or new_topic_id(self._draws)
         told: Reply | None = None
         for _ in range(_TRIES):
@@ -94,7 +96,9 @@ class Adopting:
             else:
                 log.warning("topic %s had no topic_id, and is adopted under %s", name, given)
                 return told
-        raise OrderConflict(f"{name}: its nodes have changed each time they were read: try again")
+        raise OperationConflict(
+            f"{name}: its nodes have changed each time they were read: try again"
+        )
 
     # What there is.
 
@@ -103,7 +107,7 @@ class Adopting:
 
         Raises:
             TopicMissing: there is none, or it is being deleted.
-            OrderConflict: it cannot be read.
+            OperationConflict: it cannot be read.
         """
         node = await self._store.get(partition_paths.topic(name))
         if node is None:
@@ -114,22 +118,22 @@ class Adopting:
         try:
             return decode_topic_in_any_form(node)
         except CorruptRecord as error:
-            raise OrderConflict(f"{error}: mend it first") from None
+            raise OperationConflict(f"{error}: mend it first") from None
 
     async def _found(self, name: str, topic: TopicAssignment, given: str) -> _Nameless:
         """What stands there of a topic that may be adopted.
 
         Raises:
-            OrderConflict: it may not.
+            OperationConflict: it may not.
         """
         known = self._context.topics.get(name)
         its_own = topic.topic_id or (known and known.topic_id)
         if its_own:
-            raise OrderConflict(f"{name} has the topic_id {its_own} already")
+            raise OperationConflict(f"{name} has the topic_id {its_own} already")
         ids = {of.topic_id: each for each, of in self._context.topics.items()}
         ids |= {str(row["topic_id"]): str(row["topic"]) for row in self._deletions.rows()}
         if given in ids:
-            raise OrderConflict(f"{given} is the topic_id of {ids[given]}")
+            raise OperationConflict(f"{given} is the topic_id of {ids[given]}")
         assignments = {
             TopicPartition(name, number): topic.partitions[number]
             for number in sorted(topic.partitions)
@@ -137,7 +141,7 @@ class Adopting:
         led = await read_led(self._store, assignments)
         for each in led.values():
             if each.fault:
-                raise OrderConflict(each.fault)
+                raise OperationConflict(each.fault)
         return _Nameless(topic, led)
 
     def _told(self, name: str, given: str, found: _Nameless) -> Reply:

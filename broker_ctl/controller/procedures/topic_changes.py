@@ -6,9 +6,9 @@ Docs: kafka-design-v3, kafka-procedures.
 import logging
 from collections.abc import Collection, Iterable
 
-from broker_ctl.controller.procedures.broker_changes import Membership
+from broker_ctl.controller.procedures.broker_changes import BrokerChanges
 from broker_ctl.controller.state.batch_writer import CHUNK
-from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.loader import Loader
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.partitions.context import Context
@@ -19,11 +19,11 @@ from broker_ctl.core.partitions.values import TopicAssignment
 log = logging.getLogger(__name__)
 
 
-class Topics:
+class TopicChanges:
     """The topics of one leading."""
 
     def __init__(
-        self, context: Context, loader: Loader, engine: Engine, membership: Membership
+        self, context: Context, loader: Loader, engine: StateChanger, membership: BrokerChanges
     ) -> None:
         self._context = context
         self._loader = loader

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from broker_ctl.controller.procedures.known_names import check_topic
 from broker_ctl.controller.procedures.parents import make_parents
-from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.replica_lists import fault_of_min_isr
 from broker_ctl.core.partitions.values import MIN_ISR, RuleChanges, TopicRules
@@ -21,7 +21,7 @@ from broker_ctl.errors import (
     MultiFailed,
     NodeExists,
     NoNode,
-    OrderConflict,
+    OperationConflict,
     TopicMissing,
 )
 from broker_ctl.ports import Reply
@@ -43,21 +43,21 @@ class _Altered(NamedTuple):
     rules: TopicRules
 
 
-class Configuring:
+class TopicConfiguration:
     """The configurations of topics, in one leading."""
 
-    def __init__(self, parts: Controlled) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._store = parts.store
         self._context = parts.context
         self._engine = parts.engine
         self._rules = parts.rules
 
     async def judge(self, topic: str, changes: RuleChanges) -> Reply:
-        """What changes would come to; see `PartitionDesk.alter_topic`."""
+        """What changes would come to; see `ControllerAdmin.alter_topic`."""
         return self._told(topic, (await self._altered(topic, changes)).rules)
 
     async def alter(self, topic: str, changes: RuleChanges) -> Reply:
-        """Write them; see `PartitionDesk.alter_topic`."""
+        """Write them; see `ControllerAdmin.alter_topic`."""
         path = partition_paths.topic_configuration(topic)
         while True:
             await make_parents(self._store, self._engine, path)
@@ -85,7 +85,7 @@ class Configuring:
 
         Raises:
             TopicMissing, InvalidReplicas: as named.
-            OrderConflict: what stands there besides cannot be read.
+            OperationConflict: what stands there besides cannot be read.
         """
         check_topic(self._context, topic)
         path = partition_paths.topic_configuration(topic)
@@ -96,7 +96,7 @@ class Configuring:
             after = kept | {key: text for key, text in changes.items() if text is not None}
             rules = self._rules().completed(rules_of_configuration(path, after))
         except CorruptRecord as error:
-            raise OrderConflict(f"{error}: change that too, or reset it") from None
+            raise OperationConflict(f"{error}: change that too, or reset it") from None
         if MIN_ISR in changes:
             self._check_min_isr(topic, rules.min_isr)
         return _Altered(node, before, after, rules)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from broker_ctl.controller.procedures.parents import make_parents
-from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.store.topic_ids import new_topic_id
 from broker_ctl.core.partitions.names import TopicPartition, checked_topic
 from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
@@ -21,7 +21,7 @@ from broker_ctl.errors import (
     InvalidReplicas,
     MultiFailed,
     NodeExists,
-    OrderConflict,
+    OperationConflict,
     TopicExists,
     TopicMissing,
 )
@@ -40,10 +40,10 @@ _MOST_LISTED_BYTES: Final = 900 * 1024
 _LENGTH_BYTES: Final = 4
 
 
-class Growth:
+class TopicCreation:
     """New topics and new partitions of one leading."""
 
-    def __init__(self, parts: Controlled, draws: random.Random) -> None:
+    def __init__(self, parts: ControllerContext, draws: random.Random) -> None:
         self._store = parts.store
         self._context = parts.context
         self._engine = parts.engine
@@ -51,7 +51,7 @@ class Growth:
         self._draws = draws
 
     def spread(self, partitions: int, replication_factor: int) -> Replicas:
-        """See `PartitionDesk.spread`."""
+        """See `ControllerAdmin.spread`."""
         return dict(enumerate(self._spread(partitions, replication_factor, {})))
 
     # Creating.
@@ -61,7 +61,7 @@ class Growth:
 
         Raises:
             InvalidName, TopicExists, InvalidReplicas: as named.
-            OrderConflict: there are so many topics that no more could be listed.
+            OperationConflict: there are so many topics that no more could be listed.
         """
         checked_topic(topic)
         if topic in self._context.deleting:
@@ -73,7 +73,7 @@ class Growth:
         self._check_replicas(topic, replicas, self._rules().completed(rules).min_isr)
         names = [topic, *self._context.topics]
         if sum(map(len, names)) + len(names) * _LENGTH_BYTES > _MOST_LISTED_BYTES:
-            raise OrderConflict(
+            raise OperationConflict(
                 f"{topic} would be topic {len(names)}, more names than ZooKeeper lists at once "
                 f"({_MOST_LISTED_BYTES} bytes): delete topics, or use fewer with more partitions"
             )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker_ctl.controller.procedures.parents import make_parents
-from broker_ctl.controller.procedures.procedure import Controlled
+from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.timers import Alarm
 from broker_ctl.controller.procedures.topic_nodes import TopicNodes
 from broker_ctl.controller.store.fenced_writer import ends_leading
@@ -49,10 +49,10 @@ class _Ending:
     again: Stops = field(default_factory=dict)
 
 
-class Deletions:
+class TopicDeletions:
     """`Procedure`: the topics whose end was asked for in one leading."""
 
-    def __init__(self, parts: Controlled) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._store = parts.store
         self._context = parts.context
         self._engine = parts.engine

@@ -6,7 +6,7 @@ delete it go in one transaction, so that a request without a topic has nothing m
 
 from collections.abc import Callable, Sequence
 
-from broker_ctl.controller.state.state_changes import Engine
+from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.pipelining import READS, read_nodes
 from broker_ctl.core.model.steps import batched
 from broker_ctl.errors import MultiFailed, NoNode
@@ -17,7 +17,7 @@ from broker_ctl.store.interface import Check, Delete, MetadataStore, Operation
 class TopicNodes:
     """Takes them away."""
 
-    def __init__(self, store: MetadataStore, engine: Engine) -> None:
+    def __init__(self, store: MetadataStore, engine: StateChanger) -> None:
         self._store = store
         self._engine = engine
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from broker_ctl.controller.state.state_batch import Draft, address
+from broker_ctl.controller.state.state_batch import StateBatch, address
 from broker_ctl.controller.state.transition_recorder import Record
 from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.controller.store.pipelining import pipelined, read_nodes
@@ -68,10 +68,10 @@ class Changes:
 
 
 # Drafts what is to be done about these; what is not to be done is put into the changes.
-MakeDraft = Callable[[Iterable[TopicPartition], Changes], Draft]
+MakeDraft = Callable[[Iterable[TopicPartition], Changes], StateBatch]
 
 
-class Batches:
+class BatchWriter:
     """Writes the states of one leading."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Batches:
         await self._record.write(reason)
         return changes
 
-    async def _write(self, made: Draft, changes: Changes) -> list[TopicPartition]:
+    async def _write(self, made: StateBatch, changes: Changes) -> list[TopicPartition]:
         """Write a draft, and tell; the partitions that are to be decided on again."""
         if not made.partitions:
             return []
@@ -144,7 +144,7 @@ class Batches:
         self._settle(made, queued, changes)
         return []
 
-    def _settle(self, made: Draft, queued: Sequence[Operation], changes: Changes) -> None:
+    def _settle(self, made: StateBatch, queued: Sequence[Operation], changes: Changes) -> None:
         self._transport.written(made.mail, queued)
         context, record = self._context, self._record
         for partition, state in zip(made.partitions, made.states, strict=True):
@@ -153,7 +153,7 @@ class Batches:
             changes.changed[partition] = state
 
     async def _after_refusal(
-        self, made: Draft, error: MultiFailed, changes: Changes
+        self, made: StateBatch, error: MultiFailed, changes: Changes
     ) -> list[TopicPartition]:
         if error.index >= len(made.owners):
             # A node of the queue: whoever took its parent away must not stop elections.
@@ -177,7 +177,7 @@ class Batches:
                 changes.failed[guilty] = error.cause
         return [partition for partition in made.partitions if partition != guilty]
 
-    def _to_be_drafted(self, made: Draft) -> list[TopicPartition]:
+    def _to_be_drafted(self, made: StateBatch) -> list[TopicPartition]:
         """All of a draft but what has been initialised since, which stands as it is."""
         is_known = self._context.states.__contains__
         return [
@@ -191,7 +191,7 @@ class Batches:
         found = zip(partitions, nodes, strict=True)
         changes.with_parent.update(partition for partition, node in found if node is not None)
 
-    async def _after_doubt(self, made: Draft, changes: Changes) -> list[TopicPartition]:
+    async def _after_doubt(self, made: StateBatch, changes: Changes) -> list[TopicPartition]:
         """The reply was lost, and the nodes have changed since: each tells of itself."""
         states = self._context.states
         before = [states.get(partition) for partition in made.partitions]

@@ -4,7 +4,7 @@ This is where the time of a failover goes: plain loops over tuples, and each par
 once, whoever hears of it (docs: kafka-procedures).
 """
 
-from broker_ctl.controller.transport.messages import Entry, Mail, entry
+from broker_ctl.controller.transport.messages import Mail, PartitionRequest, entry
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.names import TopicPartition
@@ -14,7 +14,7 @@ from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import encode_state
 
 
-class Draft:
+class StateBatch:
     """New states that are written in one transaction.
 
     Attributes:
@@ -102,7 +102,7 @@ def named_in_letter(
 
 def letter_of(
     context: Context, partition: TopicPartition, state: LeaderAndIsr, named: tuple[int, ...]
-) -> Entry:
+) -> PartitionRequest:
     """A partition's entry."""
     topic = partition[0]
     topic_id, min_isr = context.topics[topic].topic_id, context.rules_of(topic).min_isr

@@ -15,8 +15,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
-from broker_ctl.controller.state.batch_writer import CHUNK, Batches, Changes
-from broker_ctl.controller.state.state_batch import Draft, address, letter_of, named_in_letter
+from broker_ctl.controller.state.batch_writer import CHUNK, BatchWriter, Changes
+from broker_ctl.controller.state.state_batch import StateBatch, address, letter_of, named_in_letter
 from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.controller.store.kafka_states import KafkaStates
 from broker_ctl.controller.store.pipelining import pipelined
@@ -46,7 +46,7 @@ Decide = Callable[[TopicPartition, Assignment, LeaderAndIsr], Election]
 DecideTopic = Callable[[TopicAssignment], TopicAssignment | None]
 
 
-class Engine:
+class StateChanger:
     """The hands of the controller.
 
     Any method raises what `ends_leading` knows once another controller was elected; then nothing
@@ -61,7 +61,7 @@ class Engine:
         writes: FencedWrites,
         reader: StateReader,
         transport: Transport,
-        batches: Batches,
+        batches: BatchWriter,
         kafka_states: KafkaStates,
     ) -> None:
         self._store = store
@@ -85,8 +85,8 @@ class Engine:
         """
         context = self._context
 
-        def draft(chunk: Iterable[TopicPartition], changes: Changes) -> Draft:
-            made = Draft(context)
+        def draft(chunk: Iterable[TopicPartition], changes: Changes) -> StateBatch:
+            made = StateBatch(context)
             assignments, states = context.assignments, context.states
             for partition in chunk:
                 assignment, state = assignments.get(partition), states.get(partition)
@@ -112,8 +112,8 @@ class Engine:
         unknown = await self._kafka_states.take_over(wanted)
         await self.tell(each for each in wanted if each in context.states)
 
-        def draft(chunk: Iterable[TopicPartition], changes: Changes) -> Draft:
-            made = Draft(context)
+        def draft(chunk: Iterable[TopicPartition], changes: Changes) -> StateBatch:
+            made = StateBatch(context)
             for partition in chunk:
                 assignment = context.assignments.get(partition)
                 if assignment is None or partition in context.states:
@@ -137,7 +137,7 @@ class Engine:
         return await self._reader.refresh(partitions)
 
     def take_found(self) -> list[TopicPartition]:
-        """See `Batches.take_found`."""
+        """See `BatchWriter.take_found`."""
         return self._batches.take_found()
 
     # Topics, and whatever else is written.

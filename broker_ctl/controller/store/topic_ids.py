@@ -3,7 +3,7 @@
 As Kafka's controller does (KIP-516), ours gives them one at the first look. But only where nothing
 stands below the node: once a topic was led its replicas are held under an id, and under another one
 brokers would take them for strays, and delete them. Whoever remembers that id puts it back, or has
-the topic adopted (`Adopting`).
+the topic adopted (`TopicAdoption`).
 """
 
 import logging

@@ -5,7 +5,7 @@ import logging
 log = logging.getLogger(__name__)
 
 
-class Told:
+class AckTimer:
     """What waits for one broker, from the first letter until none waits any more."""
 
     def __init__(self, broker_id: int) -> None:

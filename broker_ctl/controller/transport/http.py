@@ -9,7 +9,7 @@ again until it is acknowledged, or the broker is gone.
 import asyncio
 from collections.abc import Sequence
 
-from broker_ctl.controller.transport.http_sender import HttpSender, SenderParts
+from broker_ctl.controller.transport.http_sender import HttpSender, SenderDependencies
 from broker_ctl.controller.transport.messages import BROKER_GONE, Lot, Mail, StopAnswer
 from broker_ctl.core.partitions.values import BrokersChanged
 from broker_ctl.store.interface import Operation
@@ -19,7 +19,7 @@ from broker_ctl.tasks import TaskScope
 class HttpTransport:
     """`Transport` that calls the daemons of brokers."""
 
-    def __init__(self, parts: SenderParts) -> None:
+    def __init__(self, parts: SenderDependencies) -> None:
         self._parts = parts
         self._senders: dict[int, tuple[HttpSender, asyncio.Task[None]]] = {}
         self._tasks = TaskScope("instructions")

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.controller.transport.ack_timer import Told
-from broker_ctl.controller.transport.messages import Lot, Postbox, StopAnswer, Writer
-from broker_ctl.controller.transport.send_queue import Parcel, Parcels
+from broker_ctl.controller.transport.ack_timer import AckTimer
+from broker_ctl.controller.transport.messages import (
+    InstructionEncoder,
+    Lot,
+    ResponseListener,
+    StopAnswer,
+)
+from broker_ctl.controller.transport.send_queue import RequestBatch, SendQueue
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LiveBroker
@@ -42,12 +47,12 @@ def calling(http: HttpClient) -> Call:
 
 
 @dataclass(frozen=True, slots=True)
-class SenderParts:
+class SenderDependencies:
     """What all senders share."""
 
     call: Call
-    writer: Writer
-    postbox: Postbox
+    writer: InstructionEncoder
+    postbox: ResponseListener
     clock: Clock
     instruments: ControllerInstruments
     acknowledge_s: Callable[[], float]
@@ -56,14 +61,14 @@ class SenderParts:
 class HttpSender:
     """What waits for one broker, in one life of it, and what is on its way there."""
 
-    def __init__(self, parts: SenderParts, broker: LiveBroker) -> None:
+    def __init__(self, parts: SenderDependencies, broker: LiveBroker) -> None:
         self._parts = parts
         self._broker = broker
-        self._parcels = Parcels()
+        self._parcels = SendQueue()
         self._on_its_way: Lot = {}
         self._wake = asyncio.Event()
         self._is_silent = False
-        self._told = Told(broker.broker_id)
+        self._told = AckTimer(broker.broker_id)
 
     def put(self, lot: Lot) -> None:
         """More letters."""
@@ -79,7 +84,7 @@ class HttpSender:
 
     def unanswered_stops(self) -> list[ReplicaStop]:
         """Replicas of which it is not known whether they have ended."""
-        return [*Parcel(self._on_its_way).stops(), *self._parcels.stops()]
+        return [*RequestBatch(self._on_its_way).stops(), *self._parcels.stops()]
 
     async def run(self) -> None:
         """Send, until cancelled."""
@@ -98,7 +103,7 @@ class HttpSender:
                 await asyncio.sleep(_RETRY_S)
                 self._parts.postbox.overflowed(self._broker.broker_id)
 
-    async def _send(self, parcel: Parcel) -> None:
+    async def _send(self, parcel: RequestBatch) -> None:
         writer = self._parts.writer
         make = writer.full_instructions if parcel.is_full else writer.instructions
         # A copy: answers take from it while instructions are still made of the parcel.

@@ -17,7 +17,7 @@ from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker
 from broker_ctl.store.interface import Operation
 
 
-class Entry(NamedTuple):
+class PartitionRequest(NamedTuple):
     """A partition as one of its replicas hears of it; encoded once for all of them.
 
     Attributes:
@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
 
 # A partition's entry, or the end of a replica.
-Letter = Entry | ReplicaStop
+Letter = PartitionRequest | ReplicaStop
 # Letters by recipient. An empty lot tells who lives, and nothing else.
 Lot = dict[TopicPartition, Letter]
 Mail = dict[int, Lot]
@@ -43,9 +43,9 @@ _STOP_BYTES: Final = 400
 _TOPIC_BYTES: Final = 38
 
 
-def entry(replica: ReplicaState) -> Entry:
+def entry(replica: ReplicaState) -> PartitionRequest:
     """What its replicas hear of a partition."""
-    return Entry(replica.topic_id, encode(entry_row(replica)))
+    return PartitionRequest(replica.topic_id, encode(entry_row(replica)))
 
 
 # In place of a reason that the broker gave: it is no more, or had another life.
@@ -64,7 +64,7 @@ class StopAnswer(NamedTuple):
     reason: str | None
 
 
-class Postbox(Protocol):
+class ResponseListener(Protocol):
     """Who hears of what brokers answer; plain functions that do not block."""
 
     def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
@@ -116,7 +116,7 @@ class Transport(Protocol):
         ...
 
 
-class Writer:
+class InstructionEncoder:
     """Makes instructions of letters.
 
     Args:
@@ -150,7 +150,9 @@ class Writer:
         size, topic = 0, ""
         for partition in order:
             letter = lot[partition]
-            letter_bytes = len(letter.row) + 1 if isinstance(letter, Entry) else _STOP_BYTES
+            letter_bytes = (
+                len(letter.row) + 1 if isinstance(letter, PartitionRequest) else _STOP_BYTES
+            )
             name_bytes = 0 if partition[0] == topic else len(partition[0]) + _TOPIC_BYTES
             if part and size + letter_bytes + name_bytes > most:
                 yield part
@@ -192,7 +194,7 @@ class Writer:
         entries = [
             letter.row
             for partition, letter in lot.items()
-            if isinstance(letter, Entry) and topics.get(partition[0]) == letter.topic_id
+            if isinstance(letter, PartitionRequest) and topics.get(partition[0]) == letter.topic_id
         ]
         stops = [stop_row(letter) for letter in lot.values() if isinstance(letter, ReplicaStop)]
         partitions = encoded(b"[" + b",".join(entries) + b"]")

@@ -8,7 +8,7 @@ from broker_ctl.core.partitions.instructions import ReplicaStop
 
 
 @dataclass(slots=True)
-class Parcel:
+class RequestBatch:
     """Letters that may go in one instruction, or in several one after another.
 
     Attributes:
@@ -23,11 +23,11 @@ class Parcel:
         return [letter for letter in self.lot.values() if isinstance(letter, ReplicaStop)]
 
 
-class Parcels:
+class SendQueue:
     """A broker's parcels; there are never more letters than it has replicas, and stops."""
 
     def __init__(self) -> None:
-        self._parcels: deque[Parcel] = deque()
+        self._parcels: deque[RequestBatch] = deque()
         self._has_stops = False
 
     def __bool__(self) -> bool:
@@ -37,13 +37,13 @@ class Parcels:
         """More letters; of a partition only the newest goes."""
         last = self._parcels[-1] if self._parcels else None
         if last is None or last.is_full or self._revives(last, lot):
-            last = Parcel()
+            last = RequestBatch()
             self._parcels.append(last)
             self._has_stops = False
         last.lot.update(lot)
         self._has_stops |= any(isinstance(letter, ReplicaStop) for letter in lot.values())
 
-    def _revives(self, last: Parcel, lot: Lot) -> bool:
+    def _revives(self, last: RequestBatch, lot: Lot) -> bool:
         """Whether a replica is told to live that waits to be ended.
 
         The end goes first, and by itself: it may be of an earlier topic by that name (C1).
@@ -56,12 +56,12 @@ class Parcels:
     def put_full(self, lot: Lot) -> None:
         """A letter for every replica of the broker: of what waits only the stops go besides."""
         stops = {stop.partition: stop for stop in self.stops()}
-        self._parcels = deque([Parcel(lot, is_full=True)])
+        self._parcels = deque([RequestBatch(lot, is_full=True)])
         self._has_stops = False
         if stops:
             self.put({**stops})
 
-    def take(self) -> Parcel | None:
+    def take(self) -> RequestBatch | None:
         """What goes next."""
         return self._parcels.popleft() if self._parcels else None
 

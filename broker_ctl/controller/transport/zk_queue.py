@@ -17,14 +17,14 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_leading
 from broker_ctl.controller.store.pipelining import pipelined
-from broker_ctl.controller.transport.ack_timer import Told
+from broker_ctl.controller.transport.ack_timer import AckTimer
 from broker_ctl.controller.transport.messages import (
     BROKER_GONE,
+    InstructionEncoder,
     Lot,
     Mail,
-    Postbox,
+    ResponseListener,
     StopAnswer,
-    Writer,
 )
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker
@@ -67,7 +67,7 @@ class _Queue:
     """
 
     broker: LiveBroker
-    told: Told
+    told: AckTimer
     begin: str
     early: set[str] = field(default_factory=set)
     waiting: dict[str, _Waiting] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class _Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueParts:
+class QueueDependencies:
     """What the transport stands on.
 
     Attributes:
@@ -86,8 +86,8 @@ class QueueParts:
 
     store: MetadataStore
     writes: FencedWrites
-    writer: Writer
-    postbox: Postbox
+    writer: InstructionEncoder
+    postbox: ResponseListener
     clock: Clock
     instruments: ControllerInstruments
     epoch: int
@@ -98,7 +98,7 @@ class QueueParts:
 class QueueTransport:
     """`Transport` that leaves nodes for brokers."""
 
-    def __init__(self, parts: QueueParts) -> None:
+    def __init__(self, parts: QueueDependencies) -> None:
         self._parts = parts
         self._queues: dict[int, _Queue] = {}
         self._next = parts.epoch * _NUMBERS
@@ -215,7 +215,7 @@ class QueueTransport:
             self._tasks.start(self._wipe(broker_id, self._next), f"wiping queue {broker_id}")
         for broker_id in changed.new | changed.bounced:
             begin = partition_paths.queued(broker_id, self._next)
-            self._queues[broker_id] = _Queue(changed.live[broker_id], Told(broker_id), begin)
+            self._queues[broker_id] = _Queue(changed.live[broker_id], AckTimer(broker_id), begin)
 
     async def _wipe(self, broker_id: int, last: int) -> None:
         """Delete what was left there up to a number; the broker may be deleting it, too."""

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.election.election_node import SeatNode
-from broker_ctl.coordination.election.election_records import LeaderRecords, SeatRecords
+from broker_ctl.coordination.election.election_node import ElectionNode
+from broker_ctl.coordination.election.election_records import ElectionRecords, LeaderRecords
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import SessionWatcher
@@ -21,7 +21,7 @@ from broker_ctl.core.machines.election import STABLE_S, Action, Event, State, pa
 from broker_ctl.core.machines.session import Action as SessionAction
 from broker_ctl.errors import StoreError
 from broker_ctl.store.interface import MetadataStore
-from broker_ctl.store.paths import Seat
+from broker_ctl.store.paths import ElectionName
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
 
@@ -41,12 +41,12 @@ class Election:
         deletions: Deletions,
         *,
         clock: Clock,
-        seat: Seat,
+        seat: ElectionName,
         leader: LeaderBroker,
         draws: random.Random,
-        records: SeatRecords | None = None,
+        records: ElectionRecords | None = None,
     ) -> None:
-        self._seat_node = SeatNode(store, deletions, seat, records or LeaderRecords(leader))
+        self._seat_node = ElectionNode(store, deletions, seat, records or LeaderRecords(leader))
         self._watcher = watcher
         self._clock = clock
         self._seat = seat

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.coordination.election.election_records import SeatRecords
+from broker_ctl.coordination.election.election_records import ElectionRecords
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.errors import (
     Ambiguous,
@@ -31,7 +31,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.paths import Seat
+from broker_ctl.store.paths import ElectionName
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.watching import set_watch
 
@@ -48,11 +48,15 @@ class Claimed:
     czxid: int
 
 
-class SeatNode:
+class ElectionNode:
     """One broker's way to one seat; who leads is judged elsewhere."""
 
     def __init__(
-        self, store: MetadataStore, deletions: Deletions, seat: Seat, records: SeatRecords
+        self,
+        store: MetadataStore,
+        deletions: Deletions,
+        seat: ElectionName,
+        records: ElectionRecords,
     ) -> None:
         self._store = store
         self._deletions = deletions

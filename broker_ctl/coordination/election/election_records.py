@@ -9,7 +9,7 @@ from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.records.partitions import ControllerRecord
 
 
-class SeatRecords(Protocol):
+class ElectionRecords(Protocol):
     """The payloads of one seat, as one candidate writes them."""
 
     def holder(self, epoch: int) -> bytes:
@@ -36,15 +36,15 @@ class LeaderRecords:
         self._own = own
 
     def holder(self, epoch: int) -> bytes:  # noqa: ARG002
-        """See `SeatRecords`."""
+        """See `ElectionRecords`."""
         return self._own.encode()
 
     def epoch(self, epoch: int) -> bytes:
-        """See `SeatRecords`."""
+        """See `ElectionRecords`."""
         return LeadEpoch(epoch, self._own.broker_id).encode()
 
     def decode(self, node: Versioned) -> LeaderBroker:
-        """See `SeatRecords`."""
+        """See `ElectionRecords`."""
         return LeaderBroker.decode(node.path, node.data)
 
 
@@ -61,16 +61,16 @@ class ControllerRecords:
         self._clock = clock
 
     def holder(self, epoch: int) -> bytes:
-        """See `SeatRecords`."""
+        """See `ElectionRecords`."""
         own = self._own
         record = ControllerRecord(self._broker_id, epoch, own.broker_id, own.service_url)
         return record.encode(self._clock.wall_ms())
 
     def epoch(self, epoch: int) -> bytes:
-        """See `SeatRecords`."""
+        """See `ElectionRecords`."""
         return str(epoch).encode()
 
     def decode(self, node: Versioned) -> LeaderBroker:
-        """See `SeatRecords`."""
+        """See `ElectionRecords`."""
         record = ControllerRecord.decode(node.path, node.data)
         return LeaderBroker(record.daemon, record.web_url)

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
 
-from broker_ctl.errors import AuthorityLost, LeadingSuspended
+from broker_ctl.errors import AuthorityLost, LeadershipSuspended
 from broker_ctl.store.interface import Check, Operation
-from broker_ctl.store.paths import Seat
+from broker_ctl.store.paths import ElectionName
 
 
 class _Phase(Enum):
@@ -29,7 +29,7 @@ class Leadership:
         check_authority: raises `AuthorityLost` where the lease has run out.
     """
 
-    def __init__(self, seat: Seat, epoch: int, check_authority: Callable[[], None]) -> None:
+    def __init__(self, seat: ElectionName, epoch: int, check_authority: Callable[[], None]) -> None:
         self.seat = seat
         self.epoch = epoch
         self._check_authority = check_authority
@@ -45,12 +45,12 @@ class Leadership:
         """Before each decision that cannot wait.
 
         Raises:
-            LeadingSuspended: the connection is gone; whether this leading goes on is not known.
+            LeadershipSuspended: the connection is gone; whether this leading goes on is not known.
             AuthorityLost: it has ended, or the lease has run out.
         """
         self._check_lasting()
         if self._phase is _Phase.SUSPENDED:
-            raise LeadingSuspended(f"{self.seat.name}: no connection at epoch {self.epoch}")
+            raise LeadershipSuspended(f"{self.seat.name}: no connection at epoch {self.epoch}")
 
     async def wait_deciding(self) -> None:
         """Before each decision, order and write: return once it may be made.

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.coordination.locks.outwait import outwait
-from broker_ctl.coordination.locks.revalidation import Doubts
+from broker_ctl.coordination.locks.outwait import wait_for_deletion
+from broker_ctl.coordination.locks.revalidation import RevalidationQueue
 from broker_ctl.core.machines.lock import Action, Claim, Event, State, claim_of, step
 from broker_ctl.core.machines.session import Action as SessionAction
 from broker_ctl.errors import (
@@ -84,7 +84,9 @@ class Locks:
         # Creates that were not answered, nor any later one on their path.
         self._unheard: dict[str, None] = {}
         self._waiting: dict[str, dict[asyncio.Event, None]] = {}
-        self._doubts = Doubts(store, root, draws, judge=self._judge, on_verified=on_verified)
+        self._doubts = RevalidationQueue(
+            store, root, draws, judge=self._judge, on_verified=on_verified
+        )
         self._stop_watching: Callable[[], None] | None = None
         self.lost: Counter[Event] = Counter()
 
@@ -240,7 +242,7 @@ class Locks:
         waiting = self._waiting.setdefault(node.path, {})
         waiting[deleted] = None
         try:
-            return await outwait(self._store, node, limit_s, deleted)
+            return await wait_for_deletion(self._store, node, limit_s, deleted)
         finally:
             waiting.pop(deleted, None)
             if not waiting and self._waiting.get(node.path) is waiting:

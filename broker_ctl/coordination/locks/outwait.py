@@ -22,7 +22,7 @@ def stale_limit_s(timeout_s: float, tick_s: float) -> float:
     return timeout_s + 2 * tick_s + _MARGIN_S
 
 
-async def outwait(
+async def wait_for_deletion(
     store: MetadataStore, node: Versioned, limit_s: float, hint: asyncio.Event | None = None
 ) -> bool:
     """Return true once ``node`` is gone or replaced; false when it outlives the limit.

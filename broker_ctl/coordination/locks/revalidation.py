@@ -24,7 +24,7 @@ _WINDOW_S: Final = 0.3
 _RETRY_S: Final = 0.25
 
 
-class Doubts:
+class RevalidationQueue:
     """Locks in doubt, in the order in which they came to be.
 
     ``judge`` hears what stands on the path of each; ``on_verified`` how many seconds after the

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from broker_ctl.coordination.locks.outwait import outwait, stale_limit_s
+from broker_ctl.coordination.locks.outwait import stale_limit_s, wait_for_deletion
 from broker_ctl.errors import BadVersion, CorruptRecord, NewerVersion, NoNode, StartError
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.broker_ctl import Registration
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 _MAX_TIMEOUT_TICKS: Final = 20
 
 
-class Predecessors:
+class PreviousSessionNodes:
     """Whoever has taken a name of this broker's in another session.
 
     Args:
@@ -62,7 +62,7 @@ class Predecessors:
             return
         limit_s = await self._limit_s(node)
         log.info("%s stands from another session: waiting up to %.1f s", path, limit_s)
-        if not await outwait(self._store, node, limit_s):
+        if not await wait_for_deletion(self._store, node, limit_s):
             raise StartError(
                 f"{self._name} is in use: {path} outlived {limit_s:.0f} s"
                 f"{await self._twin(node)}; {self._advice}",

@@ -14,7 +14,7 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.coordination.locks.stale_nodes import Predecessors
+from broker_ctl.coordination.locks.stale_nodes import PreviousSessionNodes
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import (
     Ambiguous,
@@ -64,7 +64,7 @@ class BrokerIds:
         self._own = own
         self._clock = clock
         self._path = partition_paths.broker(own.broker_id)
-        self._predecessors = Predecessors(
+        self._predecessors = PreviousSessionNodes(
             store,
             tick_s,
             name=f"brokerId={own.broker_id}",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_ctl.coordination.membership.service_units import bundles_by_owner
-from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.strategies.load_managers import MODULAR, SIMPLE
 from broker_ctl.store import paths
@@ -53,7 +53,7 @@ class ForeignBrokers:
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        self._tree = WatchedTree(store, paths.LOAD_REPORTS, _decode)
+        self._tree = TreeCache(store, paths.LOAD_REPORTS, _decode)
 
     async def start(self) -> None:
         """Begin to follow the registry."""

@@ -1,4 +1,4 @@
-"""Orders to other brokers, over their control HTTP; this broker is called the same way."""
+"""Commands to other brokers, over their control HTTP; this broker is called the same way."""
 
 import logging
 from collections.abc import Mapping
@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 from broker_ctl.codec import decode_object
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.commands import Command
 from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
-from broker_ctl.ports import Orders, Reply
+from broker_ctl.ports import CommandHandler, Reply
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class Peers(Protocol):
     """How orders reach brokers: over HTTP, or in memory in the deterministic composition."""
 
-    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+    async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
         """Give one order.
 
         Raises:
@@ -30,12 +30,12 @@ class Peers(Protocol):
 class HttpPeers:
     """`POST {web address}/control/v1/{verb}`, answered with JSON or with the kind of an error."""
 
-    def __init__(self, registry: Registry, http: HttpClient, own: Orders) -> None:
+    def __init__(self, registry: Registry, http: HttpClient, own: CommandHandler) -> None:
         self._registry = registry
         self._http = http
         self._own = own
 
-    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+    async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
         """See `Peers.send`."""
         if broker_id == self._registry.broker_id:
             return await self._own.obey(order)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.coordination.locks.stale_nodes import Predecessors
-from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.coordination.locks.stale_nodes import PreviousSessionNodes
+from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import (
     Ambiguous,
@@ -67,7 +67,7 @@ def _decode(node: Versioned) -> Peer:
 class _Departures:
     """When registrations were seen to go, and of which session they were; 0: none was read."""
 
-    def __init__(self, registrations: WatchedTree[Peer]) -> None:
+    def __init__(self, registrations: TreeCache[Peer]) -> None:
         self._registrations = registrations
         self._gone: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
@@ -108,10 +108,10 @@ class Registry:
         self._store = store
         self._deletions = deletions
         self._own = own
-        self._tree = WatchedTree(store, paths.REGISTRATIONS, _decode)
+        self._tree = TreeCache(store, paths.REGISTRATIONS, _decode)
         self._report_path = paths.load_report(own.urls.broker_id)
         self._path = paths.registration(own.urls.broker_id)
-        self._predecessors = Predecessors(
+        self._predecessors = PreviousSessionNodes(
             store,
             tick_s,
             name=f"broker id {own.urls.broker_id}",

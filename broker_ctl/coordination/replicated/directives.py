@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from broker_ctl.coordination.replicated.node_cache import FollowedNodes
-from broker_ctl.core.cluster.directives import Drain, Order, Pause
+from broker_ctl.coordination.replicated.node_cache import NodeCache
+from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.errors import CorruptRecord, NewerVersion, NodeExists, NoNode
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -24,7 +24,7 @@ def _decode_pause(node: Versioned) -> Pause:
         return PauseRecord.decode(node.path, node.data).pause
     except (CorruptRecord, NewerVersion) as error:
         log.warning("paused all the same: %s", error)
-        return Pause(Order.of(node.stat.mtime_ms, "", f"the node does not decode: {error}"))
+        return Pause(AuditInfo.of(node.stat.mtime_ms, "", f"the node does not decode: {error}"))
 
 
 def _decode_drain(node: Versioned) -> Drain:
@@ -36,8 +36,8 @@ class Directives:
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        self._pauses = FollowedNodes(store, paths.PAUSE, _decode_pause)
-        self._drains = FollowedNodes(store, paths.DRAINS, _decode_drain, depth=1)
+        self._pauses = NodeCache(store, paths.PAUSE, _decode_pause)
+        self._drains = NodeCache(store, paths.DRAINS, _decode_drain, depth=1)
 
     async def start(self) -> None:
         """Follow; returns once what stands has been read."""
@@ -72,7 +72,7 @@ class Directives:
         """The pause that stands."""
         return self._pauses.values.get(paths.PAUSE)
 
-    async def begin_pause(self, order: Order) -> Pause:
+    async def begin_pause(self, order: AuditInfo) -> Pause:
         """Pause; where there is a pause already, it stays as it is.
 
         Raises:

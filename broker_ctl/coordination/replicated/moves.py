@@ -6,7 +6,7 @@ the receiver once it serves. Each write of it makes earlier orders for it void (
 
 from dataclasses import dataclass, replace
 
-from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BadVersion, MultiFailed, NodeExists, NoNode
 from broker_ctl.store import paths
@@ -19,14 +19,14 @@ from broker_ctl.store.interface import (
     SetData,
     Versioned,
 )
-from broker_ctl.store.records.broker_ctl import Move
+from broker_ctl.store.records.broker_ctl import MoveNode
 
 
 @dataclass(frozen=True, slots=True)
 class MoveRecord:
     """A move, and the data version of its node."""
 
-    move: Move
+    move: MoveNode
     version: int
 
     @property
@@ -36,7 +36,7 @@ class MoveRecord:
 
 
 def _decode(node: Versioned) -> MoveRecord:
-    return MoveRecord(Move.decode(node.path, node.data), node.stat.version)
+    return MoveRecord(MoveNode.decode(node.path, node.data), node.stat.version)
 
 
 class Moves:
@@ -44,7 +44,7 @@ class Moves:
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        self._tree = WatchedTree(store, paths.MOVES, _decode)
+        self._tree = TreeCache(store, paths.MOVES, _decode)
 
     async def start(self) -> None:
         """Begin to follow the records."""
@@ -89,7 +89,7 @@ class Moves:
             record = await self.read(move_id)
         return record
 
-    async def begin(self, move: Move, guard: Operation) -> MoveRecord:
+    async def begin(self, move: MoveNode, guard: Operation) -> MoveRecord:
         """Reserve.
 
         Raises:

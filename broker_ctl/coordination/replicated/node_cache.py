@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.errors import CorruptRecord, NewerVersion
 from broker_ctl.store.interface import MetadataStore, Notification, Versioned
 from broker_ctl.store.path_rules import is_at_or_below
@@ -17,10 +17,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class FollowedNodes(WatchedTree[T]):
+class NodeCache(TreeCache[T]):
     """Values by path of the nodes ``depth`` steps below ``root``; 0 is the root itself.
 
-    Unlike in a `WatchedTree`, a node that does not decode (any more) stays as it was; one that
+    Unlike in a `TreeCache`, a node that does not decode (any more) stays as it was; one that
     never did is left out. Both are logged and counted.
     """
 

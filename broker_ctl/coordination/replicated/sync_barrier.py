@@ -12,7 +12,7 @@ from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
 
 
-class CatchingUp:
+class SyncBarrier:
     """At most one ``sync`` on its way, and one that waits for it."""
 
     def __init__(self, store: MetadataStore) -> None:

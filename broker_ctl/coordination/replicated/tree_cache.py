@@ -25,7 +25,7 @@ T = TypeVar("T")
 _RETRY_S = 0.25
 
 
-class WatchedTree(Generic[T]):
+class TreeCache(Generic[T]):
     """Children of ``root`` by name.
 
     A child that does not decode, or that a newer release wrote, is left out and counted: the

@@ -14,7 +14,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.machines.lease import Heartbeat, LeaseRules
 from broker_ctl.errors import NoNode, StoreError
 from broker_ctl.store.interface import MetadataStore
-from broker_ctl.store.records.broker_ctl import Lease
+from broker_ctl.store.records.broker_ctl import LeaseRecord
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Heartbeats:
 
     async def _commit(self) -> None:
         self._count += 1
-        payload = Lease(self._nonce, self._count).encode()
+        payload = LeaseRecord(self._nonce, self._count).encode()
         try:
             await self._store.set(self._path, payload)
         except NoNode:

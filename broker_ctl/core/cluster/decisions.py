@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import Footprint, throughput_text
+from broker_ctl.core.model.load_vector import LoadVector, throughput_text
 
 
 class Reason(StrEnum):
@@ -162,9 +162,9 @@ class Transfer:
     destination: str
     reason: Reason
     detail: str
-    footprint: Footprint
-    source_before: Footprint
-    destination_before: Footprint
+    footprint: LoadVector
+    source_before: LoadVector
+    destination_before: LoadVector
 
     @property
     def bundles(self) -> tuple[Bundle, ...]:
@@ -172,12 +172,12 @@ class Transfer:
         return (self.bundle,)
 
     @property
-    def source_after(self) -> Footprint:
+    def source_after(self) -> LoadVector:
         """Load of the source after the move."""
         return self.source_before - self.footprint
 
     @property
-    def destination_after(self) -> Footprint:
+    def destination_after(self) -> LoadVector:
         """Load of the destination after the move."""
         return self.destination_before + self.footprint
 
@@ -318,5 +318,5 @@ def _row(decision: Decision, **fields: object) -> dict[str, Any]:
     }
 
 
-def _change(before: Footprint, after: Footprint) -> str:
+def _change(before: LoadVector, after: LoadVector) -> str:
     return f"{before.usage_ratio:.1%} -> {after.usage_ratio:.1%}"

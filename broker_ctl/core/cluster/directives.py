@@ -11,7 +11,7 @@ MOST_WHO: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class AuditInfo:
     """Who ordered something, when and why.
 
     Attributes:
@@ -25,7 +25,7 @@ class Order:
     why: str = ""
 
     @classmethod
-    def of(cls, at_ms: int, who: str, why: str) -> "Order":
+    def of(cls, at_ms: int, who: str, why: str) -> "AuditInfo":
         """With texts that are cut to what a node may hold of them."""
         return cls(at_ms, who[:MOST_WHO], why[:MOST_REASON])
 
@@ -44,7 +44,7 @@ class Order:
 class Pause:
     """The leader decides, and does nothing of it by itself."""
 
-    order: Order
+    order: AuditInfo
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -60,6 +60,6 @@ class Drain:
         throughput_bytes: bytes/s of them then.
     """
 
-    order: Order
+    order: AuditInfo
     bundles: int
     throughput_bytes: float

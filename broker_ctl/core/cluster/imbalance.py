@@ -10,7 +10,7 @@ from math import fsum
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def mean_usage(view: ClusterView) -> float:
     return fsum(used) / len(used) if used else 0.0
 
 
-def improves(source: Footprint, destination: Footprint, moved: Footprint) -> bool:
+def improves(source: LoadVector, destination: LoadVector, moved: LoadVector) -> bool:
     """Whether the larger load of the pair shrinks when ``moved`` goes from source to destination.
 
     Judged on usage, or on throughput where nobody reports usage. Each such move makes the sorted
@@ -59,7 +59,7 @@ def improves(source: Footprint, destination: Footprint, moved: Footprint) -> boo
     return gone > 0 and destination_before + gone < before
 
 
-def is_harmless(source: Footprint, destination: Footprint, moved: Footprint) -> bool:
+def is_harmless(source: LoadVector, destination: LoadVector, moved: LoadVector) -> bool:
     """Whether nobody has more, after the move, than the busier of the pair had before.
 
     Enough for a move that is wanted for another reason than load; also what carries no load at all
@@ -70,7 +70,7 @@ def is_harmless(source: Footprint, destination: Footprint, moved: Footprint) -> 
 
 
 def is_worth_it(
-    reason: Reason, source: Footprint, destination: Footprint, moved: Footprint
+    reason: Reason, source: LoadVector, destination: LoadVector, moved: LoadVector
 ) -> bool:
     """Whether a move that is wanted for ``reason`` may be made.
 
@@ -85,7 +85,7 @@ def is_worth_it(
 
 
 def _measure(
-    source: Footprint, destination: Footprint, moved: Footprint
+    source: LoadVector, destination: LoadVector, moved: LoadVector
 ) -> tuple[float, float, float]:
     if source.usage_ratio > 0 or destination.usage_ratio > 0:
         gone = moved.usage_on(destination.size_ratio)

@@ -18,7 +18,7 @@ from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, In
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.model.steps import Steps, finished
@@ -211,7 +211,7 @@ class _Gauge:
             seen.last_unloaded_s,
             seen.last_split_s,
             current,
-            Footprint(usage, throughput, seen.load.long.msg_rate, topics),
+            LoadVector(usage, throughput, seen.load.long.msg_rate, topics),
         )
 
     def joined(self, broker: BrokerView, carried: _Carried) -> BrokerView:
@@ -231,7 +231,7 @@ class _Gauge:
         return replace(
             broker,
             owned=frozenset(seen.bundle for seen in carried.bundles.values()),
-            expected=Footprint(
+            expected=LoadVector(
                 max(0.0, broker.usage_ratio + (came - left) / broker.size_ratio),
                 fsum(footprint.throughput_bytes for footprint in footprints),
                 fsum(footprint.msg_rate for footprint in footprints),

@@ -14,7 +14,7 @@ from broker_ctl.core.cluster.decisions import Assign, Decision, Merge, Skip, Spl
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats, TimeAverage
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT, Footprint
+from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 
@@ -43,7 +43,7 @@ class BrokerView:
     is_draining: bool = False
     age_s: float = 0.0
     owned: frozenset[Bundle] = frozenset()
-    expected: Footprint = NO_FOOTPRINT
+    expected: LoadVector = NO_LOAD
     served: Mapping[Namespace, int] = field(default_factory=dict)
     takes_persistent: bool = True
     takes_non_persistent: bool = True
@@ -51,7 +51,7 @@ class BrokerView:
     size_ratio: float = 1.0
 
     def holding(
-        self, *, gone: Iterable[Bundle] = (), come: Iterable[Bundle] = (), expected: Footprint
+        self, *, gone: Iterable[Bundle] = (), come: Iterable[Bundle] = (), expected: LoadVector
     ) -> "BrokerView":
         """The broker when some of its bundles have gone, and others have come."""
         left, new = self.owned.intersection(gone), frozenset(come) - self.owned
@@ -86,7 +86,7 @@ class BundleView:
     last_unloaded_s: float | None = None
     last_split_s: float | None = None
     current: BundleStats | None = None
-    footprint: Footprint = NO_FOOTPRINT
+    footprint: LoadVector = NO_LOAD
 
     @property
     def is_pinned(self) -> bool:

@@ -14,7 +14,7 @@ class SessionEventRow(NamedTuple):
     session_epoch: Annotated[int, Tells("count of the writer's sessions since its start")]
 
 
-class Seat(StrEnum):
+class ElectionName(StrEnum):
     """What is led."""
 
     LOAD_BALANCE = "loadbalance"

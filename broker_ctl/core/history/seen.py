@@ -1,6 +1,6 @@
 """Rows of what is seen in one cycle; a daemon's leader and a simulated one write the same.
 
-What seldom changes is written when it does: `Told` says what stands in earlier rows.
+What seldom changes is written when it does: `Reported` says what stands in earlier rows.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ _BUNDLES_IN_MEMORY: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """What holds by the rows of this epoch; a plain value."""
 
     boundaries: Mapping[Namespace, tuple[int, ...]] = field(default_factory=dict)
     capacities: Mapping[str, CapacityRow] = field(default_factory=dict)
 
 
-NOTHING_TOLD: Final = Told()
+NOTHING_REPORTED: Final = Reported()
 
 
 class Batch(NamedTuple):
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     rows: Sequence[Any]
 
 
-def rows_of_view(told: Told, view: ClusterView) -> Generator[Batch, None, Told]:
+def rows_of_view(told: Reported, view: ClusterView) -> Generator[Batch, None, Reported]:
     """All rows of a cycle's view, a few at a time; returns what is told then."""
     brokers = list(view.brokers.values())
     for broker in brokers:
@@ -61,7 +61,7 @@ def rows_of_view(told: Told, view: ClusterView) -> Generator[Batch, None, Told]:
         yield Batch(BUNDLE_BOUNDARIES, rings)
     for bundles in batched(view.bundles.values(), ROWS_A_LINE):
         yield Batch(BUNDLE_LOADS, [_bundle_load(seen) for seen in bundles])
-    return Told(boundaries, capacities)
+    return Reported(boundaries, capacities)
 
 
 def memory_in_bounds(memory: Memory, bundles: int) -> tuple[Mapping[str, Any], bool]:

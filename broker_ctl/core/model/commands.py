@@ -29,7 +29,7 @@ def _integer(row: Mapping[str, Any], key: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveOrder:
+class MoveCommand:
     """What every order of a move says.
 
     Attributes:
@@ -59,14 +59,14 @@ class MoveOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepare(MoveOrder):
+class PrepareTransfer(MoveCommand):
     """To the receiver of a move: say whether you will take the bundle."""
 
     verb: ClassVar[str] = "prepare"
 
 
 @dataclass(frozen=True, slots=True)
-class Release(MoveOrder):
+class ReleaseBundle(MoveCommand):
     """To the source of a move: stop serving, confirm, and give the bundle up.
 
     Attributes:
@@ -81,7 +81,7 @@ class Release(MoveOrder):
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
         """Read the plain form."""
-        order = MoveOrder.parse(row)
+        order = MoveCommand.parse(row)
         return cls(
             order.epoch,
             order.bundle,
@@ -94,21 +94,21 @@ class Release(MoveOrder):
     def to_row(self) -> dict[str, Any]:
         """The plain form."""
         return {
-            **MoveOrder.to_row(self),
+            **MoveCommand.to_row(self),
             "token": self.token,
             "unload_ms": self.unload_ms,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Receive(MoveOrder):
+class ReceiveBundle(MoveCommand):
     """To the receiver of a move: the source has released; take the bundle and end the move."""
 
     verb: ClassVar[str] = "receive"
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class AcquireBundle:
     """To the broker that placement chose: take a bundle that nobody owns."""
 
     verb: ClassVar[str] = "take"
@@ -126,7 +126,7 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class SplitBundle:
     """To the owner: split the bundle.
 
     Attributes:
@@ -164,7 +164,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class MergeBundles:
     """To the owner of both: merge two neighbours, ``left`` is the lower one."""
 
     verb: ClassVar[str] = "join"
@@ -183,14 +183,31 @@ class Join:
         return {"epoch": self.epoch, "left": str(self.left), "right": str(self.right)}
 
 
-Order = Prepare | Release | Receive | Take | Cut | Join
+Command = (
+    PrepareTransfer | ReleaseBundle | ReceiveBundle | AcquireBundle | SplitBundle | MergeBundles
+)
 _KINDS: Mapping[
     str,
-    type[Prepare] | type[Release] | type[Receive] | type[Take] | type[Cut] | type[Join],
-] = {kind.verb: kind for kind in (Prepare, Release, Receive, Take, Cut, Join)}
+    type[PrepareTransfer]
+    | type[ReleaseBundle]
+    | type[ReceiveBundle]
+    | type[AcquireBundle]
+    | type[SplitBundle]
+    | type[MergeBundles],
+] = {
+    kind.verb: kind
+    for kind in (
+        PrepareTransfer,
+        ReleaseBundle,
+        ReceiveBundle,
+        AcquireBundle,
+        SplitBundle,
+        MergeBundles,
+    )
+}
 
 
-def parse_order(verb: str, row: Mapping[str, Any]) -> Order:
+def parse_order(verb: str, row: Mapping[str, Any]) -> Command:
     """Read an order of any kind.
 
     Raises:

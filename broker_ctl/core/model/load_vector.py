@@ -7,7 +7,7 @@ _UNITS: Final = ("B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s")
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class LoadVector:
     """Load of one bundle, or the sum over the bundles of a broker.
 
     Attributes:
@@ -29,8 +29,8 @@ class Footprint:
         """Part of the capacity of a broker of that size."""
         return self.usage_ratio * self.size_ratio / size_ratio
 
-    def __add__(self, other: "Footprint") -> "Footprint":
-        return Footprint(
+    def __add__(self, other: "LoadVector") -> "LoadVector":
+        return LoadVector(
             self.usage_ratio + other.usage_on(self.size_ratio),
             self.throughput_bytes + other.throughput_bytes,
             self.msg_rate + other.msg_rate,
@@ -38,9 +38,9 @@ class Footprint:
             self.size_ratio,
         )
 
-    def __sub__(self, other: "Footprint") -> "Footprint":
+    def __sub__(self, other: "LoadVector") -> "LoadVector":
         # Rounding must not leave a broker with less than nothing.
-        return Footprint(
+        return LoadVector(
             max(0.0, self.usage_ratio - other.usage_on(self.size_ratio)),
             max(0.0, self.throughput_bytes - other.throughput_bytes),
             max(0.0, self.msg_rate - other.msg_rate),
@@ -48,9 +48,9 @@ class Footprint:
             self.size_ratio,
         )
 
-    def part(self, ratio: float) -> "Footprint":
+    def part(self, ratio: float) -> "LoadVector":
         """The footprint of ``ratio`` of the hashes, as if load were spread evenly over them."""
-        return Footprint(
+        return LoadVector(
             self.usage_ratio * ratio,
             self.throughput_bytes * ratio,
             self.msg_rate * ratio,
@@ -59,7 +59,7 @@ class Footprint:
         )
 
 
-NO_FOOTPRINT: Final = Footprint()
+NO_LOAD: Final = LoadVector()
 
 
 def throughput_text(throughput_bytes: float) -> str:

@@ -9,7 +9,7 @@ from broker_ctl.core.model.bundle import BundleRange
 _T = TypeVar("_T")
 
 
-class Near(Generic[_T]):
+class RangeIndex(Generic[_T]):
     """Values by range; those that overlap a range are found without looking at the others.
 
     Bundles that are held do not overlap each other, but nothing here relies on it: what begins

@@ -12,7 +12,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
-class Hits(Generic[K]):
+class Streaks(Generic[K]):
     """Counts by subject; a plain value, as every policy's memory."""
 
     counts: Mapping[K, int] = field(default_factory=dict)
@@ -21,7 +21,7 @@ class Hits(Generic[K]):
         """Rounds in a row until now, this one included."""
         return self.counts.get(subject, 0)
 
-    def after(self, met: Iterable[K], unjudged: Iterable[K] = ()) -> "Hits[K]":
+    def after(self, met: Iterable[K], unjudged: Iterable[K] = ()) -> "Streaks[K]":
         """One round later: ``met`` count one more, ``unjudged`` as before, all others nothing."""
         kept = {subject: self.counts[subject] for subject in unjudged if subject in self.counts}
-        return Hits({**kept, **{subject: self.of(subject) + 1 for subject in met}})
+        return Streaks({**kept, **{subject: self.of(subject) + 1 for subject in met}})

@@ -15,7 +15,7 @@ def splitmix64(state: int) -> int:
     return mixed ^ (mixed >> 31)
 
 
-def draw(seed: int, key: str, options: Iterable[str]) -> str:
+def rendezvous_choice(seed: int, key: str, options: Iterable[str]) -> str:
     """One of ``options`` (at least one), whatever their order.
 
     Rendezvous: each option gets its own number, the lowest wins, so that an option that goes away

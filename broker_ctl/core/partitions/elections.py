@@ -22,7 +22,7 @@ from broker_ctl.core.partitions.values import (
 )
 
 
-class Reason(StrEnum):
+class ElectionRefusal(StrEnum):
     """Why a partition keeps the state that it has."""
 
     NONE_IN_SYNC_LIVES = "no replica in sync lives"
@@ -39,7 +39,7 @@ class Reason(StrEnum):
 class Refused(NamedTuple):
     """There is no new state."""
 
-    reason: Reason
+    reason: ElectionRefusal
 
 
 Election = LeaderAndIsr | Refused
@@ -53,7 +53,7 @@ def initial(assignment: Assignment, live: AbstractSet[int], controller_epoch: in
     """
     isr = tuple(sorted(replica for replica in assignment.replicas if replica in live))
     if not isr:
-        return Refused(Reason.NONE_LIVES)
+        return Refused(ElectionRefusal.NONE_LIVES)
     leader = next(replica for replica in assignment.replicas if replica in live)
     return LeaderAndIsr(leader, 0, isr, controller_epoch)
 
@@ -76,12 +76,12 @@ def offline(
         isr = tuple([member for member in state.isr if member in live])
         return _changed(state, leader, isr, controller_epoch)
     if not rules.is_unclean_allowed:
-        return Refused(Reason.NONE_IN_SYNC_LIVES)
+        return Refused(ElectionRefusal.NONE_IN_SYNC_LIVES)
     for replica in assignment.replicas:
         if replica in live:
             isr = (replica,)
             return _changed(state, replica, isr, controller_epoch)._replace(is_recovering=True)
-    return Refused(Reason.NONE_LIVES)
+    return Refused(ElectionRefusal.NONE_LIVES)
 
 
 def reassign(
@@ -90,7 +90,7 @@ def reassign(
     """For a partition whose leader is no target of its reassignment, or is dead."""
     leader = _first(assignment.target, state.isr, live)
     if leader == NO_LEADER:
-        return Refused(Reason.NONE_IN_TARGET)
+        return Refused(ElectionRefusal.NONE_IN_TARGET)
     return _changed(state, leader, state.isr, controller_epoch)
 
 
@@ -100,11 +100,11 @@ def preferred(
     """Lead where it was meant to be led: by the first replica, if that lives and is in sync."""
     first = assignment.replicas[0] if assignment.replicas else NO_LEADER
     if first == state.leader:
-        return Refused(Reason.PREFERRED_LEADS)
+        return Refused(ElectionRefusal.PREFERRED_LEADS)
     if first not in live:
-        return Refused(Reason.PREFERRED_DEAD)
+        return Refused(ElectionRefusal.PREFERRED_DEAD)
     if first not in state.isr:
-        return Refused(Reason.PREFERRED_BEHIND)
+        return Refused(ElectionRefusal.PREFERRED_BEHIND)
     return _changed(state, first, state.isr, controller_epoch)
 
 
@@ -125,7 +125,7 @@ def controlled_shutdown(
             leader = replica
             break
     if leader == NO_LEADER:
-        return Refused(Reason.NONE_IN_SYNC_REMAINS)
+        return Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)
     isr = tuple([member for member in state.isr if member not in leaving])
     return _changed(state, leader, isr, controller_epoch)
 
@@ -136,7 +136,7 @@ def leaderless(state: LeaderAndIsr, controller_epoch: int) -> Election:
     Docs: kafka-failure-kinds.
     """
     if state.leader == NO_LEADER:
-        return Refused(Reason.NOTHING_CHANGES)
+        return Refused(ElectionRefusal.NOTHING_CHANGES)
     return _changed(state, NO_LEADER, state.isr, controller_epoch)
 
 
@@ -148,7 +148,7 @@ def without(state: LeaderAndIsr, gone: Collection[int], controller_epoch: int) -
     isr = tuple([member for member in state.isr if member not in gone]) or state.isr
     leader = NO_LEADER if state.leader in gone else state.leader
     if leader == state.leader and len(isr) == len(state.isr):
-        return Refused(Reason.NOTHING_CHANGES)
+        return Refused(ElectionRefusal.NOTHING_CHANGES)
     return _changed(state, leader, isr, controller_epoch)
 
 

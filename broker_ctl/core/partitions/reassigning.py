@@ -60,7 +60,7 @@ class Finish(NamedTuple):
 Step = Announce | Wait | Settle | Finish
 
 
-class Told(NamedTuple):
+class Progress(NamedTuple):
     """What this controller has told of a reassignment; a new one has told nothing.
 
     Attributes:
@@ -72,7 +72,7 @@ class Told(NamedTuple):
     settled_epoch: int | None = None
 
 
-NOTHING_TOLD = Told()
+NOTHING_TOLD = Progress()
 
 
 def fault_of_target(
@@ -121,7 +121,7 @@ def next_step(
     state: LeaderAndIsr,
     live: AbstractSet[int],
     controller_epoch: int,
-    told: Told,
+    told: Progress,
 ) -> Step:
     """What is to be done next; to be asked again after each step, and after each change of ISR."""
     target = assignment.target

@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.steps import Steps, finished
-from broker_ctl.core.model.streaks import Hits
+from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.planning.plan import Plan, plan_in_steps
 from broker_ctl.core.rules.quiet_hours import NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.rules.rules import (
@@ -65,7 +65,7 @@ class DecidingRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CycleMemory:
     """What is kept from cycle to cycle; a plain value.
 
     Attributes:
@@ -76,18 +76,18 @@ class Remembered:
 
     policy: SheddingPolicy[Any] | None = None
     memory: Any = None
-    hot: Hits[Bundle] = field(default_factory=Hits)
-    cold: Hits[merges.Pair] = field(default_factory=Hits)
+    hot: Streaks[Bundle] = field(default_factory=Streaks)
+    cold: Streaks[merges.Pair] = field(default_factory=Streaks)
 
 
 def decided(
-    remembered: Remembered,
+    remembered: CycleMemory,
     view: ClusterView,
     rules: DecidingRules,
     *,
     is_shed_due: bool = True,
     is_split_due: bool = True,
-) -> tuple[Remembered, Plan]:
+) -> tuple[CycleMemory, Plan]:
     """What one cycle does, and what the next one knows of it.
 
     Raises:
@@ -101,13 +101,13 @@ def decided(
 
 
 def proposed_in_steps(
-    remembered: Remembered,
+    remembered: CycleMemory,
     view: ClusterView,
     rules: DecidingRules,
     *,
     is_shed_due: bool,
     is_split_due: bool,
-) -> Steps[tuple[Remembered, list[Decision]]]:
+) -> Steps[tuple[CycleMemory, list[Decision]]]:
     """What the strategies want that are due; the others remember what they did."""
     proposals: list[Decision] = []
     if is_split_due:
@@ -143,12 +143,12 @@ def is_cut_short(plan: Plan) -> bool:
 
 
 def _reshaped(
-    remembered: Remembered, view: ClusterView, rules: DecidingRules
-) -> Steps[tuple[Remembered, list[Decision]]]:
+    remembered: CycleMemory, view: ClusterView, rules: DecidingRules
+) -> Steps[tuple[CycleMemory, list[Decision]]]:
     """What is too much for one bundle, and what is too little for two."""
     proposals: list[Decision] = []
-    hot: Hits[Bundle] = Hits()
-    cold: Hits[merges.Pair] = Hits()
+    hot: Streaks[Bundle] = Streaks()
+    cold: Streaks[merges.Pair] = Streaks()
     if rules.splitting is not None:
         hot = yield from splits.observe_in_steps(remembered.hot, view, rules.splitting)
         proposals += yield from splits.candidates_in_steps(view, rules.splitting, hot)
@@ -169,8 +169,8 @@ def _held(proposal: Decision, detail: str) -> Decision:
 
 
 def _shed(
-    remembered: Remembered, policy: SheddingPolicy[Any], view: ClusterView, rules: SheddingRules
-) -> Steps[tuple[Remembered, tuple[Decision, ...]]]:
+    remembered: CycleMemory, policy: SheddingPolicy[Any], view: ClusterView, rules: SheddingRules
+) -> Steps[tuple[CycleMemory, tuple[Decision, ...]]]:
     # What one policy remembers says nothing to another.
     memory = remembered.memory if policy is remembered.policy else policy.recall(None)
     memory = yield from policy.observe(memory, view, rules)

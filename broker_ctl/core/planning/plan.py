@@ -31,9 +31,9 @@ from broker_ctl.core.planning.budgets import Ledger
 from broker_ctl.core.planning.invariants import check_in_steps
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.elsewhere import elsewhere
-from broker_ctl.core.strategies.placement.pipeline import admitted, place
+from broker_ctl.core.strategies.placement.pipeline import filter_brokers, place
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
-from broker_ctl.core.strategies.placement.sifted import Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult
 
 _SKIPS_A_STEP: Final = 50
 _ORDER = (Skip, Assign, Split, Merge, Transfer, Unload)
@@ -192,21 +192,21 @@ def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) 
 
 def _received(now: ClusterView, assign: Assign, rules: PlacementRules) -> Assign | Skip:
     able = now.receivers(rules.report_ttl_s)
-    allowed = admitted(now, assign.bundle, able, rules).only(assign.destination)
+    allowed = filter_brokers(now, assign.bundle, able, rules).only(assign.destination)
     if allowed.staying:
         return assign
     text = allowed.told(f"{assign.destination} cannot receive")
     return Skip(str(assign.bundle), allowed.reason, text)
 
 
-def _others(now: ClusterView, proposal: Unload | Transfer, rules: PlacementRules) -> Sifted:
+def _others(now: ClusterView, proposal: Unload | Transfer, rules: PlacementRules) -> FilterResult:
     """Those that may have it; a drained broker gives up also what would have stayed for its group.
 
     Placement still prefers those that have nothing of the group.
     """
     bundle, source = proposal.bundle, proposal.source
     if proposal.reason.is_drain:
-        return admitted(now, bundle, now.receivers(rules.report_ttl_s, source), rules)
+        return filter_brokers(now, bundle, now.receivers(rules.report_ttl_s, source), rules)
     return elsewhere(now, bundle, source, rules)
 
 

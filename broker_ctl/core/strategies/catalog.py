@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from broker_ctl.core.model.catalog import Catalog
-from broker_ctl.core.strategies.balance.policy import Balance
+from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from broker_ctl.core.strategies.shedding.avg import AvgShedder
 from broker_ctl.core.strategies.shedding.overload import OverloadShedder
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
@@ -17,7 +17,7 @@ BALANCE: Final = "balance"
 SHEDDING: Final[Catalog[SheddingPolicy[Any]]] = Catalog(
     "shedding strategy",
     {
-        BALANCE: Balance(),
+        BALANCE: BalancePlanner(),
         "OverloadShedder": OverloadShedder(),
         "ThresholdShedder": ThresholdShedder(),
         "UniformLoadShedder": UniformLoadShedder(),

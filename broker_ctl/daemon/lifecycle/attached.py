@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from broker_ctl.api.attached_server import AttachedParts, AttachedSurface
+from broker_ctl.api.attached_server import AttachedApiServer, AttachedDependencies
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
-from broker_ctl.balancer.attached.foreign_balancer import OwnBalancing
+from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.moves import OwnMoves
-from broker_ctl.balancer.balancer import WRITING, Controller
-from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.balancer import WRITING, LoadBalancer
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.history_recorder import LeaderHistory
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.broker.history.decision_log import DecisionJournal
+from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.policies.constraints import FollowedConstraints
 from broker_ctl.coordination.election.election import Election
@@ -27,8 +27,8 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.daemon.metrics.balancing import follow_directives, follow_leader
 from broker_ctl.daemon.metrics.foundation import follow_caches, follow_corrupt, follow_foundation
 from broker_ctl.daemon.wiring.api import authority, readiness_of, surface_rules
-from broker_ctl.daemon.wiring.environment import Surroundings
-from broker_ctl.daemon.wiring.foundation import Foundation, lay
+from broker_ctl.daemon.wiring.environment import Environment
+from broker_ctl.daemon.wiring.foundation import Foundation, build_foundation
 from broker_ctl.daemon.wiring.history import follow_history, history_of, policy_version
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.readiness import ReadinessNow
@@ -92,26 +92,26 @@ class Attached:
     followed: Followed
     admin: PulsarAdmin
     http: HttpClient
-    own_balancing: OwnBalancing
+    own_balancing: ClusterBalancer
     history: History | None
     election: Election
-    controller: Controller
-    surface: AttachedSurface
+    controller: LoadBalancer
+    surface: AttachedApiServer
     readiness: ReadinessNow
 
 
-def attach(settings: Settings, surroundings: Surroundings) -> Attached:
+def attach(settings: Settings, surroundings: Environment) -> Attached:
     """Wire a daemon for ``dataPlane=pulsar``.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    base = lay(settings, surroundings)
+    base = build_foundation(settings, surroundings)
     followed, http = _followed(base), _admin_http(settings)
     admin = _admin(settings, http, followed.brokers)
     attachment = _attachment(base, admin, followed.brokers)
     history = history_of(base)
-    journal = DecisionJournal(history)
+    journal = DecisionLog(history)
     controller = _controller(base, followed, attachment, journal, history)
     election, readiness = _election(base), ReadinessNow()
     follow_foundation(base, {"attach": election})
@@ -121,7 +121,7 @@ def attach(settings: Settings, surroundings: Surroundings) -> Attached:
     follow_leader(base.instruments, controller, attachment.moves)
     base.instruments.leader.destinations_ignored.follow(lambda: attachment.moves.astray)
     follow_history(base.instruments.history, history)
-    shown = AttachedParts(
+    shown = AttachedDependencies(
         own_id=base.urls.broker_id,
         cluster=AttachedCluster(followed.brokers, election),
         desk=_while_leading(election, controller),
@@ -136,7 +136,7 @@ def attach(settings: Settings, surroundings: Surroundings) -> Attached:
         owner_of=_owner_row(followed.nodes),
         held_back=attachment.own_balancing.held_back,
     )
-    surface = AttachedSurface(shown, surface_rules(settings, base.credentials))
+    surface = AttachedApiServer(shown, surface_rules(settings, base.credentials))
     return Attached(
         foundation=base,
         followed=followed,
@@ -151,7 +151,7 @@ def attach(settings: Settings, surroundings: Surroundings) -> Attached:
     )
 
 
-def _corrupt(followed: Followed, controller: Controller) -> Mapping[str, int]:
+def _corrupt(followed: Followed, controller: LoadBalancer) -> Mapping[str, int]:
     return {
         "owner": followed.nodes.owners.corrupt,
         "local-policies": followed.nodes.rings.corrupt,
@@ -175,7 +175,7 @@ def _followed(base: Foundation) -> Followed:
 
 def _attachment(base: Foundation, admin: PulsarAdmin, brokers: ForeignBrokers) -> Attachment:
     pulsar = base.settings.pulsar
-    own_balancing = OwnBalancing(
+    own_balancing = ClusterBalancer(
         admin,
         base.clock,
         acts=pulsar.acts and not base.settings.balancing.dry_run,
@@ -189,12 +189,12 @@ def _controller(
     base: Foundation,
     followed: Followed,
     attachment: Attachment,
-    journal: DecisionJournal,
+    journal: DecisionLog,
     history: History | None,
-) -> Controller:
+) -> LoadBalancer:
     rules, policy = attached_rules(base.settings), policy_version(base.settings)
-    return Controller(
-        LeaderParts(
+    return LoadBalancer(
+        BalancerDependencies(
             own_id=base.urls.broker_id,
             store=base.metadata,
             registry=followed.brokers,
@@ -274,7 +274,9 @@ def _election(base: Foundation) -> Election:
     return election
 
 
-def _while_leading(election: Election, controller: Controller) -> Callable[[], Controller | None]:
+def _while_leading(
+    election: Election, controller: LoadBalancer
+) -> Callable[[], LoadBalancer | None]:
     """The controller while it leads; nothing it says counts at other times."""
     return lambda: controller if election.leadership is not None else None
 

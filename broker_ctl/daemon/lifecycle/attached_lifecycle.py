@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.history.leadings import Seat
+from broker_ctl.core.history.leadings import ElectionName
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
@@ -111,7 +111,7 @@ class AttachedDaemon:
         await self._base.watcher.wait_authority()
         attached.readiness.now = Readiness(is_ready=True)
         self._notifier.send("READY=1", f"STATUS=attached as {self._base.urls.broker_id}")
-        lead = recorded(attached.history, Seat.LOAD_BALANCE, attached.controller.lead)
+        lead = recorded(attached.history, ElectionName.LOAD_BALANCE, attached.controller.lead)
         try:
             await attached.election.run(lead)
         finally:

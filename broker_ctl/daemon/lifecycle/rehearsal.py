@@ -19,7 +19,7 @@ from broker_ctl.daemon.lifecycle.attached import attach
 from broker_ctl.daemon.wiring.api import surface_rules
 from broker_ctl.daemon.wiring.broker import assemble
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane, require_safe_authority
-from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.environment import LiveEnvironment
 from broker_ctl.daemon.wiring.foundation import credentials_of
 from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
 from broker_ctl.daemon.wiring.tls import cluster_context, peer_context
@@ -91,7 +91,7 @@ def _whole(settings: Settings) -> object:
     return assemble(settings, surroundings)
 
 
-class _Rehearsing(LiveSurroundings):
+class _Rehearsing(LiveEnvironment):
     """Those of a process that leaves a kept session to the daemon that starts next."""
 
     def open_stores(

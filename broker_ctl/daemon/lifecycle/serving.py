@@ -13,7 +13,7 @@ from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.broker.ownership.serving_log import ServingLog
 from broker_ctl.coordination.membership.cluster_name import require_cluster_name
 from broker_ctl.coordination.membership.mixed_cluster import foreign_brokers
-from broker_ctl.core.history.leadings import Seat
+from broker_ctl.core.history.leadings import ElectionName
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.lifecycle.new_cluster import refuse_mistyped_chroot
 from broker_ctl.daemon.lifecycle.systemd import Notifier
@@ -123,7 +123,7 @@ class Serving:
         async with asyncio.TaskGroup() as group:
             working = [group.create_task(keeping, name="registration")]
             if self._is_balanced:
-                lead = recorded(managers.history, Seat.LOAD_BALANCE, self._controller.lead)
+                lead = recorded(managers.history, ElectionName.LOAD_BALANCE, self._controller.lead)
                 electing = coordination.election.run(lead)
                 working += [
                     group.create_task(managers.reporter.run(), name="load report"),
@@ -157,7 +157,7 @@ class Serving:
         self, group: asyncio.TaskGroup, partitions: Partitions
     ) -> list[asyncio.Task[None]]:
         """Keep replicas, and stand for their controller."""
-        lead = recorded(self._managers.history, Seat.CONTROLLER, partitions.controller.lead)
+        lead = recorded(self._managers.history, ElectionName.CONTROLLER, partitions.controller.lead)
         return [
             group.create_task(partitions.replicas.run(), name="replicas"),
             group.create_task(partitions.election.run(lead), name="controller election"),

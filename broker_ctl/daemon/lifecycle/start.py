@@ -20,7 +20,7 @@ from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import assemble
-from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.environment import LiveEnvironment
 from broker_ctl.errors import Unsupported
 from broker_ctl.settings.contradictions import require_startable
 from broker_ctl.settings.root import Settings
@@ -74,7 +74,7 @@ def daemon_of(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaem
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
     # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
-    surroundings = LiveSurroundings(SystemClock(), random.SystemRandom())
+    surroundings = LiveEnvironment(SystemClock(), random.SystemRandom())
     notifier = Notifier(os.environ)
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return AttachedDaemon(attach(settings, surroundings), notifier, signals)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from statistics import fmean, pstdev
 
-from broker_ctl.balancer.balancer import Controller
+from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.counters import PlacementResult
 from broker_ctl.balancer.context.dependencies import MovesUnderWay
 from broker_ctl.balancer.statistics import offline_bundles, report_ages_s, standings, unevenness
@@ -20,7 +20,7 @@ def follow_directives(instruments: Instruments, directives: Directives) -> None:
     leader.drained_brokers.follow(lambda: len(directives.drains))
 
 
-def follow_leader(instruments: Instruments, controller: Controller, moves: MovesUnderWay) -> None:
+def follow_leader(instruments: Instruments, controller: LoadBalancer, moves: MovesUnderWay) -> None:
     """Let each instrument follow its part."""
     leader, totals = instruments.leader, instruments.totals
 
@@ -69,7 +69,7 @@ def follow_leader(instruments: Instruments, controller: Controller, moves: Moves
     _follow_standings(instruments, controller)
 
 
-def _follow_standings(instruments: Instruments, controller: Controller) -> None:
+def _follow_standings(instruments: Instruments, controller: LoadBalancer) -> None:
     def show(gauge: Gauge, number: Callable[[Standing], float]) -> None:
         def of_each() -> Mapping[Labels, float]:
             leading = controller.leading

@@ -1,7 +1,7 @@
 """The surface as the settings ask for it."""
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import Readiness, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Readiness
 from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.session.watcher import SessionWatcher
@@ -14,7 +14,7 @@ from broker_ctl.settings.root import Settings
 _LONGEST_S = 86_400.0
 
 
-def surface_rules(settings: Settings, credentials: Credentials | None) -> SurfaceRules:
+def surface_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
     """Where it listens, whom it lets in, and its bounds.
 
     Raises:
@@ -22,7 +22,7 @@ def surface_rules(settings: Settings, credentials: Credentials | None) -> Surfac
     """
     secret_file = settings.dataplane.secret_file
     secret = None if secret_file is None else read_secret(secret_file, "dataPlaneSecretFile")
-    return SurfaceRules(
+    return ApiRules(
         cluster=settings.broker.cluster_name,
         address=settings.broker.bind_address,
         port=settings.broker.web_service_port,

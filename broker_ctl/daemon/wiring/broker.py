@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
-from broker_ctl.api.http.dependencies import Parts
-from broker_ctl.balancer.balancer import Controller
-from broker_ctl.balancer.context.dependencies import LeaderParts
-from broker_ctl.balancer.execution.executor import Reach
-from broker_ctl.broker.history.decision_log import DecisionJournal
+from broker_ctl.api.http.dependencies import Dependencies
+from broker_ctl.balancer.balancer import LoadBalancer
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.execution.executor import ExecutorConnections
+from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.load.reporter import LoadReporter
-from broker_ctl.broker.lookup.authorised import Authorised
+from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import HomeCluster
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
-from broker_ctl.broker.ownership.command_handler import OwnOrders
+from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
 from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
-from broker_ctl.broker.ownership.operations import OwnershipParts
+from broker_ctl.broker.ownership.operations import OwnershipDependencies
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
@@ -37,8 +37,8 @@ from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.daemon.wiring.api import authority, readiness_of, surface_rules
-from broker_ctl.daemon.wiring.environment import Showing, Surroundings
-from broker_ctl.daemon.wiring.foundation import Foundation, lay
+from broker_ctl.daemon.wiring.environment import Environment, Server
+from broker_ctl.daemon.wiring.foundation import Foundation, build_foundation
 from broker_ctl.daemon.wiring.history import history_of, leader_history, owner_changes
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.load_reports import report_form, report_rules, usage_source
@@ -81,7 +81,7 @@ class Coordination:
 
 
 @dataclass(frozen=True, slots=True)
-class Managers:
+class BrokerServices:
     """Floor 3, what every broker runs, with the data plane below it."""
 
     dataplane: DataPlane
@@ -94,11 +94,11 @@ class Managers:
     home: HomeCluster
     owners: Owners
     ownership: Ownership
-    orders: OwnOrders
+    orders: BundleCommandHandler
     dataplane_watch: DataPlaneWatch
     reporter: LoadReporter
     history: History | None
-    journal: DecisionJournal
+    journal: DecisionLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +107,22 @@ class Assembly:
 
     foundation: Foundation
     coordination: Coordination
-    managers: Managers
-    controller: Controller
+    managers: BrokerServices
+    controller: LoadBalancer
     partitions: Partitions | None
     peers_http: HttpClient
     lookup: Lookup
-    surface: Showing
+    surface: Server
     readiness: ReadinessNow
 
 
-def assemble(settings: Settings, surroundings: Surroundings) -> Assembly:
+def assemble(settings: Settings, surroundings: Environment) -> Assembly:
     """Wire a daemon.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    base = lay(settings, surroundings)
+    base = build_foundation(settings, surroundings)
     coordination = _coordinate(base)
     managers = _manage(base, coordination)
     http = _peers_http(base)
@@ -182,17 +182,17 @@ def _peers_http(base: Foundation) -> HttpClient:
 
 
 def _controller(
-    base: Foundation, coordination: Coordination, managers: Managers, http: HttpClient
-) -> Controller:
+    base: Foundation, coordination: Coordination, managers: BrokerServices, http: HttpClient
+) -> LoadBalancer:
     """Floor 3 of the leader."""
     peers = base.surroundings.peers(coordination.registry, http, managers.orders)
-    return Controller(
-        LeaderParts(
+    return LoadBalancer(
+        BalancerDependencies(
             own_id=base.urls.broker_id,
             store=base.metadata,
             registry=coordination.registry,
             moves=coordination.moves,
-            hands=Reach(coordination.moves, peers).hands,
+            hands=ExecutorConnections(coordination.moves, peers).hands,
             clock=base.clock,
             journal=managers.journal,
             rules=managers.configuration.derive(leader_rules),
@@ -299,7 +299,7 @@ def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
     )
 
 
-def _manage(base: Foundation, coordination: Coordination) -> Managers:
+def _manage(base: Foundation, coordination: Coordination) -> BrokerServices:
     settings, clock, history = base.settings, base.clock, history_of(base)
     dataplane, watched = base.surroundings.dataplane(settings), settings.dataplane
     configuration = DynamicConfiguration(base.lasting, settings, clock=clock, draws=base.draws)
@@ -307,7 +307,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
     reporter = _reporter(base, coordination.registry, dataplane, configuration)
     watcher, moves = base.watcher, coordination.moves
     ownership = Ownership(
-        OwnershipParts(
+        OwnershipDependencies(
             store=base.metadata,
             watcher=watcher,
             locks=coordination.locks,
@@ -328,8 +328,10 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
     )
     watcher.listen_grants(ownership.granted)
     seat = paths.LOADBALANCE_SEAT
-    orders = OwnOrders(ownership=ownership, owners=owners, moves=moves, watcher=watcher, seat=seat)
-    return Managers(
+    orders = BundleCommandHandler(
+        ownership=ownership, owners=owners, moves=moves, watcher=watcher, seat=seat
+    )
+    return BrokerServices(
         dataplane=dataplane,
         configuration=configuration,
         constraints=_constraints(base),
@@ -344,7 +346,7 @@ def _manage(base: Foundation, coordination: Coordination) -> Managers:
         dataplane_watch=DataPlaneWatch(dataplane, ownership, clock, watched.failure_timeout_s),
         reporter=reporter,
         history=history,
-        journal=DecisionJournal(history),
+        journal=DecisionLog(history),
     )
 
 
@@ -353,15 +355,15 @@ def _show(
     *,
     cluster: LiveCluster,
     directives: Directives,
-    managers: Managers,
+    managers: BrokerServices,
     partitions: Partitions | None,
     lookup: Lookup,
-    while_leading: Callable[[], Controller | None],
+    while_leading: Callable[[], LoadBalancer | None],
     http: HttpClient,
     readiness: ReadinessNow,
-) -> Showing:
+) -> Server:
     replicas = None if partitions is None else partitions.replicas
-    parts = Parts(
+    parts = Dependencies(
         lookup=lookup,
         ownership=managers.ownership,
         boundaries=Boundaries(managers.dataplane, managers.configuration.derive(split_rules)),
@@ -382,7 +384,7 @@ def _show(
         peers=http,
         instruments=base.instruments,
         clock=base.clock,
-        authorised=Authorised(base.watcher),
+        authorised=LeaseGuard(base.watcher),
         partition_leaders=managers.partition_leaders,
         partitions=None if partitions is None else partitions.parts,
         replicas=replicas,
@@ -390,6 +392,8 @@ def _show(
     return base.surroundings.surface(parts, surface_rules(base.settings, base.credentials))
 
 
-def _while_leading(election: Election, controller: Controller) -> Callable[[], Controller | None]:
+def _while_leading(
+    election: Election, controller: LoadBalancer
+) -> Callable[[], LoadBalancer | None]:
     """The controller while it leads; nothing it says counts at other times."""
     return lambda: controller if election.leadership is not None else None

@@ -4,7 +4,7 @@ import random
 
 from broker_ctl.clock import Clock
 from broker_ctl.daemon.wiring.stores import read_secret
-from broker_ctl.dataplane.bundles.act_log import FileActLog
+from broker_ctl.dataplane.bundles.act_log import FileServeLog
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
@@ -14,7 +14,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind, DataPlaneSettings
 from broker_ctl.settings.subjects.session import OwnershipAuthority
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.workload.traffic_source import Played
+from broker_ctl.simulation.workload.traffic_source import TrafficSource
 from broker_ctl.simulation.workload.workload import Workload, workload_of
 
 _ACT_LOG_BYTES = 1 << 30
@@ -36,7 +36,7 @@ def build_dataplane(settings: Settings, clock: Clock, draws: random.Random) -> D
                 clock,
                 broker_id=settings.broker.broker_id,
                 draw=draws,
-                act_log=None if path is None else FileActLog(path, _ACT_LOG_BYTES),
+                act_log=None if path is None else FileServeLog(path, _ACT_LOG_BYTES),
                 capacity=_capacity(chosen, workload.capacity_of(settings.broker.broker_id)),
                 origin_s=chosen.simulated_origin_s,
                 minute_s=chosen.simulated_minute_s,
@@ -70,7 +70,7 @@ def require_safe_authority(settings: Settings, dataplane: DataPlane) -> None:
         )
 
 
-def _workload(chosen: DataPlaneSettings) -> Played:
+def _workload(chosen: DataPlaneSettings) -> TrafficSource:
     text = chosen.simulated_workload
     if not text:
         return Workload("", ())

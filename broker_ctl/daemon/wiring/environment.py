@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.peers import HttpPeers, Peers
@@ -23,12 +23,12 @@ from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.ports import Orders
+from broker_ctl.ports import CommandHandler
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.session import StopMode
 
 
-class Showing(Protocol):
+class Server(Protocol):
     """What lets others ask this daemon: `surface.server.Surface`, or nothing."""
 
     async def start(self) -> None:
@@ -40,7 +40,7 @@ class Showing(Protocol):
         ...
 
 
-class Surroundings(Protocol):
+class Environment(Protocol):
     """The world outside of one daemon."""
 
     @property
@@ -71,7 +71,7 @@ class Surroundings(Protocol):
         """How much of this machine is used."""
         ...
 
-    def peers(self, registry: Registry, http: HttpClient, own: Orders, /) -> Peers:
+    def peers(self, registry: Registry, http: HttpClient, own: CommandHandler, /) -> Peers:
         """How orders reach the other brokers; ``own`` obeys for this one."""
         ...
 
@@ -85,12 +85,12 @@ class Surroundings(Protocol):
         """How the controller and brokers call each other's daemons about partitions."""
         ...
 
-    def surface(self, parts: Parts, rules: SurfaceRules, /) -> Showing:
+    def surface(self, parts: Dependencies, rules: ApiRules, /) -> Server:
         """What lets others ask this daemon."""
         ...
 
 
-class LiveSurroundings:
+class LiveEnvironment:
     """Those of a process."""
 
     def __init__(self, clock: Clock, draws: random.Random) -> None:
@@ -131,7 +131,7 @@ class LiveSurroundings:
         """From the process table."""
         return host_usage(settings, self.clock)
 
-    def peers(self, registry: Registry, http: HttpClient, own: Orders) -> Peers:
+    def peers(self, registry: Registry, http: HttpClient, own: CommandHandler) -> Peers:
         """Over HTTP."""
         return HttpPeers(registry, http, own)
 
@@ -145,6 +145,6 @@ class LiveSurroundings:
         """Over HTTP."""
         return http
 
-    def surface(self, parts: Parts, rules: SurfaceRules) -> Showing:
+    def surface(self, parts: Dependencies, rules: ApiRules) -> Server:
         """An HTTP server."""
-        return Surface(parts, rules)
+        return ApiServer(parts, rules)

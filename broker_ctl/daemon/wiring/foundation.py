@@ -8,13 +8,13 @@ from broker_ctl.clock import Clock
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
-from broker_ctl.daemon.wiring.environment import Surroundings
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore, gathering, read_secret
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.across_sessions import LastingStore
-from broker_ctl.store.instrumented import MeasuredStore
+from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskFaults
 
@@ -37,7 +37,7 @@ class Foundation:
     """
 
     settings: Settings
-    surroundings: Surroundings
+    surroundings: Environment
     clock: Clock
     draws: random.Random
     urls: BrokerUrls
@@ -57,7 +57,7 @@ class Foundation:
     faults: TaskFaults
 
 
-def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
+def build_foundation(settings: Settings, surroundings: Environment) -> Foundation:
     """Build the foundation.
 
     Raises:
@@ -67,7 +67,7 @@ def lay(settings: Settings, surroundings: Surroundings) -> Foundation:
     clock, draws, instruments = surroundings.clock, surroundings.draws, Instruments()
     nonce = f"{draws.getrandbits(128):032x}"
     store, configuration_store = surroundings.open_stores(settings, instruments.store)
-    control = MeasuredStore(store, instruments.store, clock)
+    control = InstrumentedStore(store, instruments.store, clock)
     metadata = gathering(store, settings, instruments.store, clock)
     configuration, lasting = metadata, LastingStore(metadata)
     lasting_configuration = lasting

@@ -23,9 +23,9 @@ from broker_ctl.core.history.catalog import (
 from broker_ctl.core.history.deeds import OwnershipChangeRow, PartitionTransitionRow
 from broker_ctl.core.history.journal import RowJournal
 from broker_ctl.core.history.leadings import (
+    ElectionName,
     LeaderEpochRow,
     PolicyVersionRow,
-    Seat,
     SessionEventRow,
 )
 from broker_ctl.core.machines.session import Action
@@ -91,7 +91,7 @@ def owner_changes(
     return record
 
 
-def recorded(history: RowJournal | None, seat: Seat, lead: Lead) -> Lead:
+def recorded(history: RowJournal | None, seat: ElectionName, lead: Lead) -> Lead:
     """``lead``, with its begin and its end written down."""
     if history is None:
         return lead

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from broker_ctl.balancer.balancer import Controller
-from broker_ctl.broker.lookup.authorised import Authorised
+from broker_ctl.balancer.balancer import LoadBalancer
+from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import HomeCluster
-from broker_ctl.broker.lookup.fallback_placement import Leaderless, LeaderlessRules
+from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.lookup.standalone import Standalone
 from broker_ctl.broker.namespaces.namespaces import Namespaces
@@ -39,8 +39,8 @@ def lookup_of(
     namespaces: Namespaces,
     home: HomeCluster,
     cluster: LiveCluster,
-    leaderless: Leaderless,
-    while_leading: Callable[[], Controller | None],
+    leaderless: FallbackPlacement,
+    while_leading: Callable[[], LoadBalancer | None],
 ) -> Lookup:
     """The lookups of this broker."""
     return Lookup(
@@ -50,7 +50,7 @@ def lookup_of(
         placement=_placement(base, while_leading),
         home=home,
         leaderless=leaderless,
-        authorised=Authorised(base.watcher),
+        authorised=LeaseGuard(base.watcher),
         clock=base.clock,
     )
 
@@ -61,9 +61,9 @@ def leaderless_of(
     directives: Directives,
     configuration: DynamicConfiguration,
     constraints: FollowedConstraints,
-) -> Leaderless:
+) -> FallbackPlacement:
     """Placement while nobody leads, by the leader's rules."""
-    return Leaderless(
+    return FallbackPlacement(
         store=base.metadata,
         registry=registry,
         constraints=constraints.current,
@@ -74,13 +74,13 @@ def leaderless_of(
     )
 
 
-def _leaderless_rules(settings: Settings) -> LeaderlessRules:
+def _leaderless_rules(settings: Settings) -> FallbackRules:
     rules = leader_rules(settings)
-    return LeaderlessRules(rules.placement, rules.placement_rules, rules.weights)
+    return FallbackRules(rules.placement, rules.placement_rules, rules.weights)
 
 
 def _placement(
-    base: Foundation, while_leading: Callable[[], Controller | None]
+    base: Foundation, while_leading: Callable[[], LoadBalancer | None]
 ) -> Callable[[], Placement | None]:
     """The leader decides where a bundle goes; a broker that is alone takes it."""
     if LOAD_MANAGERS.find(base.settings.balancing.load_manager) is not NOOP:

@@ -7,14 +7,14 @@ may be two brokers.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker_ctl.api.http.dependencies import PartitionParts
+from broker_ctl.api.http.dependencies import PartitionDependencies
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
-from broker_ctl.broker.replicas.lifecycle import ReplicaParts, Replicas
+from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.controller.admin.wiring import office_maker
-from broker_ctl.controller.controller import ControllerParts, PartitionController
+from broker_ctl.controller.controller import ControllerDependencies, PartitionController
 from broker_ctl.controller.transport.http_sender import calling
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ControllerRecords
@@ -30,7 +30,7 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import NoController
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.ports import PartitionDesk, TransitionJournal
+from broker_ctl.ports import ControllerAdmin, TransitionJournal
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.partitions import StateChangeTransport
 from broker_ctl.store import paths
@@ -53,11 +53,11 @@ class Partitions:
     shutdown: ControlledShutdown | None
 
     @property
-    def parts(self) -> PartitionParts:
+    def parts(self) -> PartitionDependencies:
         """What the surface shows and steers."""
-        return PartitionParts(self._desk, self._seat_holder)
+        return PartitionDependencies(self._desk, self._seat_holder)
 
-    def _desk(self) -> PartitionDesk | None:
+    def _desk(self) -> ControllerAdmin | None:
         """The controller's, while this broker controls; nothing it says counts at other times."""
         if self.election.leadership is None:
             return None
@@ -100,7 +100,7 @@ def partitions_of(
     calls = base.surroundings.calls(http)
     election = _election(base, number)
     replicas = Replicas(
-        ReplicaParts(
+        ReplicaDependencies(
             store=base.metadata,
             ids=ids,
             plane=plane,
@@ -165,7 +165,7 @@ def _controller(
     history: RowJournal | None,
 ) -> PartitionController:
     return PartitionController(
-        ControllerParts(
+        ControllerDependencies(
             store=base.control,
             broker_id=number,
             call=calling(calls),

@@ -16,7 +16,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.metadata import BatchFlush
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
-from broker_ctl.store.instrumented import MeasuredStore
+from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import BulkStore, MetadataStore
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
@@ -176,7 +176,7 @@ def gathering(
     """``store`` for all who may wait for one another."""
     metadata = settings.metadata
     if not metadata.batching_enabled:
-        return MeasuredStore(store, instruments, clock)
+        return InstrumentedStore(store, instruments, clock)
     rules = BatchRules(
         is_adaptive=metadata.batching_flush is BatchFlush.ADAPTIVE,
         max_delay_s=metadata.batching_max_delay_s,

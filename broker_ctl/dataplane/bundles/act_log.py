@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ServeEvent:
     """At ``t_ns`` (CLOCK_BOOTTIME) a broker served the topics at ``hashes`` under ``token``."""
 
     t_ns: int
@@ -35,10 +35,10 @@ class Act:
     hashes: tuple[int, ...]
 
 
-class ActLog(Protocol):
+class ServeLog(Protocol):
     """Where acts are recorded."""
 
-    def record(self, act: Act) -> None:
+    def record(self, act: ServeEvent) -> None:
         """Keep an act. Never raises: who serves does not stop because the witness fails."""
         ...
 
@@ -47,13 +47,13 @@ class ActLog(Protocol):
         ...
 
 
-class MemoryActLog:
+class MemoryServeLog:
     """The last ``max_acts`` acts, in memory."""
 
     def __init__(self, max_acts: int) -> None:
-        self.acts: deque[Act] = deque(maxlen=max_acts)
+        self.acts: deque[ServeEvent] = deque(maxlen=max_acts)
 
-    def record(self, act: Act) -> None:
+    def record(self, act: ServeEvent) -> None:
         """Keep an act; the oldest one makes room."""
         self.acts.append(act)
 
@@ -61,7 +61,7 @@ class MemoryActLog:
         """Nothing to give up: the acts stay readable."""
 
 
-class FileActLog:
+class FileServeLog:
     """Acts in a file that is only appended to, up to ``max_bytes``.
 
     Every act is one unbuffered write, so a SIGKILL loses at most the end of the last line. A log
@@ -75,7 +75,7 @@ class FileActLog:
         self._size_bytes = 0
         self.dropped = 0
 
-    def record(self, act: Act) -> None:
+    def record(self, act: ServeEvent) -> None:
         """Append an act, or count it as dropped."""
         value = {"t": act.t_ns, "broker": act.broker, "token": act.token, "hashes": act.hashes}
         line = codec.encode(value) + b"\n"
@@ -128,7 +128,7 @@ def _end_of_last_line(file: FileIO) -> int:
     return 0
 
 
-def read_acts(path: Path) -> Iterator[Act]:
+def read_acts(path: Path) -> Iterator[ServeEvent]:
     """The acts of one file, as they were written; a torn last line is left out.
 
     Raises:
@@ -141,7 +141,9 @@ def read_acts(path: Path) -> Iterator[Act]:
                 return  # the writer was killed inside its last write
             try:
                 value = codec.decode_object(line)
-                act = Act(value["t"], value["broker"], value["token"], tuple(value["hashes"]))
+                act = ServeEvent(
+                    value["t"], value["broker"], value["token"], tuple(value["hashes"])
+                )
             except (CorruptRecord, KeyError, TypeError) as error:
                 raise CorruptRecord(f"{path}:{number}: {error!r} is no act") from error
             if act.t_ns < last_ns:
@@ -150,6 +152,6 @@ def read_acts(path: Path) -> Iterator[Act]:
             yield act
 
 
-def merged(logs: Iterable[Iterable[Act]]) -> Iterator[Act]:
+def merged(logs: Iterable[Iterable[ServeEvent]]) -> Iterator[ServeEvent]:
     """The acts of several brokers of one machine in order of time; each log is in order."""
     return merge(*logs, key=attrgetter("t_ns"))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.dataplane.bundles.act_log import Act
+from broker_ctl.dataplane.bundles.act_log import ServeEvent
 
 # A tick may be late on a busy machine: a hash that acted within this many is being served.
 _ALIVE_TICKS: Final = 10
@@ -44,7 +44,7 @@ class _Served:
 
 
 def judge(
-    acts: Iterable[Act],
+    acts: Iterable[ServeEvent],
     tick_s: float,
     expected: Collection[int],
     end_ns: int | None = None,
@@ -88,7 +88,7 @@ def judge(
 
 
 def _follow(
-    act: Act, stories: dict[int, _Served], doubled: dict[int, str], end_ns: int | None
+    act: ServeEvent, stories: dict[int, _Served], doubled: dict[int, str], end_ns: int | None
 ) -> None:
     """Add one act to the story of each of its hashes."""
     now_ns, token, broker = act.t_ns, act.token, act.broker

@@ -8,13 +8,13 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, SystemUsage
 from broker_ctl.core.model.names import Topic
-from broker_ctl.dataplane.bundles.act_log import Act, ActLog
+from broker_ctl.dataplane.bundles.act_log import ServeEvent, ServeLog
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.bundle_table import BundleTable
 from broker_ctl.dataplane.bundles.interface import Declared, Unloaded
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.workload.traffic_source import Played
+from broker_ctl.simulation.workload.traffic_source import TrafficSource
 from broker_ctl.tasks import TaskScope
 
 _NS_PER_S = 1_000_000_000
@@ -48,12 +48,12 @@ class SimulatedDataPlane:
 
     def __init__(
         self,
-        workload: Played,
+        workload: TrafficSource,
         clock: Clock,
         *,
         broker_id: str,
         draw: random.Random,
-        act_log: ActLog | None = None,
+        act_log: ServeLog | None = None,
         tick_s: float = 0.1,
         capacity: Capacity | None = None,
         topic_close_s: float = 0.0,
@@ -185,7 +185,7 @@ class SimulatedDataPlane:
                 now_s = self._clock.now_s()
                 if self._act_log is not None and self._authority.is_valid(now_s):
                     at_ns = int(now_s * _NS_PER_S)
-                    self._act_log.record(Act(at_ns, self._broker_id, token, tuple(hashes)))
+                    self._act_log.record(ServeEvent(at_ns, self._broker_id, token, tuple(hashes)))
             await asyncio.sleep(self._tick_s)
 
     def _topics_with_traffic(self) -> Mapping[int, list[int]]:

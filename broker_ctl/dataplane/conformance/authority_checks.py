@@ -9,8 +9,8 @@ import asyncio
 from itertools import pairwise
 from typing import Final
 
-from broker_ctl.dataplane.conformance.authority_stub import SESSION_EPOCH, AuthorityStandIn
-from broker_ctl.dataplane.conformance.subject import Subject, unmet
+from broker_ctl.dataplane.conformance.authority_stub import SESSION_EPOCH, AuthorityStub
+from broker_ctl.dataplane.conformance.subject import BrokerClient, unmet
 
 _PULL_S: Final = 1.0
 # What a busy machine may add to a pause, and what two clock readings may differ by.
@@ -22,7 +22,7 @@ _DELAY_S: Final = 0.4
 _POLL_S: Final = 0.02
 
 
-async def pulls(subject: Subject, daemon: AuthorityStandIn) -> None:
+async def pulls(subject: BrokerClient, daemon: AuthorityStub) -> None:
     """Authority is asked for at least once a second, with the secret."""
     daemon.remaining_ms = _LONG_MS
     strangers = daemon.strangers
@@ -40,7 +40,7 @@ async def pulls(subject: Subject, daemon: AuthorityStandIn) -> None:
         unmet(f"at most {_PULL_S:g} s between two requests", f"{longest_s:.2f} s")
 
 
-async def counted_from_the_asking(subject: Subject, daemon: AuthorityStandIn) -> None:
+async def counted_from_the_asking(subject: BrokerClient, daemon: AuthorityStub) -> None:
     """The deadline counts from before the request was sent, not from the answer."""
     daemon.delay_s = _DELAY_S
     await _next_pull(subject, daemon, _LONG_MS)
@@ -62,7 +62,7 @@ async def counted_from_the_asking(subject: Subject, daemon: AuthorityStandIn) ->
     await subject.eventually("authority after three answers", within_s, has_seen_three_answers)
 
 
-async def withdrawn(subject: Subject, daemon: AuthorityStandIn) -> None:
+async def withdrawn(subject: BrokerClient, daemon: AuthorityStub) -> None:
     """An answer with less time replaces one with more."""
     await _next_pull(subject, daemon, _LONG_MS)
     await _next_pull(subject, daemon, 0)
@@ -73,7 +73,7 @@ async def withdrawn(subject: Subject, daemon: AuthorityStandIn) -> None:
     await subject.eventually("remaining_ms is 0 after 0 was answered", _LATE_S, is_over)
 
 
-async def expires_by_itself(subject: Subject, daemon: AuthorityStandIn) -> None:
+async def expires_by_itself(subject: BrokerClient, daemon: AuthorityStub) -> None:
     """Without answers authority lasts to its deadline, and no longer."""
 
     async def has_authority() -> bool:
@@ -94,11 +94,11 @@ async def expires_by_itself(subject: Subject, daemon: AuthorityStandIn) -> None:
         unmet(f"authority for {_SHORT_MS} ms", f"none {early_s:.2f} s before its end")
 
 
-def _last_deadline_s(daemon: AuthorityStandIn) -> float:
+def _last_deadline_s(daemon: AuthorityStub) -> float:
     return daemon.pulls[-1].asked_s + _SHORT_MS / 1000
 
 
-async def _next_pull(subject: Subject, daemon: AuthorityStandIn, remaining_ms: int) -> None:
+async def _next_pull(subject: BrokerClient, daemon: AuthorityStub, remaining_ms: int) -> None:
     """Answer with ``remaining_ms`` from now on, and wait until somebody got that."""
     daemon.remaining_ms = remaining_ms
     daemon.pulls.clear()

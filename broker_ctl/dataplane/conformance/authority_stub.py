@@ -25,7 +25,7 @@ class Pull:
     remaining_ms: int
 
 
-class AuthorityStandIn:
+class AuthorityStub:
     """One path over plain asyncio streams; a web server would be another floor's library.
 
     Attributes:

@@ -6,14 +6,14 @@ from broker_ctl.dataplane.conformance.subject import (
     LEFT,
     RIGHT,
     WHOLE,
-    Subject,
+    BrokerClient,
     unmet,
 )
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import InvalidName
 
 
-async def load_and_repeat(subject: Subject) -> None:
+async def load_and_repeat(subject: BrokerClient) -> None:
     """A loaded bundle is in the state, under its token; loading it again changes nothing."""
     token = subject.next_token()
     for _ in range(2):
@@ -21,7 +21,7 @@ async def load_and_repeat(subject: Subject) -> None:
         await subject.expect_loaded({WHOLE: token})
 
 
-async def load_refuses_old_token(subject: Subject) -> None:
+async def load_refuses_old_token(subject: BrokerClient) -> None:
     """A smaller token is refused for the same bundle, and nothing changes."""
     old, token = subject.next_token(), subject.next_token()
     await subject.load(WHOLE, token)
@@ -29,7 +29,7 @@ async def load_refuses_old_token(subject: Subject) -> None:
     await subject.expect_loaded({WHOLE: token})
 
 
-async def token_covers_overlap(subject: Subject) -> None:
+async def token_covers_overlap(subject: BrokerClient) -> None:
     """A smaller token is refused for every bundle that shares a hash, and for no other."""
     old, token = subject.next_token(), subject.next_token()
     await subject.load(LEFT, token)
@@ -41,7 +41,7 @@ async def token_covers_overlap(subject: Subject) -> None:
     await subject.expect_loaded({LEFT: token, RIGHT: old, ELSEWHERE: old})
 
 
-async def load_replaces_overlap(subject: Subject) -> None:
+async def load_replaces_overlap(subject: BrokerClient) -> None:
     """A bundle that is loaded takes the place of what overlaps it."""
     old, token = subject.next_token(), subject.next_token()
     await subject.load(WHOLE, old)
@@ -49,7 +49,7 @@ async def load_replaces_overlap(subject: Subject) -> None:
     await subject.expect_loaded({RIGHT: token})
 
 
-async def renew(subject: Subject) -> None:
+async def renew(subject: BrokerClient) -> None:
     """Renewing raises the token; a smaller one is refused."""
     old, token, newest = (subject.next_token() for _ in range(3))
     await subject.load(WHOLE, token)
@@ -60,13 +60,13 @@ async def renew(subject: Subject) -> None:
     await subject.load(WHOLE, token, status=409)
 
 
-async def renew_needs_loaded(subject: Subject) -> None:
+async def renew_needs_loaded(subject: BrokerClient) -> None:
     """Renewing what is not loaded is refused: the daemon must know that it has to load."""
     await subject.renew(WHOLE, subject.next_token(), status=404)
     await subject.expect_loaded({})
 
 
-async def split(subject: Subject) -> None:
+async def split(subject: BrokerClient) -> None:
     """The children take the parent's place; its token is old from then on."""
     parent, child = subject.next_token(), subject.next_token()
     await subject.load(WHOLE, parent)
@@ -76,7 +76,7 @@ async def split(subject: Subject) -> None:
     await subject.load(WHOLE, parent, status=409)
 
 
-async def split_refusals(subject: Subject) -> None:
+async def split_refusals(subject: BrokerClient) -> None:
     """No split without the parent, with an old token, or into anything but the parent."""
     old, token, newer = (subject.next_token() for _ in range(3))
     await subject.split(WHOLE, {LEFT: token, RIGHT: token}, status=404)
@@ -86,7 +86,7 @@ async def split_refusals(subject: Subject) -> None:
     await subject.expect_loaded({WHOLE: token})
 
 
-async def merge(subject: Subject) -> None:
+async def merge(subject: BrokerClient) -> None:
     """The parent takes the place of both children; their tokens are old from then on."""
     child, parent = subject.next_token(), subject.next_token()
     await subject.load(LEFT, child)
@@ -97,7 +97,7 @@ async def merge(subject: Subject) -> None:
     await subject.load(LEFT, child, status=409)
 
 
-async def merge_refusals(subject: Subject) -> None:
+async def merge_refusals(subject: BrokerClient) -> None:
     """No merge with one child missing, or with an old token."""
     old, token, newer = (subject.next_token() for _ in range(3))
     await subject.load(LEFT, token)
@@ -107,7 +107,7 @@ async def merge_refusals(subject: Subject) -> None:
     await subject.expect_loaded({LEFT: token, RIGHT: token})
 
 
-async def unload(subject: Subject) -> None:
+async def unload(subject: BrokerClient) -> None:
     """Unloading confirms, also what is not loaded; with it goes all that overlaps."""
     token = subject.next_token()
     await subject.load(LEFT, token)
@@ -118,7 +118,7 @@ async def unload(subject: Subject) -> None:
         unmet("the second unload closes no topic", closed)
 
 
-async def token_outlives_unload(subject: Subject) -> None:
+async def token_outlives_unload(subject: BrokerClient) -> None:
     """After unload and fence the token is still remembered."""
     old, token = subject.next_token(), subject.next_token()
     await subject.load(LEFT, token)
@@ -130,7 +130,7 @@ async def token_outlives_unload(subject: Subject) -> None:
     await subject.expect_loaded({})
 
 
-async def fence(subject: Subject) -> None:
+async def fence(subject: BrokerClient) -> None:
     """A fenced bundle is gone when the call returns; fencing again is fine."""
     await subject.load(WHOLE, subject.next_token())
     for _ in range(2):
@@ -138,7 +138,7 @@ async def fence(subject: Subject) -> None:
         await subject.expect_loaded({})
 
 
-async def topics(subject: Subject) -> None:
+async def topics(subject: BrokerClient) -> None:
     """Topics are complete names that lie in the bundle; there are none of what is not loaded."""
     await subject.topics(LEFT, status=404)
     await subject.topic_statistics(LEFT, status=404)
@@ -157,7 +157,7 @@ async def topics(subject: Subject) -> None:
     await subject.expect(404, "POST", wire.UNLOAD_TOPIC, json=missing)
 
 
-async def measurements(subject: Subject) -> None:
+async def measurements(subject: BrokerClient) -> None:
     """There are statistics for each loaded bundle, and a usage."""
     token = subject.next_token()
     await subject.load(LEFT, token)

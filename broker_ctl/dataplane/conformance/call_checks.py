@@ -7,7 +7,7 @@ from broker_ctl.dataplane.conformance.subject import (
     LEFT,
     RIGHT,
     WHOLE,
-    Subject,
+    BrokerClient,
     unmet,
 )
 from broker_ctl.dataplane.webhook import wire
@@ -15,14 +15,14 @@ from broker_ctl.dataplane.webhook import wire
 _NOBODY: Final = "not-the-instance-that-answers"
 
 
-async def attach(subject: Subject) -> None:
+async def attach(subject: BrokerClient) -> None:
     """Each daemon counts from far above the one before."""
     before, after = await first_call(subject), await first_call(subject)
     if after - before < wire.CALLS_OF_A_DAEMON:
         unmet(f"{wire.FIRST_CALL} {wire.CALLS_OF_A_DAEMON} above {before}", after)
 
 
-async def late_load(subject: Subject) -> None:
+async def late_load(subject: BrokerClient) -> None:
     """A load that its fence has overtaken is refused; with a later number it is not."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.FENCE, first + 1, bundle=str(WHOLE))
@@ -33,7 +33,7 @@ async def late_load(subject: Subject) -> None:
     await subject.expect_loaded({WHOLE: token})
 
 
-async def late_end(subject: Subject) -> None:
+async def late_end(subject: BrokerClient) -> None:
     """A fence, an unload or a split that a load has overtaken leaves what was loaded alone."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.LOAD, first + 1, bundle=str(WHOLE), token=token)
@@ -45,7 +45,7 @@ async def late_end(subject: Subject) -> None:
     await subject.expect_loaded({WHOLE: token})
 
 
-async def late_elsewhere(subject: Subject) -> None:
+async def late_elsewhere(subject: BrokerClient) -> None:
     """Numbers are of hashes: what shares none with the later call is carried out."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.LOAD, first + 2, bundle=str(LEFT), token=token)
@@ -54,7 +54,7 @@ async def late_elsewhere(subject: Subject) -> None:
     await subject.expect_loaded({LEFT: token, RIGHT: token, ELSEWHERE: token})
 
 
-async def late_after_unload(subject: Subject) -> None:
+async def late_after_unload(subject: BrokerClient) -> None:
     """The number outlives the unload, and belongs to all daemons."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.LOAD, first, bundle=str(WHOLE), token=token)
@@ -64,7 +64,7 @@ async def late_after_unload(subject: Subject) -> None:
     await subject.expect_loaded({})
 
 
-async def late_of_daemon_before(subject: Subject) -> None:
+async def late_of_daemon_before(subject: BrokerClient) -> None:
     """What an earlier daemon has sent comes too late for any hash, once a later one was heard."""
     first, second, token = (
         await first_call(subject),
@@ -76,7 +76,7 @@ async def late_of_daemon_before(subject: Subject) -> None:
     await subject.expect_loaded({})
 
 
-async def late_once_attached(subject: Subject) -> None:
+async def late_once_attached(subject: BrokerClient) -> None:
     """Attaching is a call: what an earlier daemon has sent comes too late from then on."""
     first, second, token = (
         await first_call(subject),
@@ -90,7 +90,7 @@ async def late_once_attached(subject: Subject) -> None:
     await subject.expect_loaded({WHOLE: token})
 
 
-async def late_attachment(subject: Subject) -> None:
+async def late_attachment(subject: BrokerClient) -> None:
     """A daemon that has asked for its first number alone has attached to nothing."""
     first, token = await first_call(subject), subject.next_token()
     await confirm(subject, first)
@@ -100,7 +100,7 @@ async def late_attachment(subject: Subject) -> None:
     await subject.expect_loaded({WHOLE: token})
 
 
-async def confirm(subject: Subject, first: int) -> None:
+async def confirm(subject: BrokerClient, first: int) -> None:
     """Count from there."""
     stamp = {wire.INSTANCE_ID: subject.instance_id, wire.CALL: first}
     answered = wire.count(
@@ -110,7 +110,7 @@ async def confirm(subject: Subject, first: int) -> None:
         unmet(f"{wire.FIRST_CALL} {first} in answer to {wire.ATTACH} as call {first}", answered)
 
 
-async def other_instance(subject: Subject) -> None:
+async def other_instance(subject: BrokerClient) -> None:
     """What is meant for another instance is refused."""
     body = {"bundle": str(WHOLE), "token": subject.next_token(), wire.INSTANCE_ID: _NOBODY}
     await subject.expect(412, "POST", wire.LOAD, json=body)
@@ -119,11 +119,11 @@ async def other_instance(subject: Subject) -> None:
     await subject.expect_loaded({})
 
 
-async def first_call(subject: Subject) -> int:
+async def first_call(subject: BrokerClient) -> int:
     """Attach as a new daemon does."""
     return wire.count(await subject.expect(200, "POST", wire.ATTACH, json={}), wire.FIRST_CALL)
 
 
-async def _act(subject: Subject, path: str, call: int, status: int = 200, **body: Any) -> None:
+async def _act(subject: BrokerClient, path: str, call: int, status: int = 200, **body: Any) -> None:
     stamp = {wire.INSTANCE_ID: subject.instance_id, wire.CALL: call}
     await subject.expect(status, "POST", path, json={**body, **stamp})

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker_ctl.dataplane.conformance.subject import WHOLE, Subject
+from broker_ctl.dataplane.conformance.subject import WHOLE, BrokerClient
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.http_client import HttpClient
 
@@ -18,27 +18,27 @@ _MALFORMED: Final = (
 )
 
 
-async def state(subject: Subject) -> None:
+async def state(subject: BrokerClient) -> None:
     """The state shows bundles and authority, and a version that can be shown, or none."""
     await subject.loaded()
     await subject.authority()
     wire.version(await subject.expect(200, "GET", wire.STATE))
 
 
-async def instance_id(subject: Subject) -> None:
-    """Every reply carries the same ``instance_id``, errors too (`Subject` looks at each)."""
+async def instance_id(subject: BrokerClient) -> None:
+    """Every reply carries the same ``instance_id``, errors too (`BrokerClient` looks at each)."""
     for _ in range(2):
         await subject.call("GET", wire.STATE)
     await subject.call("GET", f"{wire.PREFIX}/nothing")
     await subject.call("POST", wire.LOAD, json={})
 
 
-async def unknown_path(subject: Subject) -> None:
+async def unknown_path(subject: BrokerClient) -> None:
     """What is not in the table is not there."""
     await subject.expect(404, "GET", f"{wire.PREFIX}/nothing")
 
 
-async def malformed(subject: Subject) -> None:
+async def malformed(subject: BrokerClient) -> None:
     """A body that is no JSON object, or lacks a field, or has a wrong one, is refused."""
     for content in _MALFORMED:
         await subject.expect(400, "POST", wire.LOAD, content=content)
@@ -46,14 +46,14 @@ async def malformed(subject: Subject) -> None:
     await subject.expect_loaded({})
 
 
-async def too_large(subject: Subject) -> None:
+async def too_large(subject: BrokerClient) -> None:
     """A body beyond the limit is refused, and the process lives on."""
     content = b'{"bundle": "%s"}' % (b"x" * wire.MAX_REQUEST_BYTES)
     await subject.expect(413, "POST", wire.LOAD, content=content)
     await subject.expect_loaded({})
 
 
-async def secret(subject: Subject, strangers: tuple[HttpClient, ...]) -> None:
+async def secret(subject: BrokerClient, strangers: tuple[HttpClient, ...]) -> None:
     """Who has no secret, or a wrong one, sees nothing and changes nothing."""
     body = {"bundle": str(WHOLE), "token": subject.next_token()}
     for stranger in strangers:

@@ -16,7 +16,7 @@ from broker_ctl.core.partitions.instructions import (
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.conformance.call_checks import first_call
-from broker_ctl.dataplane.conformance.subject import TENANT, Subject, unmet
+from broker_ctl.dataplane.conformance.subject import TENANT, BrokerClient, unmet
 from broker_ctl.dataplane.webhook import replica_wire as wire
 from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
 from broker_ctl.dataplane.webhook.wire import CALL, INSTANCE_ID
@@ -40,12 +40,12 @@ _MALFORMED: Final[Sequence[tuple[str, Any]]] = (
 )
 
 
-async def keeps_replicas(subject: Subject) -> bool:
+async def keeps_replicas(subject: BrokerClient) -> bool:
     """Whether there is anything to check."""
     return (await subject.call("GET", wire.REPLICAS)).status != 404
 
 
-async def made_and_shown(subject: Subject) -> None:
+async def made_and_shown(subject: BrokerClient) -> None:
     """A replica is made when it is told what to be; to say so again changes nothing."""
     for _ in range(2):
         await _lead(subject, 3, [_FIRST])
@@ -53,7 +53,7 @@ async def made_and_shown(subject: Subject) -> None:
         await _expect_held(subject, {_FIRST: (_TOPIC_ID, 3), _SECOND: (_TOPIC_ID, 4)})
 
 
-async def stale_epoch(subject: Subject) -> None:
+async def stale_epoch(subject: BrokerClient) -> None:
     """A smaller leader epoch is refused, and nothing changes; a larger one is taken."""
     await _lead(subject, 5, [_FIRST, _SECOND])
     stale = [ReplicaError(_FIRST, STALE_EPOCH)]
@@ -65,7 +65,7 @@ async def stale_epoch(subject: Subject) -> None:
     await _expect_held(subject, {_FIRST: (_TOPIC_ID, 6), _SECOND: (_TOPIC_ID, 5)})
 
 
-async def wrong_topic_id(subject: Subject) -> None:
+async def wrong_topic_id(subject: BrokerClient) -> None:
     """A topic of the same name that is another one does not take the replica over."""
     await _lead(subject, 1, [_FIRST])
     wrong = [ReplicaError(_FIRST, WRONG_TOPIC_ID)]
@@ -75,7 +75,7 @@ async def wrong_topic_id(subject: Subject) -> None:
     await _expect_held(subject, {_FIRST: (_TOPIC_ID, 1)})
 
 
-async def stop(subject: Subject) -> None:
+async def stop(subject: BrokerClient) -> None:
     """Stopped, a replica is held; deleted, it is gone whatever its epoch; and again."""
     await _lead(subject, 2, [_FIRST])
     for _ in range(2):
@@ -88,7 +88,7 @@ async def stop(subject: Subject) -> None:
     await _expect_held(subject, {_FIRST: (_OTHER_ID, 0)})
 
 
-async def late_deletion(subject: Subject) -> None:
+async def late_deletion(subject: BrokerClient) -> None:
     """A deletion that comes after the replica was made once more leaves it alone."""
     first = await first_call(subject)
     await _lead(subject, 2, [_FIRST])
@@ -103,7 +103,7 @@ async def late_deletion(subject: Subject) -> None:
     await _expect_held(subject, {})
 
 
-async def other_instance(subject: Subject) -> None:
+async def other_instance(subject: BrokerClient) -> None:
     """What is meant for another instance does not make this one lead."""
     (told,) = wire.told_bodies(_told(1, 1, [_FIRST], _TOPIC_ID))
     body = {**told, INSTANCE_ID: "not-the-instance-that-answers"}
@@ -111,7 +111,7 @@ async def other_instance(subject: Subject) -> None:
     await _expect_held(subject, {})
 
 
-async def isr_answers(subject: Subject) -> None:
+async def isr_answers(subject: BrokerClient) -> None:
     """Answers that nobody waits for change nothing; wishes can be asked for at any time."""
     await _lead(subject, 1, [_FIRST])
     nobodys = [
@@ -127,7 +127,7 @@ async def isr_answers(subject: Subject) -> None:
             unmet("no wish of a leader that is alone", wish)
 
 
-async def lag_time(subject: Subject) -> None:
+async def lag_time(subject: BrokerClient) -> None:
     """Who has not caught up for as long as the question says is wished out, and not before."""
     state = LeaderAndIsr(1, 1, (1, _ELSEWHERE), 1, version=1)
     told = [ReplicaState(_FIRST, _TOPIC_ID, state, (1, _ELSEWHERE))]
@@ -149,14 +149,14 @@ async def lag_time(subject: Subject) -> None:
         await subject.expect(400, "GET", f"{wire.ISR_WISHES}?{wire.LAG_TIME}={text}")
 
 
-async def malformed(subject: Subject) -> None:
+async def malformed(subject: BrokerClient) -> None:
     """What does not fit is refused, and nothing of it is done."""
     for path, body in _MALFORMED:
         await subject.expect(400, "POST", path, json=body)
     await _expect_held(subject, {})
 
 
-async def clean_up(subject: Subject) -> None:
+async def clean_up(subject: BrokerClient) -> None:
     """Delete what the checks made."""
     for held in await _held(subject):
         gone = ReplicaStop(held.partition, held.topic_id, held.leader_epoch, is_deleted=True)
@@ -175,7 +175,7 @@ def _told(
 
 
 async def _lead(
-    subject: Subject,
+    subject: BrokerClient,
     epoch: int,
     partitions: Sequence[TopicPartition],
     errors: Sequence[ReplicaError] = (),
@@ -186,7 +186,7 @@ async def _lead(
 
 
 async def _follow(
-    subject: Subject,
+    subject: BrokerClient,
     epoch: int,
     partitions: Sequence[TopicPartition],
     errors: Sequence[ReplicaError] = (),
@@ -196,13 +196,15 @@ async def _follow(
         await _call(subject, wire.BECOME_FOLLOWER, body, errors)
 
 
-async def _stop(subject: Subject, what: ReplicaStop, errors: Sequence[ReplicaError] = ()) -> None:
+async def _stop(
+    subject: BrokerClient, what: ReplicaStop, errors: Sequence[ReplicaError] = ()
+) -> None:
     for body in wire.stop_bodies([what]):
         await _call(subject, wire.STOP, body, errors)
 
 
 async def _call(
-    subject: Subject, path: str, body: Mapping[str, Any], errors: Sequence[ReplicaError]
+    subject: BrokerClient, path: str, body: Mapping[str, Any], errors: Sequence[ReplicaError]
 ) -> None:
     found = wire.errors(await subject.expect(200, "POST", path, json=body))
     if found != list(errors):
@@ -210,25 +212,25 @@ async def _call(
         unmet(f"errors {reasons} in answer to POST {path}", [error.reason for error in found])
 
 
-async def _wished(subject: Subject, lag_time_s: float) -> IsrWish | None:
+async def _wished(subject: BrokerClient, lag_time_s: float) -> IsrWish | None:
     wishes = wire.wishes(await subject.expect(200, "GET", wire.wishes_path(lag_time_s)))
     return next((wish for wish in wishes if wish.partition == _FIRST), None)
 
 
 async def _numbered(
-    subject: Subject, path: str, body: Mapping[str, Any], call: int, status: int = 200
+    subject: BrokerClient, path: str, body: Mapping[str, Any], call: int, status: int = 200
 ) -> None:
     stamp = {INSTANCE_ID: subject.instance_id, CALL: call}
     await subject.expect(status, "POST", path, json={**body, **stamp})
 
 
-async def _held(subject: Subject) -> list[HeldReplica]:
+async def _held(subject: BrokerClient) -> list[HeldReplica]:
     held = wire.replicas(await subject.expect(200, "GET", wire.REPLICAS))
     return [one for one in held if one.partition.topic == _TOPIC]
 
 
 async def _expect_held(
-    subject: Subject, expected: Mapping[TopicPartition, tuple[str, int]]
+    subject: BrokerClient, expected: Mapping[TopicPartition, tuple[str, int]]
 ) -> None:
     held = {one.partition: (one.topic_id, one.leader_epoch) for one in await _held(subject)}
     if held != expected:

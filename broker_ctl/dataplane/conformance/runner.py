@@ -14,8 +14,8 @@ from broker_ctl.dataplane.conformance import (
     http_checks,
     replica_checks,
 )
-from broker_ctl.dataplane.conformance.authority_stub import AuthorityStandIn
-from broker_ctl.dataplane.conformance.subject import Subject, Unmet
+from broker_ctl.dataplane.conformance.authority_stub import AuthorityStub
+from broker_ctl.dataplane.conformance.subject import BrokerClient, Unmet
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import DataPlaneUnreachable, HttpError, StartError
 from broker_ctl.http_client import HttpClient
@@ -55,8 +55,8 @@ async def check_broker(
         _client(None) as nobody,
         _client(f"not-{secret}") as impostor,
     ):
-        subject = Subject(url, http, clock, clock.wall_ms() * 1000)
-        daemon = AuthorityStandIn(*listen, secret, clock)
+        subject = BrokerClient(url, http, clock, clock.wall_ms() * 1000)
+        daemon = AuthorityStub(*listen, secret, clock)
         try:
             await http.request("GET", url.rstrip("/") + wire.STATE)
         except HttpError as error:
@@ -78,7 +78,7 @@ def _client(secret: str | None) -> HttpClient:
 
 
 def _checks(
-    subject: Subject, daemon: AuthorityStandIn, strangers: tuple[HttpClient, ...]
+    subject: BrokerClient, daemon: AuthorityStub, strangers: tuple[HttpClient, ...]
 ) -> tuple[tuple[str, _Check], ...]:
     http, bundles, authority = http_checks, bundle_checks, authority_checks
     calls = call_checks
@@ -123,7 +123,7 @@ def _checks(
     )
 
 
-async def _more(subject: Subject) -> tuple[tuple[str, _Check], ...]:
+async def _more(subject: BrokerClient) -> tuple[tuple[str, _Check], ...]:
     """The checks of replicas, where there are any."""
     replicas = replica_checks
     try:
@@ -144,7 +144,7 @@ async def _more(subject: Subject) -> tuple[tuple[str, _Check], ...]:
     )
 
 
-async def _run_replica(name: str, check: _Check, subject: Subject) -> CheckResult:
+async def _run_replica(name: str, check: _Check, subject: BrokerClient) -> CheckResult:
     try:
         return await _judged(name, check)
     finally:
@@ -162,7 +162,9 @@ async def _judged(name: str, check: _Check) -> CheckResult:
     return CheckResult(name, is_ok=True)
 
 
-async def _run(name: str, check: _Check, subject: Subject, daemon: AuthorityStandIn) -> CheckResult:
+async def _run(
+    name: str, check: _Check, subject: BrokerClient, daemon: AuthorityStub
+) -> CheckResult:
     daemon.remaining_ms, daemon.delay_s = _GRANT_MS, 0.0
 
     async def checked() -> None:

@@ -39,7 +39,7 @@ def unmet(expected: str, seen: object) -> NoReturn:
     raise Unmet(expected, str(seen))
 
 
-class Subject:
+class BrokerClient:
     """One broker process; counts tokens upwards from ``first_token``.
 
     Every reply is checked for ``instance_id``: it must be there and stay what it was.

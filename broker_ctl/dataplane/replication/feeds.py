@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.dataplane.replication.leader import LeaderState
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +32,7 @@ class Place:
     last_epoch: int
     is_open: bool = True
     told_watermark: int = 0
-    noted_by: Leading | None = None
+    noted_by: LeaderState | None = None
 
 
 class Feed:

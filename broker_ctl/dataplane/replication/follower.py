@@ -12,7 +12,7 @@ from typing import NamedTuple
 from broker_ctl.dataplane.replication.log import EpochEnd, Record, ReplicaLog
 
 
-class Following(NamedTuple):
+class FollowerState(NamedTuple):
     """One followership of one partition.
 
     Attributes:

@@ -35,7 +35,7 @@ class Progress:
     fetched_end: int
 
 
-class Leading:
+class LeaderState:
     """One leadership of one partition, from one leader epoch to the next.
 
     Args:

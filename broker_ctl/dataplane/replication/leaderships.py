@@ -13,7 +13,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.commits import Commits
 from broker_ctl.dataplane.replication.feeds import Feed, Feeds, Place
-from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.dataplane.replication.leader import LeaderState
 from broker_ctl.dataplane.replication.log import Record
 from broker_ctl.dataplane.replication.messages import (
     ANY_EPOCH,
@@ -65,7 +65,7 @@ class Leaderships:
     def begin(self, replica: Replica, told: ReplicaState) -> None:
         """Lead. Followers may have named the partition before."""
         self.end(replica.partition)
-        leading = Leading(self._broker_id, told, replica.log, self._clock.now_s())
+        leading = LeaderState(self._broker_id, told, replica.log, self._clock.now_s())
         replica.role = leading
         self._unsettled[replica.partition] = None
         # Where nobody else is in sync, all that there is is committed.
@@ -186,7 +186,7 @@ class Leaderships:
             self.end(answer.partition)
         self._settle(replica, has_advanced=has_advanced)
 
-    def _led(self, partition: TopicPartition, leader_epoch: int) -> tuple[Replica, Leading]:
+    def _led(self, partition: TopicPartition, leader_epoch: int) -> tuple[Replica, LeaderState]:
         self.check_authority()
         replica = self._replicas.get(partition)
         leading = None if replica is None else replica.leading
@@ -237,7 +237,7 @@ class Leaderships:
         frame.data.append([*head, record_rows(records)])
         return sum(len(record.value) for record in records)
 
-    def _note(self, follower: int, place: Place, replica: Replica, leading: Leading) -> bool:
+    def _note(self, follower: int, place: Place, replica: Replica, leading: LeaderState) -> bool:
         """Take notice of where a follower's log ends; false where it is no beginning of ours."""
         if not replica.log.agrees(place.end_offset, place.last_epoch):
             return False

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication.follower import Following
-from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.dataplane.replication.follower import FollowerState
+from broker_ctl.dataplane.replication.leader import LeaderState
 from broker_ctl.dataplane.replication.log import ReplicaLog
 
 
@@ -22,17 +22,17 @@ class Replica:
     topic_id: str
     leader_epoch: int
     log: ReplicaLog
-    role: Leading | Following | None = None
+    role: LeaderState | FollowerState | None = None
     is_failed: bool = False
 
     @property
-    def leading(self) -> Leading | None:
+    def leading(self) -> LeaderState | None:
         """The leadership, where it leads and its log can be written."""
         role = self.role
-        return role if isinstance(role, Leading) and not self.is_failed else None
+        return role if isinstance(role, LeaderState) and not self.is_failed else None
 
     @property
-    def following(self) -> Following | None:
+    def following(self) -> FollowerState | None:
         """The followership, where it follows and its log can be written."""
         role = self.role
-        return role if isinstance(role, Following) and not self.is_failed else None
+        return role if isinstance(role, FollowerState) and not self.is_failed else None

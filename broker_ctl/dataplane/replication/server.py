@@ -12,7 +12,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.replication import messages
 from broker_ctl.dataplane.replication.feeds import Feed, Place
-from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.dataplane.replication.leader import LeaderState
 from broker_ctl.dataplane.replication.leaderships import Leaderships, bounded
 from broker_ctl.dataplane.replication.messages import BEAT_S, SILENCE_S, HeldLog
 from broker_ctl.dataplane.replication.network import Channel, ChannelClosed
@@ -240,7 +240,7 @@ def _from_zero(number: Any) -> int:
 def _shown(replica: Replica) -> HeldLog:
     role = replica.role
     words = "follower" if role is not None else "none"
-    if isinstance(role, Leading):
+    if isinstance(role, LeaderState):
         words = "leader"
     return HeldLog(
         replica.partition,
@@ -249,6 +249,6 @@ def _shown(replica: Replica) -> HeldLog:
         "failed" if replica.is_failed else words,
         replica.log.high_watermark,
         replica.log.end_offset,
-        role.isr if isinstance(role, Leading) else (),
+        role.isr if isinstance(role, LeaderState) else (),
         tuple(replica.log.epoch_starts),
     )

@@ -18,7 +18,7 @@ from broker_ctl.core.partitions.instructions import (
     ReplicaStop,
 )
 from broker_ctl.core.partitions.names import TopicPartition, checked_topic
-from broker_ctl.dataplane.replication.follower import Following
+from broker_ctl.dataplane.replication.follower import FollowerState
 from broker_ctl.dataplane.replication.log import ReplicaLog
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import Holding, ReplicaStorage
@@ -127,7 +127,7 @@ class ReplicaTable:
             return errors
         for replica, one in taken:
             leaders.end(replica.partition)
-            replica.role = Following(one.state.leader, one.state.leader_epoch)
+            replica.role = FollowerState(one.state.leader, one.state.leader_epoch)
             followers.follow(replica.partition, one.state.leader)
         return errors
 

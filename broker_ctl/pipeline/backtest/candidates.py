@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker_ctl.simulation.replay.baselines import Contestant
+from broker_ctl.simulation.replay.baselines import Baseline
 
 
 class Named(NamedTuple):
@@ -22,7 +22,7 @@ class Candidate:
 
     policy: str
     parameters: str
-    contestant: Contestant
+    contestant: Baseline
 
     @property
     def named(self) -> Named:

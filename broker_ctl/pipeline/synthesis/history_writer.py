@@ -17,13 +17,13 @@ from broker_ctl.core.history.columns import Kind
 from broker_ctl.core.history.decided import decision_row
 from broker_ctl.core.history.deeds import OwnershipCause, OwnershipChangeRow
 from broker_ctl.core.history.leadings import (
+    ElectionName,
     LeaderEpochRow,
     PolicyMemoryRow,
     PolicyVersionRow,
-    Seat,
     SessionEventRow,
 )
-from broker_ctl.core.history.seen import NOTHING_TOLD, Told, memory_in_bounds, rows_of_view
+from broker_ctl.core.history.seen import NOTHING_REPORTED, Reported, memory_in_bounds, rows_of_view
 from broker_ctl.core.machines.session import Action, State
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.pipeline.synthesis.segments import Moment, SegmentFiles
@@ -43,7 +43,7 @@ _CAUSES: Final = {
 }
 
 
-class Chronicle:
+class HistoryWriter:
     """Of one cluster, from the start of its scenario on.
 
     Args:
@@ -70,7 +70,7 @@ class Chronicle:
         self._leader = ""
         self._epoch = 0
         self._cycle = 0
-        self._told: Told = NOTHING_TOLD
+        self._told: Reported = NOTHING_REPORTED
         self._is_policy_told = False
         self._moves = self._splits = self._merges = 0
 
@@ -142,8 +142,8 @@ class Chronicle:
         self._leader = self._present[0]
         self._epoch, self._cycle = self._epoch + 1, 0
         # In an epoch of its own everything is said anew.
-        self._told, self._is_policy_told = NOTHING_TOLD, False
-        row = LeaderEpochRow(Seat.LOAD_BALANCE.value, is_begin=True, detail="")
+        self._told, self._is_policy_told = NOTHING_REPORTED, False
+        row = LeaderEpochRow(ElectionName.LOAD_BALANCE.value, is_begin=True, detail="")
         self._lead_rows(LEADER_EPOCHS, [row], self._at_ms(minute))
 
     def _dated(self, kind: Kind[Any], rows: Any) -> Any:

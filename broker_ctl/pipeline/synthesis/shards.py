@@ -16,7 +16,7 @@ from broker_ctl.core.history.catalog import BUNDLE_LOADS
 from broker_ctl.core.history.leadings import PolicyVersionRow
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.synthesis.history_writer import Chronicle
+from broker_ctl.pipeline.synthesis.history_writer import HistoryWriter
 from broker_ctl.pipeline.synthesis.segments import SegmentFiles
 from broker_ctl.simulation.replay.baselines import POLICIES
 from broker_ctl.simulation.replay.brokers import by_minute
@@ -132,7 +132,7 @@ def write_shard(shard: Shard) -> Written:
     events = by_minute(plot.events)
     try:
         with SegmentFiles(Path(shard.directory), shard.clusters, shard.seed or 0) as files:
-            chronicle = Chronicle(
+            chronicle = HistoryWriter(
                 files, shard.start_ms, present, _policy_row(), contestant.pace.move_s
             )
             course = Course(plot, contestant.rules, contestant.pace, chronicle.see)

@@ -8,7 +8,7 @@ from broker_ctl.settings.schema import Setting
 
 
 @dataclass(frozen=True, slots=True)
-class SurfaceSettings:
+class HttpSettings:
     """Requests of clients: bounds."""
 
     max_concurrent_lookups: Annotated[

@@ -30,16 +30,16 @@ _EXTENSIBLE_HITS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
+class Baseline:
     """What a scenario is replayed against."""
 
     rules: DecidingRules
     pace: Pace = field(default_factory=Pace)
 
 
-def _pair(shedding: str, placement: str, hit_count: int = 0) -> Contestant:
+def _pair(shedding: str, placement: str, hit_count: int = 0) -> Baseline:
     policy: SheddingPolicy[Any] = SHEDDING.find(shedding)
-    return Contestant(
+    return Baseline(
         DecidingRules(
             placement=PLACEMENT.find(placement),
             shedding=policy,
@@ -51,9 +51,9 @@ def _pair(shedding: str, placement: str, hit_count: int = 0) -> Contestant:
     )
 
 
-def _balance() -> Contestant:
+def _balance() -> Baseline:
     """Ours, with the settings that a daemon has that is told nothing."""
-    return Contestant(
+    return Baseline(
         DecidingRules(
             placement=PLACEMENT.find(BALANCE),
             shedding=SHEDDING.find(BALANCE),
@@ -64,7 +64,7 @@ def _balance() -> Contestant:
     )
 
 
-POLICIES: Final[Mapping[str, Callable[[], Contestant]]] = MappingProxyType(
+POLICIES: Final[Mapping[str, Callable[[], Baseline]]] = MappingProxyType(
     {
         "balance": _balance,
         "overload": lambda: _pair("OverloadShedder", "LeastLongTermMessageRate"),

@@ -16,7 +16,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.simulation.model.scenario import Event, Scenario, Traffic
 from broker_ctl.simulation.replay.brokers import Broker, fleet_of
-from broker_ctl.simulation.replay.subranges import Parcel, Piece
+from broker_ctl.simulation.replay.subranges import Piece, Subrange
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class Cluster:
         traffic = scenario.traffic
         order = sorted(range(len(traffic.bundles)), key=traffic.bundles.__getitem__)
         self.parcels = [
-            Parcel.of(traffic.bundles[i], (Piece(i, 1.0, traffic.topics[i]),)) for i in order
+            Subrange.of(traffic.bundles[i], (Piece(i, 1.0, traffic.topics[i]),)) for i in order
         ]
         numbers = [self.brokers[scenario.owners[i]].number for i in order]
         self.owners: NDArray[np.int64] = np.array(numbers, dtype=np.int64)
@@ -173,7 +173,7 @@ class Cluster:
         if number != NOBODY and part > 0:
             self._earlier[:, number] += self.rates[:, place] * part
 
-    def _replace(self, place: int, count: int, new: list[Parcel], served_s: float) -> None:
+    def _replace(self, place: int, count: int, new: list[Subrange], served_s: float) -> None:
         stop, owner = place + count, int(self.owners[place])
         self.parcels[place:stop] = new
         owners, served_from_s = np.full(len(new), owner), np.full(len(new), served_s)

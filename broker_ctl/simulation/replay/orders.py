@@ -20,7 +20,7 @@ from broker_ctl.simulation.replay.record import Cause, Moved, Record, Reshaped
 _MINUTE_S = 60.0
 
 
-class Orders:
+class SimulatedExecutor:
     """The hands of the simulated leader; what it does not know is looked up in the cluster.
 
     Args:

@@ -15,8 +15,8 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.steps import Steps, finished
 from broker_ctl.core.planning.cycle import (
+    CycleMemory,
     DecidingRules,
-    Remembered,
     decided,
     is_cut_short,
     planned_in_steps,
@@ -29,7 +29,7 @@ from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.replay.board import Board
 from broker_ctl.simulation.replay.brokers import by_minute
 from broker_ctl.simulation.replay.cluster import Cluster
-from broker_ctl.simulation.replay.orders import Orders
+from broker_ctl.simulation.replay.orders import SimulatedExecutor
 from broker_ctl.simulation.replay.orphans import Orphan, placed, ripe
 from broker_ctl.simulation.replay.record import Cause, Record, Replay
 from broker_ctl.simulation.replay.reports import Reports, reports_of
@@ -91,8 +91,10 @@ class Course:
         self._pace = pace
         self._watch = watch
         self._board = Board(self.cluster)
-        self._orders = Orders(self.cluster, self._board, self.record, pace, rules.splitting)
-        self._remembered = Remembered()
+        self._orders = SimulatedExecutor(
+            self.cluster, self._board, self.record, pace, rules.splitting
+        )
+        self._remembered = CycleMemory()
         self._events = by_minute(scenario.events)
         self._orphans: dict[Bundle, Orphan] = {}
         # Reports that the leader has not got yet, the oldest first.

@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class Subrange:
     """A bundle with what lies in it.
 
     Attributes:
@@ -59,21 +59,21 @@ class Parcel:
         topics = sum(len(piece.topics.positions) for piece in pieces)
         return cls(bundle, str(bundle), pieces, topics)
 
-    def cut(self, boundaries: tuple[int, ...]) -> list["Parcel"]:
+    def cut(self, boundaries: tuple[int, ...]) -> list["Subrange"]:
         """Its children; what has traffic and no topics goes to the first.
 
         Raises:
             InvalidName: no boundary, or one that is not strictly inside.
         """
         bare = [piece for piece in self.pieces if not piece.topics.positions]
-        children: list[Parcel] = []
+        children: list[Subrange] = []
         for child in self.bundle.cut(boundaries):
             parts = [piece.within(child.range) for piece in self.pieces]
             held = [part for part in parts if part.topics.positions]
-            children.append(Parcel.of(child, (*bare, *held)))
+            children.append(Subrange.of(child, (*bare, *held)))
             bare = []
         return children
 
-    def joined(self, right: "Parcel") -> "Parcel":
+    def joined(self, right: "Subrange") -> "Subrange":
         """What comes of the two when they are merged."""
-        return Parcel.of(self.bundle.joined(right.bundle), (*self.pieces, *right.pieces))
+        return Subrange.of(self.bundle.joined(right.bundle), (*self.pieces, *right.pieces))

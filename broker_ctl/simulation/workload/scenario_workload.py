@@ -50,7 +50,7 @@ class _Held:
 
 
 class ScenarioWorkload:
-    """See `Played`. Rates are found bundle by bundle, however many topics there are."""
+    """See `TrafficSource`. Rates are found bundle by bundle, however many topics there are."""
 
     def __init__(self, scenario: Scenario) -> None:
         traffic = scenario.traffic

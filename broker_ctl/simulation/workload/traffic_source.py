@@ -8,7 +8,7 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.simulation.model.capacity import Capacity
 
 
-class Played(Protocol):
+class TrafficSource(Protocol):
     """Topics with their traffic over time; seconds are those of the workload itself."""
 
     @property

@@ -21,7 +21,7 @@ from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.curves import Curve, TopicTraffic, Wave
 from broker_ctl.simulation.traces.trace import read_trace
-from broker_ctl.simulation.workload.traffic_source import Played
+from broker_ctl.simulation.workload.traffic_source import TrafficSource
 
 _NAMESPACE: Final = "persistent://public/default"
 _TOPICS: Final = 240
@@ -117,7 +117,7 @@ class Workload:
         }
 
 
-def workload_of(text: str, seed: int, brokers: int | None = None) -> Played:
+def workload_of(text: str, seed: int, brokers: int | None = None) -> TrafficSource:
     """A workload by its name, a scenario by its name, or a trace file by its path.
 
     Args:

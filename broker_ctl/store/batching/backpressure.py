@@ -12,7 +12,7 @@ from broker_ctl.store.batching.entries import Entry, WriteEntry
 _LOOKS: Final = 20
 
 
-class Waiting:
+class Backpressure:
     """Requests in the order in which they were made, wherever they wait."""
 
     def __init__(self, most: int, longest_s: float, clock: Clock) -> None:

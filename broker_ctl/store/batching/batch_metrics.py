@@ -9,7 +9,7 @@ from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.store.batching.entries import Entry
 
 
-class Meter:
+class BatchMetrics:
     """The series of one store, bound to its name once.
 
     On the clock of the process: a loop's own time stands still within a turn, and uvloop's counts

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MOST_A_TURN: Final = 32
 
 
-class Settling(Generic[T]):
+class Completion(Generic[T]):
     """A queue between replies and callers; its bound is that of the requests in flight."""
 
     def __init__(self, settle: Callable[[Sequence[T]], None]) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
-from broker_ctl.store.batching.backpressure import Waiting
-from broker_ctl.store.batching.batch_metrics import Meter
+from broker_ctl.store.batching.backpressure import Backpressure
+from broker_ctl.store.batching.batch_metrics import BatchMetrics
 from broker_ctl.store.batching.entries import Entry
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.interface import BulkStore
@@ -21,8 +21,8 @@ class Parts:
     rules: BatchRules
     clock: Clock
     tasks: TaskScope
-    waiting: Waiting
-    meter: Meter | None
+    waiting: Backpressure
+    meter: BatchMetrics | None
 
     def deadline_s(self, batch: Iterable[Entry]) -> float:
         """When the oldest of a batch must have ended, on the loop's clock."""

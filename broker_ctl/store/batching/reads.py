@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from typing import Final
 
 from broker_ctl.errors import StoreError
-from broker_ctl.store.batching.batch_metrics import Meter
-from broker_ctl.store.batching.completion import Settling
+from broker_ctl.store.batching.batch_metrics import BatchMetrics
+from broker_ctl.store.batching.completion import Completion
 from broker_ctl.store.batching.entries import OVERHEAD_BYTES, ReadEntry
 from broker_ctl.store.batching.lane import Lane
 from broker_ctl.store.batching.parts import Parts
@@ -30,7 +30,7 @@ class Reads:
         # Half: the estimate of the other half may be as wrong as it likes.
         self._most_reply_bytes = rules.max_frame_bytes / 2
         self.lane = Lane[ReadEntry](rules, self._most_reply_bytes, cut=self._cut, send=self._start)
-        self._settling = Settling[tuple[ReadEntry, Answer]](self._settle)
+        self._settling = Completion[tuple[ReadEntry, Answer]](self._settle)
         self._leaves = leaves
         # Sent batches in order, and the answers of those that have overtaken others: a caller must
         # not hear of a path before one that asked earlier.
@@ -114,7 +114,7 @@ class Reads:
             _measure(settled, self._parts.meter)
 
 
-def _measure(settled: Sequence[tuple[ReadEntry, Answer]], meter: Meter) -> None:
+def _measure(settled: Sequence[tuple[ReadEntry, Answer]], meter: BatchMetrics) -> None:
     # Pulsar times gets, and no other reads.
     gets = [(entry, answer) for entry, answer in settled if entry.aspect is Aspect.NODE]
     failed = [entry for entry, answer in gets if isinstance(answer, StoreError)]

@@ -15,8 +15,8 @@ from typing import Any
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StoreError
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.store.batching.backpressure import Waiting
-from broker_ctl.store.batching.batch_metrics import Meter
+from broker_ctl.store.batching.backpressure import Backpressure
+from broker_ctl.store.batching.batch_metrics import BatchMetrics
 from broker_ctl.store.batching.entries import ReadEntry, WriteEntry
 from broker_ctl.store.batching.order import PathOrder
 from broker_ctl.store.batching.parts import Parts
@@ -57,8 +57,8 @@ class BatchedStore(ForwardingStore):
         self._clock = clock
         self._tasks = TaskScope(f"{store.name}-batch-flusher")
         self._order = PathOrder[ReadEntry | WriteEntry]()
-        self._waiting = Waiting(rules.max_waiting, rules.operation_timeout_s, clock)
-        meter = Meter(instruments, store.name, clock) if instruments is not None else None
+        self._waiting = Backpressure(rules.max_waiting, rules.operation_timeout_s, clock)
+        meter = BatchMetrics(instruments, store.name, clock) if instruments is not None else None
         parts = Parts(
             store=store,
             rules=rules,

@@ -21,8 +21,8 @@ from broker_ctl.errors import (
     StoreError,
     TooLarge,
 )
-from broker_ctl.store.batching.batch_metrics import Meter
-from broker_ctl.store.batching.completion import Settling
+from broker_ctl.store.batching.batch_metrics import BatchMetrics
+from broker_ctl.store.batching.completion import Completion
 from broker_ctl.store.batching.entries import WriteEntry
 from broker_ctl.store.batching.lane import Lane
 from broker_ctl.store.batching.parts import Parts
@@ -67,7 +67,7 @@ class Writes:
         self._parts = parts
         self._leaves = leaves
         self.lane = Lane[WriteEntry](rules, rules.max_bytes, cut=self._cut, send=self._start)
-        self._settling = Settling[Settled](self._settle)
+        self._settling = Completion[Settled](self._settle)
 
     def put(self, entry: WriteEntry) -> None:
         """Write with the next batch; it is the entry's turn on all its paths."""
@@ -241,7 +241,7 @@ class Writes:
             _measure(settled, self._parts.meter)
 
 
-def _measure(settled: Sequence[Settled], meter: Meter) -> None:
+def _measure(settled: Sequence[Settled], meter: BatchMetrics) -> None:
     """As in Pulsar: deletions by themselves, all other writes as puts."""
     ended: dict[tuple[str, bool], list[WriteEntry]] = defaultdict(list)
     size_bytes = 0

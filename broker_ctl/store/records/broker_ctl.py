@@ -101,7 +101,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class LeaseRecord:
     """A heartbeat whose commit proves that the writer's session lived when it was sent."""
 
     nonce: str
@@ -145,7 +145,7 @@ class LeadEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MoveNode:
     """The reservation of one move.
 
     ``epoch`` is that of the leader that ordered or adopted it, ``token`` that of the owner which

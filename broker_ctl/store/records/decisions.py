@@ -10,7 +10,7 @@ from typing import Any, Final
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.fields import Fields, versioned
 
@@ -72,9 +72,9 @@ def decode_decision(fields: Fields) -> Action:
             destination=fields.text("to"),
             reason=why,
             detail=detail,
-            footprint=NO_FOOTPRINT,
-            source_before=NO_FOOTPRINT,
-            destination_before=NO_FOOTPRINT,
+            footprint=NO_LOAD,
+            source_before=NO_LOAD,
+            destination_before=NO_LOAD,
         )
     if kind == Split.kind:
         return Split(

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Action
-from broker_ctl.core.cluster.directives import Drain, Order, Pause
+from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.planning.approval import Fate, Fates, State
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.decisions import decision_fields, decode_decision
@@ -84,7 +84,7 @@ class PlanRecord:
 
     plan_id: str
     epoch: int
-    order: Order
+    order: AuditInfo
     decisions: tuple[Action, ...]
     in_force_until_ms: int = 0
 
@@ -164,11 +164,11 @@ class PlanProgress:
         )
 
 
-def _order(fields: Fields) -> Order:
-    return Order.of(fields.integer("sinceMs"), fields.text("by", ""), fields.text("reason", ""))
+def _order(fields: Fields) -> AuditInfo:
+    return AuditInfo.of(fields.integer("sinceMs"), fields.text("by", ""), fields.text("reason", ""))
 
 
-def _order_row(order: Order) -> dict[str, Any]:
+def _order_row(order: AuditInfo) -> dict[str, Any]:
     return {"sinceMs": order.at_ms, "by": order.who, "reason": order.why}
 
 

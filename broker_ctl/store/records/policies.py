@@ -85,7 +85,7 @@ class LocalPolicies:
 
 
 @dataclass(frozen=True, slots=True)
-class Policies:
+class PoliciesRecord:
     """A namespace's policies: the ring, the clusters that it lives in, and what is the brokers'.
 
     ``boundaries`` is None where the payload has no ``bundles``; ``others`` is handed on untouched.
@@ -125,6 +125,6 @@ class Policies:
         """The clusters that it lives in, sorted; empty where the payload names none."""
         return tuple(sorted(self.others.get(REPLICATION_CLUSTERS) or ()))
 
-    def in_clusters(self, names: Iterable[str]) -> "Policies":
+    def in_clusters(self, names: Iterable[str]) -> "PoliciesRecord":
         """The same namespace in other clusters."""
         return replace(self, others={**self.others, REPLICATION_CLUSTERS: sorted(set(names))})

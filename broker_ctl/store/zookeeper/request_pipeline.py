@@ -33,7 +33,7 @@ class _Request:
     zxid_before: int = 0
 
 
-class RequestLine:
+class RequestPipeline:
     """Requests that wait for a connection, and the connection that takes them."""
 
     def __init__(self, max_in_flight: int, on_sent: Callable[[float], None] | None = None) -> None:

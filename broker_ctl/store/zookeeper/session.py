@@ -32,7 +32,7 @@ from broker_ctl.store.zookeeper.keepalive import keep_alive
 from broker_ctl.store.zookeeper.listeners import tell
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import HistoryCheck
-from broker_ctl.store.zookeeper.request_pipeline import RequestLine
+from broker_ctl.store.zookeeper.request_pipeline import RequestPipeline
 from broker_ctl.store.zookeeper.server_status import Outlook
 from broker_ctl.store.zookeeper.watches import WatchTable
 from broker_ctl.tasks import TaskScope
@@ -98,7 +98,7 @@ class Session:
         self._session_id = options.session_id
         self._password = options.password or _NO_PASSWORD
         self._timeout_s = 0.0  # as negotiated
-        self._line = RequestLine(options.max_in_flight, options.on_sent)
+        self._line = RequestPipeline(options.max_in_flight, options.on_sent)
         self.next_place = self._line.next_place
         # Why nothing will be sent any more; None while something may be.
         self.ended_by: errors.StoreError | None = None
@@ -163,7 +163,7 @@ class Session:
         self._line.check_open()
 
     def call(self, call: wire.Call[T], timeout_s: float, place: int | None = None) -> Awaitable[T]:
-        """Send one request, over this or the next connection; see `RequestLine.call`."""
+        """Send one request, over this or the next connection; see `RequestPipeline.call`."""
         return self._line.call(call, timeout_s, place)
 
     async def close(self, *, end_session: bool) -> None:

@@ -12,16 +12,16 @@ from typing import Any, Final
 from broker_ctl import errors
 from broker_ctl.store.interface import Create
 from broker_ctl.store.zookeeper import resolve
-from broker_ctl.testing.memory_store.transport import Kind, Link, Reply, Request
+from broker_ctl.testing.memory_store.transport import Kind, MemoryTransport, Reply, Request
 
 _MOST_IN_FLIGHT: Final = 1000
 
 
-class RequestLine:
+class RequestPipeline:
     """Requests that wait for a connection, and the connection that takes them."""
 
     def __init__(self) -> None:
-        self._link: Link | None = None
+        self._link: MemoryTransport | None = None
         self._waiting: deque[Request] = deque()
         self._slots = asyncio.Semaphore(_MOST_IN_FLIGHT)
         self.closed_by: errors.StoreError | None = None
@@ -54,7 +54,7 @@ class RequestLine:
         if self.closed_by is not None:
             raise type(self.closed_by)(str(self.closed_by))
 
-    def connect(self, link: Link) -> None:
+    def connect(self, link: MemoryTransport) -> None:
         """A connection takes what waits, and what comes."""
         self._link = link
         waiting, self._waiting = self._waiting, deque()
@@ -107,7 +107,7 @@ class RequestLine:
             request.session_id, request.zxid_before = self._link.session_id, self.last_zxid
             self._link.send(request)
 
-    def _resolve(self, request: Request, link: Link) -> None:
+    def _resolve(self, request: Request, link: MemoryTransport) -> None:
         """Was it done? As `store.zookeeper.requests` finds out, from nodes as they are now."""
         tree = link.server.tree
         operations = request.operations

@@ -23,8 +23,15 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.path_rules import is_at_or_below
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from broker_ctl.testing.memory_store.request_pipeline import RequestLine
-from broker_ctl.testing.memory_store.transport import Kind, Link, Mishaps, Reply, Request, Transit
+from broker_ctl.testing.memory_store.request_pipeline import RequestPipeline
+from broker_ctl.testing.memory_store.transport import (
+    Kind,
+    MemoryTransport,
+    Mishaps,
+    Reply,
+    Request,
+    Transit,
+)
 from broker_ctl.testing.memory_store.tree import Tree
 
 _CLOSE_LIMIT_S: Final = 2.0
@@ -50,8 +57,8 @@ class MemorySession:
         self._mishaps = mishaps
         self._pulse = pulse
         self.session_id = session_id
-        self.line = RequestLine()
-        self._link: Link | None = None
+        self.line = RequestPipeline()
+        self._link: MemoryTransport | None = None
         self._watches: list[tuple[str, NotificationListener]] = []
         self._listeners: list[SessionListener] = []
         self._network = asyncio.Event()
@@ -170,7 +177,7 @@ class MemorySession:
         await self._transit()
         if not self._network.is_set():
             return False
-        link = Link(
+        link = MemoryTransport(
             self._ensemble,
             self._transit,
             mishaps=self._mishaps,
@@ -194,7 +201,7 @@ class MemorySession:
             self._adopt(link)
         return True
 
-    def _adopt(self, link: Link) -> None:
+    def _adopt(self, link: MemoryTransport) -> None:
         is_same = self.session_id == link.session_id
         self.session_id = link.session_id
         self._connected.set()
@@ -205,7 +212,7 @@ class MemorySession:
             link.start()
             self.line.connect(link)
 
-    def _dropped(self, link: Link) -> None:
+    def _dropped(self, link: MemoryTransport) -> None:
         """The server closed the connection; it may be one of before."""
         if self._link is link:
             self._lose()

@@ -131,7 +131,7 @@ class Reply:
     error: StoreError | None = None
 
 
-class Link:
+class MemoryTransport:
     """A connection, from when a server took it until it is cut.
 
     Args:
@@ -149,7 +149,7 @@ class Link:
         *,
         mishaps: Mishaps | None = None,
         on_arrival: Callable[[Reply | Notification], None],
-        on_drop: Callable[["Link"], None],
+        on_drop: Callable[["MemoryTransport"], None],
         pulse: Callable[[], float] | None = None,
     ) -> None:
         self._ensemble = ensemble

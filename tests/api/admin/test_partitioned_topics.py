@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.broker.namespaces.partitioned_topics import MAX_PARTITIONS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.http_client import HttpClient
@@ -153,7 +153,7 @@ async def test_nothing_changes_while_policies_are_read_only(
 
 async def test_clients_may_ask_and_super_users_may_write(http: HttpClient) -> None:
     credentials = Credentials.parse(f"admin:{TOKEN}", frozenset({"admin"}))
-    rules = SurfaceRules(CLUSTER, credentials=credentials)
+    rules = ApiRules(CLUSTER, credentials=credentials)
     async with serving_brokers([free_port()], rules, TOKEN) as (broker,):
         for method, body in (("PUT", 1), ("POST", 2), ("DELETE", None)):
             assert (await http.request(method, url_of(broker), json=body)).status == 401

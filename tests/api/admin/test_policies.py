@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.api.http import request_params
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import UnloadFailed
 from broker_ctl.http_client import HttpClient
@@ -290,7 +290,7 @@ async def test_a_group_that_is_never_sent_is_not_waited_for(
 
 @pytest.mark.parametrize("path", [f"{ISOLATION}/p", f"{DOMAINS}/d", GROUP])
 async def test_a_long_body_is_refused(http: HttpClient, path: str) -> None:
-    rules = SurfaceRules(CLUSTER, max_body_bytes=2048)
+    rules = ApiRules(CLUSTER, max_body_bytes=2048)
     async with serving_brokers([free_port()], rules) as [broker]:
         body = {"primary": ["x" * 4096]}
         assert (await http.request("POST", broker.url + path, json=body)).status == 413
@@ -353,7 +353,7 @@ async def test_lookups_reads_and_unloads_go_on_while_policies_are_read_only(
 @pytest.fixture
 async def guarded() -> AsyncIterator[Broker]:
     text = f"operator:{TOKEN}\nreader:{READER}"
-    rules = SurfaceRules(CLUSTER, credentials=Credentials.parse(text, ["operator"]))
+    rules = ApiRules(CLUSTER, credentials=Credentials.parse(text, ["operator"]))
     async with serving_brokers([free_port()], rules) as [broker]:
         yield broker
 

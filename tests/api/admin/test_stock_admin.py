@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from broker_ctl.api.http.dependencies import Readiness, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Readiness
 from broker_ctl.core.model.names import Topic
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
@@ -213,7 +213,7 @@ async def test_a_namespace_is_not_deleted_by_force(http: HttpClient, leader: Bro
 
 async def test_a_load_balancer_is_told_by_a_file(http: HttpClient, tmp_path: Path) -> None:
     file = tmp_path / "status"
-    rules = SurfaceRules(CLUSTER, status_file=str(file))
+    rules = ApiRules(CLUSTER, status_file=str(file))
     async with serving_brokers([free_port()], rules) as [broker]:
         url = f"{broker.url}/status.html"
         assert (await http.request("GET", url)).status == 404

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from broker_ctl.api.binary.parts import BinaryParts, BinaryRules, Listener
+from broker_ctl.api.binary.parts import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
-from broker_ctl.api.http.limits import Bound
+from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
@@ -70,8 +70,8 @@ class Served:
         self.topics = Topics()
         self.daemons: dict[str, LookupUrls] = {OTHER.broker_id: DAEMON}
         self.instruments = BinaryInstruments()
-        self.bound = Bound("lookups", max_lookups)
-        self.parts = BinaryParts(
+        self.bound = ConcurrencyLimit("lookups", max_lookups)
+        self.parts = BinaryDependencies(
             lookup=self.lookup,
             bound=self.bound,
             lookup_urls_of=self.daemons.get,

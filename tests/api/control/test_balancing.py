@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import SurfaceRules
-from broker_ctl.errors import OrderConflict, PlanMissing
+from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.errors import OperationConflict, PlanMissing
 from broker_ctl.http_client import HttpClient
 from broker_ctl.ports import HistoryFilter
 from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
@@ -77,9 +77,9 @@ async def test_only_a_broker_can_be_drained_and_not_the_last_one(
     for method in ("PUT", "DELETE"):
         unknown = await http.request(method, url_of(leader, "drains/nobody:1"))
         assert (unknown.status, unknown.json()["error"]) == (404, "NoBroker")
-    leader.desk.operations.refuse = OrderConflict("nobody could receive")
+    leader.desk.operations.refuse = OperationConflict("nobody could receive")
     last = await http.request("PUT", url_of(leader, f"drains/{follower.broker_id}"))
-    assert (last.status, last.json()["error"]) == (409, "OrderConflict")
+    assert (last.status, last.json()["error"]) == (409, "OperationConflict")
 
 
 async def test_a_drained_broker_that_is_gone_is_still_undrained(
@@ -115,10 +115,10 @@ async def test_a_plan_is_shown_approved_followed_and_stopped(
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(PlanMissing("ask again"), 404), (OrderConflict("another"), 409)]
+    ("error", "status"), [(PlanMissing("ask again"), 404), (OperationConflict("another"), 409)]
 )
 async def test_why_a_plan_is_not_approved_is_said_by_name(
-    http: HttpClient, leader: Broker, error: PlanMissing | OrderConflict, status: int
+    http: HttpClient, leader: Broker, error: PlanMissing | OperationConflict, status: int
 ) -> None:
     leader.desk.operations.refuse = error
     for method in ("PUT", "DELETE"):
@@ -185,7 +185,7 @@ async def test_all_but_the_pause_is_sent_on_to_the_leader(
 @pytest.fixture
 async def guarded() -> AsyncIterator[Broker]:
     credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
-    rules = SurfaceRules(CLUSTER, credentials=credentials)
+    rules = ApiRules(CLUSTER, credentials=credentials)
     async with serving_brokers([free_port()], rules) as [one]:
         yield one
 

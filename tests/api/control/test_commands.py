@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.core.model.commands import Cut, Join, Order, Prepare, Receive, Release, Take
+from broker_ctl.core.model.commands import (
+    AcquireBundle,
+    Command,
+    MergeBundles,
+    PrepareTransfer,
+    ReceiveBundle,
+    ReleaseBundle,
+    SplitBundle,
+)
 from broker_ctl.errors import (
     AuthorityLost,
     BrokerCtlError,
@@ -21,19 +29,19 @@ from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, Broker, entry
 
 BUNDLE = BUNDLES[0]
-ORDERS: list[Order] = [
-    Prepare(7, BUNDLE, "m1", 2),
-    Release(7, BUNDLE, "m1", 2, 12, 3000),
-    Receive(7, BUNDLE, "m1", 2),
-    Take(7, BUNDLE),
-    Cut(7, BUNDLE, "range_equally_divide", (5,)),
-    Join(7, *BUNDLES[:2]),
+ORDERS: list[Command] = [
+    PrepareTransfer(7, BUNDLE, "m1", 2),
+    ReleaseBundle(7, BUNDLE, "m1", 2, 12, 3000),
+    ReceiveBundle(7, BUNDLE, "m1", 2),
+    AcquireBundle(7, BUNDLE),
+    SplitBundle(7, BUNDLE, "range_equally_divide", (5,)),
+    MergeBundles(7, *BUNDLES[:2]),
 ]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.verb)
 async def test_an_order_arrives_as_it_was_given(
-    http: HttpClient, leader: Broker, order: Order
+    http: HttpClient, leader: Broker, order: Command
 ) -> None:
     url = f"{leader.url}/control/v1/{order.verb}"
     reply = await http.request("POST", url, json=order.to_row())
@@ -60,7 +68,7 @@ async def test_a_refusal_names_its_kind(
 ) -> None:
     leader.orders.refuse = error
     reply = await http.request(
-        "POST", f"{leader.url}/control/v1/take", json=Take(7, BUNDLE).to_row()
+        "POST", f"{leader.url}/control/v1/take", json=AcquireBundle(7, BUNDLE).to_row()
     )
     assert reply.status == status
     assert reply.json() == {"error": type(error).__name__, "reason": str(error)}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import SurfaceRules
-from broker_ctl.broker.replicas.instructions import Obeyed
+from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.broker.replicas.instructions import Handled
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.instructions import STORAGE_ERROR, Instruction, ReplicaError
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, DataPlaneUnreachable, Fenced
@@ -32,11 +32,11 @@ class Replicas:
         self.errors: tuple[ReplicaError, ...] = ()
         self.raised: BrokerCtlError | None = None
 
-    async def obey(self, instruction: Instruction) -> Obeyed:
+    async def obey(self, instruction: Instruction) -> Handled:
         if self.raised is not None:
             raise self.raised
         self.obeyed.append(instruction)
-        return Obeyed(77, self.errors)
+        return Handled(77, self.errors)
 
 
 class Instructed:
@@ -56,7 +56,7 @@ class Instructed:
 async def instructed(broker: Broker, http: HttpClient, **rules: Any) -> AsyncIterator[Instructed]:
     replicas = Replicas()
     parts = replace(broker.parts, replicas=replicas)
-    surface = Surface(parts, SurfaceRules(CLUSTER, port=0, **rules))
+    surface = ApiServer(parts, ApiRules(CLUSTER, port=0, **rules))
     await surface.start()
     try:
         yield Instructed(http, f"http://127.0.0.1:{surface.port}", replicas)

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.api.broker_server import Surface
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
 from broker_ctl.errors import (
     BrokerCtlError,
     InvalidReplicas,
     NoController,
-    OrderConflict,
+    OperationConflict,
     TopicExists,
 )
 from broker_ctl.http_client import HttpClient, HttpReply
@@ -122,7 +122,7 @@ async def test_a_topic_without_an_id_is_adopted_once(http: HttpClient, leader: B
     assert (adopted.status, adopted.json()["dead"]) == (200, [9])
     assert desk.written == [("adopt", NAMELESS, "5f" * 16)]
     again = await ask(http, leader, "PUT", ADOPTED, {})
-    assert (again.status, again.json()["error"]) == (409, OrderConflict.__name__)
+    assert (again.status, again.json()["error"]) == (409, OperationConflict.__name__)
 
 
 @pytest.mark.parametrize("topic_id", ["", "5f" * 15, "5F" * 16, "5g" * 16, "a/b" * 8, "x" * 23])
@@ -362,7 +362,7 @@ async def test_a_controller_that_is_only_just_beginning_is_none(
     parts = leader.parts.partitions
     assert parts is not None
     beginning = replace(leader.parts, partitions=replace(parts, desk=lambda: None))
-    surface = Surface(beginning, SurfaceRules(CLUSTER, port=free_port()))
+    surface = ApiServer(beginning, ApiRules(CLUSTER, port=free_port()))
     await surface.start()
     reply = await http.request("GET", f"http://127.0.0.1:{surface.port}{ROOT}/topics")
     assert (reply.status, reply.json()["error"]) == (503, "NoController")
@@ -372,7 +372,7 @@ async def test_a_controller_that_is_only_just_beginning_is_none(
 async def test_a_broker_without_a_number_says_why_it_knows_nothing(
     http: HttpClient, leader: Broker
 ) -> None:
-    surface = Surface(replace(leader.parts, partitions=None), SurfaceRules(CLUSTER, port=0))
+    surface = ApiServer(replace(leader.parts, partitions=None), ApiRules(CLUSTER, port=0))
     await surface.start()
     url = f"http://127.0.0.1:{surface.port}"
     for method, path, body in ALL:
@@ -383,7 +383,7 @@ async def test_a_broker_without_a_number_says_why_it_knows_nothing(
 
 
 async def test_operators_show_a_token_and_clients_need_none(http: HttpClient) -> None:
-    rules = SurfaceRules(CLUSTER, credentials=Credentials.parse(f"operator:{TOKEN}", ["operator"]))
+    rules = ApiRules(CLUSTER, credentials=Credentials.parse(f"operator:{TOKEN}", ["operator"]))
     async with (
         serving_brokers([free_port()], rules) as [one],
         HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as operator,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
@@ -18,7 +18,7 @@ READER = "a-secret-of-somebody-else"
 WATCHER = "a-secret-of-who-watches"
 PROCESS = "a-secret-of-the-broker-process"
 CREDENTIALS = Credentials.parse(f"operator:{TOKEN}\n\n# others\nreader: {READER}\n", ["operator"])
-RULES = SurfaceRules(CLUSTER, credentials=CREDENTIALS, dataplane_secret=PROCESS)
+RULES = ApiRules(CLUSTER, credentials=CREDENTIALS, dataplane_secret=PROCESS)
 
 OPEN = [
     ("GET", "/livez"),
@@ -136,7 +136,7 @@ async def test_a_role_that_may_read_sees_what_operators_see_and_does_nothing() -
     credentials = Credentials.parse(
         f"operator:{TOKEN}\nwatcher:{WATCHER}\nreader:{READER}", ["operator"], ["watcher"]
     )
-    rules = SurfaceRules(CLUSTER, credentials=credentials)
+    rules = ApiRules(CLUSTER, credentials=credentials)
     async with serving_brokers([free_port()], rules) as [guarded]:
         for path in ("status", "plan", "history", "drains", "cluster", "pause"):
             assert await status_of(guarded, "GET", f"/control/v1/{path}", WATCHER) == 200

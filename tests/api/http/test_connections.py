@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from broker_ctl.api.http import connections
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.instruments.kinds import Instrument
 from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
@@ -61,7 +61,7 @@ def value_of(instrument: Instrument) -> float:
 async def test_a_connection_without_a_whole_request_is_closed(
     said: bytes, is_answered_before: bool
 ) -> None:
-    rules = SurfaceRules(CLUSTER, idle_timeout_s=SHORT_S)
+    rules = ApiRules(CLUSTER, idle_timeout_s=SHORT_S)
     async with serving_brokers([free_port()], rules) as [broker], line_to(broker) as line:
         if is_answered_before:
             line.send(REQUEST)
@@ -73,7 +73,7 @@ async def test_a_connection_without_a_whole_request_is_closed(
 
 
 async def test_a_head_that_comes_letter_by_letter_gains_no_time() -> None:
-    rules = SurfaceRules(CLUSTER, idle_timeout_s=SHORT_S)
+    rules = ApiRules(CLUSTER, idle_timeout_s=SHORT_S)
     async with serving_brokers([free_port()], rules) as [broker], line_to(broker) as line:
         line.send(HEAD)
         surface = broker.instruments.surface
@@ -88,7 +88,7 @@ async def test_a_head_that_comes_letter_by_letter_gains_no_time() -> None:
 
 
 async def test_a_request_that_takes_longer_is_answered() -> None:
-    rules = SurfaceRules(CLUSTER, idle_timeout_s=SHORT_S)
+    rules = ApiRules(CLUSTER, idle_timeout_s=SHORT_S)
     async with (
         serving_brokers([free_port()], rules) as [broker],
         line_to(broker) as line,
@@ -112,7 +112,7 @@ async def test_a_request_that_takes_longer_is_answered() -> None:
 
 
 async def test_one_connection_too_many_is_told_so_and_counted() -> None:
-    rules = SurfaceRules(CLUSTER, max_connections=2)
+    rules = ApiRules(CLUSTER, max_connections=2)
     async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
         surface = broker.instruments.surface
         first, second = [await stack.enter_async_context(line_to(broker)) for _ in range(2)]

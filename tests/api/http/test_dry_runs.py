@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import SurfaceRules
-from broker_ctl.errors import OrderConflict
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.errors import OperationConflict
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, NAMESPACE, TOPICS, Broker
 from tests.support.clusters.tenants import make_tenants
@@ -158,16 +158,16 @@ async def test_a_drain_that_would_be_refused_is_refused_without_being_ordered(
     pair: tuple[Broker, Broker], http: HttpClient
 ) -> None:
     leader, follower = pair
-    leader.desk.operations.refuse = OrderConflict("no room")
+    leader.desk.operations.refuse = OperationConflict("no room")
     url = f"{follower.url}/control/v1/drains/{follower.broker_id}?dry_run=true"
     assert await body_of(http, "PUT", url, {}) == (
         409,
-        {"error": "OrderConflict", "reason": "no room"},
+        {"error": "OperationConflict", "reason": "no room"},
     )
 
 
 def changing_routes(broker: Broker) -> Iterator[tuple[str, str]]:
-    for route in Surface(broker.parts, SurfaceRules(CLUSTER)).routes():
+    for route in ApiServer(broker.parts, ApiRules(CLUSTER)).routes():
         if route.method not in {"GET", "HEAD"}:
             yield route.method, route.path
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.http_client import HttpClient
 from tests.api.http.test_dry_runs import DONE
 from tests.support.clusters.fake_managers import CLUSTER, Broker
@@ -55,7 +55,7 @@ async def sent(broker: Broker, data: bytes) -> bytes:
 
 
 def changing_routes(broker: Broker) -> Iterator[tuple[str, str]]:
-    for route in Surface(broker.parts, SurfaceRules(CLUSTER)).routes():
+    for route in ApiServer(broker.parts, ApiRules(CLUSTER)).routes():
         if route.method not in {"GET", "HEAD"}:
             path = re.sub(r"\{domain[^}]*\}", "persistent", route.path)
             path = re.sub(r"\{(tenant|namespace)[^}]*\}", "t", path)

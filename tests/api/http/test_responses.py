@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from broker_ctl.api.http.responses import Answer, of_error
+from broker_ctl.api.http.responses import ApiResponse, of_error
 from broker_ctl.errors import (
     Ambiguous,
     BrokerCtlError,
@@ -39,11 +39,11 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 async def url() -> AsyncIterator[URL]:
-    """``/ours/KIND`` is an `Answer`, ``/theirs/KIND`` aiohttp's own of the same."""
+    """``/ours/KIND`` is an `ApiResponse`, ``/theirs/KIND`` aiohttp's own of the same."""
     app = web.Application()
 
     async def answered(request: web.Request) -> web.Response:
-        make = Answer if request.match_info["whose"] == "ours" else web.Response
+        make = ApiResponse if request.match_info["whose"] == "ours" else web.Response
         return make(**KINDS[request.match_info["kind"]])
 
     app.router.add_route("*", "/{whose}/{kind}", answered)

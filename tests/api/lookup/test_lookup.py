@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from yarl import URL
 
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import (
     AuthorityLost,
@@ -180,7 +180,7 @@ async def at_the_gate(
 async def test_one_lookup_too_many_is_refused_and_the_others_are_answered(
     http: HttpClient,
 ) -> None:
-    async with serving_brokers([free_port()], SurfaceRules(CLUSTER, max_lookups=2)) as [broker]:
+    async with serving_brokers([free_port()], ApiRules(CLUSTER, max_lookups=2)) as [broker]:
         broker.lookup.gate = gate = Gate()
 
         async def one_more() -> None:
@@ -193,7 +193,7 @@ async def test_one_lookup_too_many_is_refused_and_the_others_are_answered(
 
 
 async def test_the_bound_of_lookups_can_change(http: HttpClient) -> None:
-    async with serving_brokers([free_port()], SurfaceRules(CLUSTER, max_lookups=1)) as [broker]:
+    async with serving_brokers([free_port()], ApiRules(CLUSTER, max_lookups=1)) as [broker]:
         broker.lookup.gate = gate = Gate()
         assert broker.surface is not None
         broker.surface.limit_lookups(3)
@@ -202,7 +202,7 @@ async def test_the_bound_of_lookups_can_change(http: HttpClient) -> None:
 
 
 async def test_a_flood_of_clients_keeps_no_order_out(http: HttpClient) -> None:
-    async with serving_brokers([free_port()], SurfaceRules(CLUSTER, max_requests=2)) as [broker]:
+    async with serving_brokers([free_port()], ApiRules(CLUSTER, max_requests=2)) as [broker]:
         broker.lookup.gate = gate = Gate()
 
         async def others() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     Assignment,
@@ -116,12 +116,12 @@ async def test_what_there_is_not_is_said_by_name(
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        (SurfaceRules(CLUSTER, max_lookups=0), "0 lookups are in progress"),
-        (SurfaceRules(CLUSTER, max_requests=0), "0 requests of clients are in progress"),
+        (ApiRules(CLUSTER, max_lookups=0), "0 lookups are in progress"),
+        (ApiRules(CLUSTER, max_requests=0), "0 requests of clients are in progress"),
     ],
 )
 async def test_questions_of_clients_are_bounded_as_lookups_are(
-    http: HttpClient, rules: SurfaceRules, said: str
+    http: HttpClient, rules: ApiRules, said: str
 ) -> None:
     async with serving_brokers([free_port()], rules) as [one]:
         for path in ("orders", "orders/0"):
@@ -133,7 +133,7 @@ async def test_a_broker_that_takes_no_part_tells_all_the_same(
     http: HttpClient, leader: Broker
 ) -> None:
     await write(leader)
-    surface = Surface(replace(leader.parts, partitions=None), SurfaceRules(CLUSTER, port=0))
+    surface = ApiServer(replace(leader.parts, partitions=None), ApiRules(CLUSTER, port=0))
     await surface.start()
     reply = await http.request("GET", f"http://127.0.0.1:{surface.port}{LEADER}/orders/1")
     assert (reply.status, reply.json()["leader"]) == (200, 2)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.planning.proposed_plans import ShownPlans, plan_id_of
+from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.imbalance import Imbalance
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import PlanMissing
@@ -19,7 +19,7 @@ from tests.support.time.virtual_time import LoopClock, in_virtual_time
 A, B, C = "a:8080", "b:8080", "c:8080"
 FIRST, SECOND = Ring.even(NAMESPACE, 8).bundles[:2]
 EVEN = Imbalance(1.0, 1.0)
-NONE = NO_FOOTPRINT
+NONE = NO_LOAD
 MOVE = Transfer(FIRST, A, B, Reason.OVERLOADED, "why", NONE, NONE, NONE)
 PLAN = Plan(7, (MOVE,), (), EVEN, EVEN)
 
@@ -37,7 +37,7 @@ def test_the_id_of_a_plan_says_what_it_does_and_for_whom() -> None:
 
 
 def test_of_the_plans_that_were_shown_the_oldest_are_forgotten() -> None:
-    shown = ShownPlans()
+    shown = ProposedPlans()
     for number in range(17):
         shown.note(f"plan {number}", PLAN, 100.0)
     assert shown.decisions_of("plan 16", 700.0) == (MOVE,)

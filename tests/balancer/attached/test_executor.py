@@ -9,20 +9,20 @@ import pytest
 from broker_ctl.balancer.attached import outcome_verifier
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
-from broker_ctl.balancer.attached.foreign_balancer import OwnBalancing
+from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.moves import OwnMoves
-from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.execution.transfer import StandingOwner, newest_owner
-from broker_ctl.balancer.planning.term import Leading
-from broker_ctl.broker.history.decision_log import DecisionJournal
+from broker_ctl.balancer.planning.term import LeaderTerm
+from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.cluster.decisions import Assign, Merge, Reason, Split, Transfer
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
@@ -33,7 +33,7 @@ from broker_ctl.errors import (
     BundleGone,
     BundleMoving,
     ConnectionLoss,
-    LeadingSuspended,
+    LeadershipSuspended,
     NoBroker,
     NotOwner,
     OperationTimeout,
@@ -50,7 +50,7 @@ from tests.support.clusters.foreign_cluster import DYNAMIC, ForeignCluster, fore
 from tests.support.time.waiting import PATIENCE_S, eventually
 
 RULES = LeaderRules(LeastLongTermMessageRate(), order_s=0.3, unload_s=0.3, load_s=0.3)
-SOME = Footprint(0.1, 1e6, 1e3, 10)
+SOME = LoadVector(0.1, 1e6, 1e3, 10)
 
 
 class Authority:
@@ -66,7 +66,7 @@ class Scene:
     """A played cluster, and one leading beside it."""
 
     cluster: ForeignCluster
-    leading: Leading
+    leading: LeaderTerm
     moves: OwnMoves
     authority: Authority
 
@@ -116,15 +116,15 @@ async def scene() -> AsyncIterator[Scene]:
         await directives.start()
         await brokers.wait_synced()
         admin = PulsarAdmin(cluster.urls, http, lambda: brokers.urls, act_timeout_s=0.3)
-        own = OwnBalancing(admin, clock, acts=True, is_beside=False)
-        parts = LeaderParts(
+        own = ClusterBalancer(admin, clock, acts=True, is_beside=False)
+        parts = BalancerDependencies(
             own_id="me",
             store=store,
             registry=brokers,
             moves=moves,
             hands=Attachment(admin, own, moves).hands,
             clock=clock,
-            journal=DecisionJournal(),
+            journal=DecisionLog(),
             rules=lambda: RULES,
             ring_of=nodes.ring_of,
             owner_of=nodes.owner_of,
@@ -132,7 +132,7 @@ async def scene() -> AsyncIterator[Scene]:
         )
         authority = Authority()
         leadership = Leadership(paths.ATTACH_SEAT, 7, authority.check)
-        yield Scene(cluster, Leading.of(parts, leadership), moves, authority)
+        yield Scene(cluster, LeaderTerm.of(parts, leadership), moves, authority)
         await directives.close()
         await nodes.close()
         await brokers.close()
@@ -330,7 +330,7 @@ async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on
         patched.setattr(outcome_verifier, "newest_owner", then_cut)
         for decision in (scene.transfer(), scene.split()):
             async with asyncio.timeout(PATIENCE_S):
-                with pytest.raises(LeadingSuspended):
+                with pytest.raises(LeadershipSuspended):
                     await scene.leading.hands.carry_out(decision)
             leadership.resume()
     assert scene.cluster.asked == []

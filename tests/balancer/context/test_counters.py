@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.context.counters import PlacementLog, PlacementResult, Tally
-from broker_ctl.balancer.context.decision_recorder import Outcomes
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.context.counters import BalancerCounters, PlacementLog, PlacementResult
+from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.balancer.statistics import report_ages_s, standings, tally
 from broker_ctl.core.cluster.decisions import Reason, Transfer
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.errors import NoBroker
@@ -32,9 +32,9 @@ def away_from(source: str) -> Transfer:
         destination=C,
         reason=Reason.OVERLOADED,
         detail="why",
-        footprint=NO_FOOTPRINT,
-        source_before=NO_FOOTPRINT,
-        destination_before=NO_FOOTPRINT,
+        footprint=NO_LOAD,
+        source_before=NO_LOAD,
+        destination_before=NO_LOAD,
     )
 
 
@@ -52,7 +52,7 @@ async def cluster(clock: ManualClock) -> AsyncIterator[LeaderCluster]:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster) -> AsyncIterator[Leading]:
+async def leading(cluster: LeaderCluster) -> AsyncIterator[LeaderTerm]:
     async with cluster.leading(A) as running:
         await cluster.synced(running)
         yield running
@@ -61,7 +61,7 @@ async def leading(cluster: LeaderCluster) -> AsyncIterator[Leading]:
 async def test_a_broker_is_relieved_once_a_cycle_however_much_it_gives(
     cluster: LeaderCluster,
 ) -> None:
-    outcomes = Outcomes(cluster.journal, cluster.clock, 1, lambda _: None)
+    outcomes = DecisionRecorder(cluster.journal, cluster.clock, 1, lambda _: None)
     done = Outcome("done")
     outcomes.cycle = 1
     for source in (A, A, B):
@@ -75,7 +75,7 @@ async def test_a_broker_is_relieved_once_a_cycle_however_much_it_gives(
 
 
 async def test_placements_count_by_what_came_of_them(
-    cluster: LeaderCluster, leading: Leading
+    cluster: LeaderCluster, leading: LeaderTerm
 ) -> None:
     await leading.placements.place(BUNDLES[0])
     await leading.placements.place(BUNDLES[1])
@@ -99,7 +99,7 @@ async def test_a_placement_is_timed_with_the_view_that_it_waits_for(
         return Ring.even(NAMESPACE, 8)
 
     await cluster.brokers[B].acquire(BUNDLES[1])
-    slow = Leading.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
+    slow = LeaderTerm.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
     await slow.board.start()
     await cluster.synced(slow)
     await slow.placements.place(BUNDLES[0])
@@ -109,8 +109,8 @@ async def test_a_placement_is_timed_with_the_view_that_it_waits_for(
 
 
 def test_leadings_add_up_and_the_newest_times_are_kept() -> None:
-    first = Tally(1, 2, Counter({SUCCESS: 3}), (0.5,) * 1024)
-    second = Tally(10, 20, Counter({SUCCESS: 1, EMPTY: 1}), (0.25, 0.125))
+    first = BalancerCounters(1, 2, Counter({SUCCESS: 3}), (0.5,) * 1024)
+    second = BalancerCounters(10, 20, Counter({SUCCESS: 1, EMPTY: 1}), (0.25, 0.125))
     both = first + second
     assert (both.corrupt_reports, both.relieved_brokers) == (11, 22)
     assert both.placements == {SUCCESS: 4, EMPTY: 1}
@@ -127,7 +127,7 @@ def test_a_log_keeps_so_many_times() -> None:
 
 
 async def test_the_age_of_a_report_counts_from_when_the_leader_got_it(
-    cluster: LeaderCluster, leading: Leading, clock: ManualClock
+    cluster: LeaderCluster, leading: LeaderTerm, clock: ManualClock
 ) -> None:
     clock.time_s += 90.0
     assert report_ages_s(leading) == {A: 90.0, B: 90.0, C: 90.0}
@@ -140,7 +140,7 @@ async def test_the_age_of_a_report_counts_from_when_the_leader_got_it(
 
 
 async def test_only_the_simple_manager_ranks_brokers(
-    cluster: LeaderCluster, leading: Leading
+    cluster: LeaderCluster, leading: LeaderTerm
 ) -> None:
     await leading.survey.take()
     assert standings(leading) == {}

@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from broker_ctl.balancer.context.decision_history import MOST_NODES, MOST_ROWS, KeptDecisions
+from broker_ctl.balancer.context.decision_history import MOST_NODES, MOST_ROWS, DecisionHistory
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT as NONE
+from broker_ctl.core.model.load_vector import NO_LOAD as NONE
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import Ambiguous, ConnectionLoss, Fenced
 from broker_ctl.ports import HistoryFilter, JournalEntry, Outcome
@@ -33,7 +33,7 @@ def entry(number: int) -> JournalEntry:
     return JournalEntry(1_000 + number, 1, number, decision, Outcome("done"))
 
 
-def cycles(kept: KeptDecisions) -> list[int]:
+def cycles(kept: DecisionHistory) -> list[int]:
     """Their numbers, the newest first."""
     return [row["cycle"] for row in kept.rows([])]
 
@@ -49,9 +49,9 @@ def test_rows_that_an_earlier_build_kept_have_their_units_when_they_are_read() -
 
 async def keep(
     cluster: LeaderCluster, leader: str, numbers: Sequence[int], store: MetadataStore | None = None
-) -> KeptDecisions:
+) -> DecisionHistory:
     """One leadership that keeps these, all of them; what it has then."""
-    kept = KeptDecisions(
+    kept = DecisionHistory(
         store or cluster.brokers[leader].store, await cluster.elect(leader), retry_s=0.01
     )
     async with TaskScope("leadership") as scope:
@@ -119,7 +119,7 @@ async def test_the_oldest_node_goes_as_a_new_one_comes() -> None:
 async def test_a_deposed_leader_keeps_nothing() -> None:
     async with running_cluster(A, B) as cluster:
         kept = await keep(cluster, A, [1])
-        old = KeptDecisions(cluster.brokers[A].store, await cluster.elect(A))
+        old = DecisionHistory(cluster.brokers[A].store, await cluster.elect(A))
         await cluster.elect(B)
         old.record(entry(2))
         with pytest.raises(Fenced):
@@ -165,7 +165,7 @@ async def test_what_cannot_be_read_is_left_out() -> None:
 async def test_nodes_that_somebody_deleted_are_begun_again() -> None:
     async with running_cluster(A) as cluster:
         store = cluster.brokers[A].store
-        kept = KeptDecisions(store, await cluster.elect(A), retry_s=0.01)
+        kept = DecisionHistory(store, await cluster.elect(A), retry_s=0.01)
         async with TaskScope("leadership") as scope:
             scope.start(kept.run(), "keep decisions")
             kept.record(entry(1))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.balancer.context.history_recorder import Capture, LeaderHistory
-from broker_ctl.balancer.monitoring.stability_gate import Steadiness
+from broker_ctl.balancer.context.history_recorder import HistoryRecorder, LeaderHistory
+from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.core.history.columns import Kind, RowT
 from broker_ctl.core.history.leadings import PolicyVersionRow
@@ -62,7 +62,7 @@ async def test_a_cycle_writes_one_row_for_each_bundle_and_broker() -> None:
             await running.brokers[A].acquire(bundle)
         async with running.leading(B) as leading:
             await running.synced(leading)
-            cycle = Cycle(leading, Steadiness(leading.parts.store, leading.parts.clock))
+            cycle = Cycle(leading, StabilityGate(leading.parts.store, leading.parts.clock))
             await cycle.once(running.rules)
             first = [row.bundle for _, _, row in rows.of("bundle_loads")]
             await cycle.once(running.rules, is_shed_due=False)
@@ -91,7 +91,7 @@ async def test_a_policy_is_written_again_when_it_is_another() -> None:
     rows, policies = Rows(), [policy("{}"), policy('{"a":"b"}')]
     view = cluster([broker("b1", 0.5)])
     now = policies[0]
-    capture = Capture(LeaderHistory(rows, lambda: now), 7)
+    capture = HistoryRecorder(LeaderHistory(rows, lambda: now), 7)
     await capture.see(view, 1)
     await capture.see(view, 2)
     now = policies[1]
@@ -112,7 +112,7 @@ async def test_others_have_a_turn_while_many_bundles_are_written() -> None:
 
     async with asyncio.TaskGroup() as group:
         group.create_task(turn(), name="others")
-        await Capture(LeaderHistory(rows, lambda: policy("{}")), 7).see(view, 1)
+        await HistoryRecorder(LeaderHistory(rows, lambda: policy("{}")), 7).see(view, 1)
         is_done = True
     assert len(rows.of("bundle_loads")) == 5_000
     assert turns >= 20
@@ -123,7 +123,7 @@ async def test_a_memory_stays_within_bounds(bundles: int, is_whole: bool) -> Non
     rows = Rows()
     ring = Ring.even(NAMESPACE, bundles)
     view = cluster([broker("b1", 0.5, {b: stats(1) for b in ring.bundles})], rings=[ring])
-    capture = Capture(LeaderHistory(rows, lambda: policy("{}")), 7)
+    capture = HistoryRecorder(LeaderHistory(rows, lambda: policy("{}")), 7)
     capture.remember(ThresholdMemory({"b1": 0.25}), view, 4)
     ((epoch, cycle, row),) = rows.of("policy_memory")
     assert (epoch, cycle, row.is_whole) == (7, 4, is_whole)

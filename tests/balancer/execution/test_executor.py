@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.errors import AuthorityLost, Fenced, NotOwner, PeerError, PeerRefused
 from broker_ctl.tasks import TaskScope
 from tests.support.clusters.in_memory_broker import read_ring
@@ -18,10 +18,10 @@ A, B, C = "a:8080", "b:8080", "c:8080"
 
 
 def transfer(bundle: Bundle, source: str = A, destination: str = B) -> Transfer:
-    moved = Footprint(0.1, 1e7)
-    before = Footprint(0.5, 5e7)
+    moved = LoadVector(0.1, 1e7)
+    before = LoadVector(0.5, 5e7)
     return Transfer(
-        bundle, source, destination, Reason.OVERLOADED, "why", moved, before, Footprint()
+        bundle, source, destination, Reason.OVERLOADED, "why", moved, before, LoadVector()
     )
 
 

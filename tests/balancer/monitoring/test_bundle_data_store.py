@@ -2,8 +2,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_ctl.balancer.monitoring.bundle_data_store import Quotas, read_bundle_data
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore, read_bundle_data
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.model.load import BundleLoad, BundleStats
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import Fenced
@@ -27,16 +27,16 @@ async def ring(cluster: LeaderCluster) -> Ring:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
+async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
     async with cluster.leading(A) as running:
         yield running
 
 
-def quotas(leading: Leading) -> Quotas:
-    return Quotas(leading.parts, leading.leadership, leading.board, {})
+def quotas(leading: LeaderTerm) -> BundleDataStore:
+    return BundleDataStore(leading.parts, leading.leadership, leading.board, {})
 
 
-async def test_what_one_leader_writes_the_next_one_reads(leading: Leading, ring: Ring) -> None:
+async def test_what_one_leader_writes_the_next_one_reads(leading: LeaderTerm, ring: Ring) -> None:
     loads = {
         bundle: BundleLoad.unseen().fold(BundleStats(msg_rate_in=float(index), topics=index))
         for index, bundle in enumerate(ring.bundles)
@@ -46,14 +46,16 @@ async def test_what_one_leader_writes_the_next_one_reads(leading: Leading, ring:
     assert await read_bundle_data(leading.parts.store) == loads
 
 
-async def test_bundles_that_nobody_measured_are_not_written(leading: Leading, ring: Ring) -> None:
+async def test_bundles_that_nobody_measured_are_not_written(
+    leading: LeaderTerm, ring: Ring
+) -> None:
     leading.board.seed({ring.bundles[0]: BundleLoad.unseen()})
     await quotas(leading).write(is_full=True)
     assert await read_bundle_data(leading.parts.store) == {}
 
 
 async def test_between_full_turns_only_new_bundles_are_written(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     bundle = ring.bundles[0]
     await cluster.brokers[A].acquire(bundle)
@@ -69,7 +71,7 @@ async def test_between_full_turns_only_new_bundles_are_written(
     assert (await read_bundle_data(leading.parts.store))[bundle] == leading.board.load_of(bundle)
 
 
-async def test_what_is_forgotten_is_deleted(leading: Leading, ring: Ring) -> None:
+async def test_what_is_forgotten_is_deleted(leading: LeaderTerm, ring: Ring) -> None:
     kept, gone = ring.bundles[:2]
     load = BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
     leading.board.seed({kept: load, gone: load})
@@ -83,13 +85,13 @@ async def test_what_is_forgotten_is_deleted(leading: Leading, ring: Ring) -> Non
 
 
 async def test_nodes_that_came_or_went_meanwhile_are_no_obstacle(
-    leading: Leading, ring: Ring
+    leading: LeaderTerm, ring: Ring
 ) -> None:
     first, second = ring.bundles[:2]
     store, load = leading.parts.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
     await store.create(paths.bundle_data(first), b"{}", make_parents=True)
     leading.board.seed({first: load, second: load})
-    writer = Quotas(leading.parts, leading.leadership, leading.board, {second: load})
+    writer = BundleDataStore(leading.parts, leading.leadership, leading.board, {second: load})
     later = BundleLoad.unseen().fold(BundleStats(msg_rate_in=2.0))
     leading.board.reconcile({ring.namespace: None})
     leading.board.seed({first: later, second: later})
@@ -98,7 +100,7 @@ async def test_nodes_that_came_or_went_meanwhile_are_no_obstacle(
 
 
 async def test_a_deposed_leader_writes_nothing(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     leading.board.seed({ring.bundles[0]: BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))})
     await cluster.elect(B)
@@ -108,7 +110,7 @@ async def test_a_deposed_leader_writes_nothing(
 
 
 async def test_brokers_get_the_sums_of_their_bundles_and_dead_ones_lose_their_node(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     store, bundle = leading.parts.store, ring.bundles[0]
     await cluster.brokers[B].acquire(bundle)
@@ -126,7 +128,7 @@ async def test_brokers_get_the_sums_of_their_bundles_and_dead_ones_lose_their_no
     assert await store.children(paths.BROKER_TIME_AVERAGES) == [A]
 
 
-async def test_averages_that_do_not_decode_are_left_out(leading: Leading, ring: Ring) -> None:
+async def test_averages_that_do_not_decode_are_left_out(leading: LeaderTerm, ring: Ring) -> None:
     good, torn = ring.bundles[:2]
     store, load = leading.parts.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
     await store.create(paths.bundle_data(good), BundleData(load).encode(), make_parents=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.monitoring.load_monitor import LoadBoard
+from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.core.model.load import BundleLoad, BundleStats, ResourceQuota
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.store import paths
@@ -31,8 +31,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def board(cluster: LeaderCluster, clock: ManualClock) -> AsyncIterator[LoadBoard]:
-    board = LoadBoard(cluster.brokers[B].store, clock)
+async def board(cluster: LeaderCluster, clock: ManualClock) -> AsyncIterator[LoadMonitor]:
+    board = LoadMonitor(cluster.brokers[B].store, clock)
     await board.start()
     yield board
     await board.close()
@@ -51,7 +51,7 @@ def lines(**bytes_s: float) -> dict[str, float]:
     return {str(names[name]): value for name, value in bytes_s.items()}
 
 
-async def heard(board: LoadBoard, broker_id: str, updated_ms: int) -> None:
+async def heard(board: LoadMonitor, broker_id: str, updated_ms: int) -> None:
     def is_there() -> bool:
         known = board.reports.get(broker_id)
         return known is not None and known.data.load.updated_ms == updated_ms
@@ -64,7 +64,7 @@ async def test_an_end_that_is_cut_short_leaves_no_task_behind(
     cluster: LeaderCluster, clock: ManualClock, turns: int
 ) -> None:
     before = asyncio.all_tasks()
-    board = LoadBoard(cluster.brokers[B].store, clock)
+    board = LoadMonitor(cluster.brokers[B].store, clock)
     await board.start()
     closing = asyncio.get_running_loop().create_task(board.close(), name="close")
     for _ in range(turns):
@@ -78,7 +78,7 @@ async def test_an_end_that_is_cut_short_leaves_no_task_behind(
 
 
 async def test_a_report_is_folded_once_whatever_else_changes(
-    cluster: LeaderCluster, board: LoadBoard
+    cluster: LeaderCluster, board: LoadMonitor
 ) -> None:
     a, b = cluster.brokers[A], cluster.brokers[B]
     await report(a, 10, **lines(first=100.0))
@@ -95,7 +95,7 @@ async def test_a_report_is_folded_once_whatever_else_changes(
 
 
 async def test_the_same_report_written_again_is_not_folded_again(
-    cluster: LeaderCluster, board: LoadBoard
+    cluster: LeaderCluster, board: LoadMonitor
 ) -> None:
     await report(cluster.brokers[A], 10, **lines(first=100.0))
     await heard(board, A, 10)
@@ -106,7 +106,7 @@ async def test_the_same_report_written_again_is_not_folded_again(
 
 
 async def test_a_corrupt_report_is_skipped_and_counted(
-    cluster: LeaderCluster, board: LoadBoard
+    cluster: LeaderCluster, board: LoadMonitor
 ) -> None:
     await cluster.brokers[A].store.set(paths.load_report(A), b"{not json")
     await report(cluster.brokers[B], 10, **lines(second=1.0))
@@ -118,7 +118,7 @@ async def test_a_corrupt_report_is_skipped_and_counted(
 
 
 async def test_a_line_that_names_no_bundle_is_skipped_and_the_rest_is_taken(
-    cluster: LeaderCluster, board: LoadBoard, caplog: pytest.LogCaptureFixture
+    cluster: LeaderCluster, board: LoadMonitor, caplog: pytest.LogCaptureFixture
 ) -> None:
     await report(cluster.brokers[A], 10, **{"no/bundle": 1.0}, **lines(first=2.0))
     await heard(board, A, 10)
@@ -127,7 +127,7 @@ async def test_a_line_that_names_no_bundle_is_skipped_and_the_rest_is_taken(
 
 
 async def test_the_report_of_a_broker_that_left_is_gone_and_its_averages_stay(
-    cluster: LeaderCluster, board: LoadBoard
+    cluster: LeaderCluster, board: LoadMonitor
 ) -> None:
     await report(cluster.brokers[A], 10, **lines(first=100.0))
     await heard(board, A, 10)
@@ -137,7 +137,7 @@ async def test_the_report_of_a_broker_that_left_is_gone_and_its_averages_stay(
 
 
 async def test_the_age_of_a_report_counts_from_its_arrival_whatever_its_writer_thinks(
-    cluster: LeaderCluster, board: LoadBoard, clock: ManualClock
+    cluster: LeaderCluster, board: LoadMonitor, clock: ManualClock
 ) -> None:
     clock.time_s = 5_000.0
     await report(cluster.brokers[A], 4_102_444_800_000, **lines(first=1.0))
@@ -146,7 +146,7 @@ async def test_the_age_of_a_report_counts_from_its_arrival_whatever_its_writer_t
 
 
 async def test_a_report_goes_on_from_the_averages_of_an_earlier_leader(
-    cluster: LeaderCluster, board: LoadBoard
+    cluster: LeaderCluster, board: LoadMonitor
 ) -> None:
     await report(cluster.brokers[A], 10, **lines(first=100.0))
     await heard(board, A, 10)
@@ -160,7 +160,7 @@ async def test_a_report_goes_on_from_the_averages_of_an_earlier_leader(
 
 
 async def test_what_nobody_owns_or_reports_is_forgotten_after_a_while(
-    cluster: LeaderCluster, board: LoadBoard, clock: ManualClock
+    cluster: LeaderCluster, board: LoadMonitor, clock: ManualClock
 ) -> None:
     old = BundleLoad.unseen().fold(BundleStats(msg_throughput_in=7.0))
     board.seed({SECOND: old, THIRD: old})
@@ -172,7 +172,7 @@ async def test_what_nobody_owns_or_reports_is_forgotten_after_a_while(
     assert set(board.loads) == {FIRST, THIRD}
 
 
-async def test_children_inherit_the_averages_of_a_bundle_that_was_split(board: LoadBoard) -> None:
+async def test_children_inherit_the_averages_of_a_bundle_that_was_split(board: LoadMonitor) -> None:
     board.seed({FIRST: BundleLoad.unseen().fold(even_traffic(80.0, topics=8)), SECOND: _load()})
     middle = FIRST.range.high // 2
     children = FIRST.cut((middle,))
@@ -185,13 +185,13 @@ async def test_children_inherit_the_averages_of_a_bundle_that_was_split(board: L
         assert board.load_of(child).fold(even_traffic(10.0)).short.throughput == pytest.approx(10)
 
 
-async def test_bundles_of_a_namespace_that_is_gone_are_forgotten(board: LoadBoard) -> None:
+async def test_bundles_of_a_namespace_that_is_gone_are_forgotten(board: LoadMonitor) -> None:
     board.seed({FIRST: _load()})
     assert board.reconcile({NAMESPACE: None}) == {}
     assert board.loads == {}
 
 
-async def test_a_namespace_that_was_not_looked_at_is_left_alone(board: LoadBoard) -> None:
+async def test_a_namespace_that_was_not_looked_at_is_left_alone(board: LoadMonitor) -> None:
     board.seed({FIRST: _load()})
     board.reconcile({})
     assert set(board.loads) == {FIRST}
@@ -204,7 +204,7 @@ def _load() -> BundleLoad:
 async def test_by_time_a_broker_that_reports_often_weighs_no_more(
     cluster: LeaderCluster, clock: ManualClock
 ) -> None:
-    board = LoadBoard(cluster.brokers[B].store, clock, sample_s=lambda: 60.0)
+    board = LoadMonitor(cluster.brokers[B].store, clock, sample_s=lambda: 60.0)
     await board.start()
     await report(cluster.brokers[A], 10, **lines(first=100.0))
     await heard(board, A, 10)
@@ -219,7 +219,7 @@ async def test_by_time_a_broker_that_reports_often_weighs_no_more(
 
 
 async def test_a_quota_comes_before_the_defaults_and_after_averages(
-    cluster: LeaderCluster, board: LoadBoard
+    cluster: LeaderCluster, board: LoadMonitor
 ) -> None:
     await report(cluster.brokers[A], 10, **lines(first=100.0, second=100.0, third=100.0))
     await heard(board, A, 10)
@@ -236,7 +236,7 @@ async def test_a_quota_comes_before_the_defaults_and_after_averages(
 
 
 async def test_a_report_of_the_simple_manager_counts_as_well(
-    cluster: LeaderCluster, board: LoadBoard
+    cluster: LeaderCluster, board: LoadMonitor
 ) -> None:
     broker = cluster.brokers[A]
     load = replace(broker.report().load, bundles={str(FIRST): even_traffic(100.0)}, updated_ms=10)

@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.monitoring.bundle_data_store import Quotas
+from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore
 from broker_ctl.balancer.monitoring.resource_quotas import read_default_quota, read_quotas
-from broker_ctl.balancer.monitoring.stability_gate import Steadiness
+from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.load import BundleStats, ResourceQuota, ResourceUsage, SystemUsage
 from broker_ctl.core.model.namespace import Ring
@@ -52,7 +52,7 @@ async def publish(
     await broker.registry.publish(replace(data, load=load).encode())
 
 
-async def heard(leading: Leading, broker_id: str, updated_ms: int) -> None:
+async def heard(leading: LeaderTerm, broker_id: str, updated_ms: int) -> None:
     def is_there() -> bool:
         report = leading.board.reports.get(broker_id)
         return report is not None and report.data.load.updated_ms == updated_ms
@@ -60,7 +60,7 @@ async def heard(leading: Leading, broker_id: str, updated_ms: int) -> None:
     await eventually(is_there)
 
 
-def rules_of(leading: Leading) -> tuple[LeaderRules, SimplePlacement]:
+def rules_of(leading: LeaderTerm) -> tuple[LeaderRules, SimplePlacement]:
     rules = leading.parts.rules()
     assert isinstance(rules.placement, SimplePlacement)
     return rules, rules.placement
@@ -76,7 +76,7 @@ async def test_the_ordinary_leader_sheds_by_the_simple_managers_rules(
         for number, (broker_id, cpu) in enumerate(((A, 95.0), (B, 70.0), (C, 10.0))):
             await publish(cluster.brokers[broker_id], 1000 + number, cpu)
             await heard(leading, broker_id, 1000 + number)
-        steadiness = Steadiness(leading.parts.store, leading.parts.clock)
+        steadiness = StabilityGate(leading.parts.store, leading.parts.clock)
         cycle = Cycle(leading, steadiness)
         plan = await cycle.once(leading.parts.rules(), is_split_due=False)
         (decision,) = plan.decisions
@@ -109,7 +109,7 @@ async def test_quotas_are_learnt_from_reports_and_kept_for_the_next_leader(
         assert simple.quotas[bundle].msg_rate_in == pytest.approx(150.0)
         _, placement = rules_of(leading)
         assert placement.book.allocated[A] == simple.quotas[bundle]
-        writer = Quotas(leading.parts, leading.leadership, leading.board, {})
+        writer = BundleDataStore(leading.parts, leading.leadership, leading.board, {})
         await writer.write(is_full=True)
         store = leading.parts.store
         node = await store.get(paths.resource_quota(bundle))
@@ -181,7 +181,7 @@ async def test_a_leader_looks_for_the_quotas_of_bundles_without_averages(
     await cluster.brokers[A].acquire(bundle)
     async with cluster.leading(B) as leading:
         await cluster.synced(leading)
-        writer = Quotas(leading.parts, leading.leadership, leading.board, {})
+        writer = BundleDataStore(leading.parts, leading.leadership, leading.board, {})
         await writer.look_for_quotas()
         assert leading.board.load_of(bundle).long.samples == 1000
         assert not leading.board.guessed

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.monitoring.snapshot_builder import Survey
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
@@ -33,7 +33,7 @@ async def ring(cluster: LeaderCluster) -> Ring:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
+async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
     """A owns the first two bundles, B the third."""
     for index, broker_id in enumerate((A, A, B)):
         await cluster.brokers[broker_id].acquire(ring.bundles[index])
@@ -43,7 +43,7 @@ async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
 
 
 async def test_the_view_joins_reports_rings_and_registrations(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     view = await leading.survey.take(draw_seed=7)
     assert (view.epoch, view.draw_seed) == (leading.leadership.epoch, 7)
@@ -58,7 +58,9 @@ async def test_the_view_joins_reports_rings_and_registrations(
     assert leading.survey.latest is view
 
 
-async def test_a_draining_broker_is_seen_as_such(cluster: LeaderCluster, leading: Leading) -> None:
+async def test_a_draining_broker_is_seen_as_such(
+    cluster: LeaderCluster, leading: LeaderTerm
+) -> None:
     await cluster.brokers[B].registry.announce_drain()
     await eventually(lambda: not leading.parts.can_receive(B))
     view = await leading.survey.take()
@@ -67,7 +69,7 @@ async def test_a_draining_broker_is_seen_as_such(cluster: LeaderCluster, leading
 
 
 async def test_a_bundle_that_two_report_is_whose_the_owner_node_says(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     moved = ring.bundles[0]
     stale = cluster.brokers[A].report().encode()
@@ -81,7 +83,7 @@ async def test_a_bundle_that_two_report_is_whose_the_owner_node_says(
 
 
 async def test_a_bundle_that_we_gave_away_is_asked_for_until_its_new_owner_reports_it(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     moved = ring.bundles[0]
     leading.memory.given(moved, B)
@@ -92,7 +94,7 @@ async def test_a_bundle_that_we_gave_away_is_asked_for_until_its_new_owner_repor
 
 
 async def test_a_bundle_without_an_owner_is_free_since_it_was_noticed(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     await cluster.kill(B)
     await eventually(lambda: B not in leading.parts.registry.peers)
@@ -108,7 +110,7 @@ async def test_a_bundle_without_an_owner_is_free_since_it_was_noticed(
 
 
 async def test_a_split_by_whomever_is_noticed_and_dated(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     parent = ring.bundles[0]
     children = await cluster.brokers[A].split(parent)
@@ -120,7 +122,7 @@ async def test_a_split_by_whomever_is_noticed_and_dated(
 
 
 async def test_who_is_not_registered_is_no_broker_and_its_report_is_no_proof(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     """A report outlives its broker for a moment; and Pulsar's own brokers have no registration."""
     store, claimed = cluster.brokers[A].store, ring.bundles[3]
@@ -134,7 +136,7 @@ async def test_who_is_not_registered_is_no_broker_and_its_report_is_no_proof(
 
 
 async def test_an_owner_node_that_nobody_can_read_keeps_its_bundle_out(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     torn = ring.bundles[0]
     leading.memory.given(torn, B)
@@ -144,17 +146,17 @@ async def test_an_owner_node_that_nobody_can_read_keeps_its_bundle_out(
 
 
 async def test_constraints_are_those_of_the_moment(
-    cluster: LeaderCluster, leading: Leading
+    cluster: LeaderCluster, leading: LeaderTerm
 ) -> None:
     assert (await leading.survey.take()).constraints is NO_CONSTRAINTS
     policies = Constraints(domain_of={A: "rack-1"})
     parts = replace(leading.parts, constraints=lambda: policies)
-    survey = Survey(parts, leading.leadership.epoch, leading.board, leading.memory)
+    survey = SnapshotBuilder(parts, leading.leadership.epoch, leading.board, leading.memory)
     assert (await survey.take()).constraints is policies
 
 
 async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
-    cluster: LeaderCluster, leading: Leading
+    cluster: LeaderCluster, leading: LeaderTerm
 ) -> None:
     told = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
     newer = replace(
@@ -175,7 +177,7 @@ async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
 
 
 async def test_a_move_that_ends_while_the_view_is_taken_counts_as_going_on(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     """Who owns its bundle may have been told before it ended."""
     moved, record = ring.bundles[0], leading.memory
@@ -186,14 +188,14 @@ async def test_a_move_that_ends_while_the_view_is_taken_counts_as_going_on(
 
     leading.memory.given(ring.bundles[2], "nobody")
     parts = replace(leading.parts, owner_of=ends_meanwhile)
-    survey = Survey(parts, leading.leadership.epoch, leading.board, leading.memory)
+    survey = SnapshotBuilder(parts, leading.leadership.epoch, leading.board, leading.memory)
     view = await survey.take()
     assert moved not in record.splitting
     assert view.is_busy(moved)
 
 
 async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
-    cluster: LeaderCluster, leading: Leading
+    cluster: LeaderCluster, leading: LeaderTerm
 ) -> None:
     """A heartbeat must not wait for ten thousand bundles."""
     ring = Ring.even(LARGE, 2000)
@@ -208,7 +210,7 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
         return ring if namespace == LARGE else await ring_of(namespace)
 
     parts = replace(leading.parts, ring_of=rings)
-    survey = Survey(parts, leading.leadership.epoch, leading.board, leading.memory)
+    survey = SnapshotBuilder(parts, leading.leadership.epoch, leading.board, leading.memory)
     turns = 0
 
     async def count() -> None:
@@ -227,7 +229,7 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
 
 
 async def test_a_report_that_is_replaced_while_a_view_is_taken_is_no_proof(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     """Else the view, and what is remembered, would say that A has what it gave up."""
     moved, survey = ring.bundles[0], leading.survey

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.balancer.balancer import Controller
-from broker_ctl.balancer.planning.plan_store import Approved, PlanNodes
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.balancer import LoadBalancer
+from broker_ctl.balancer.planning.plan_store import Approved, PlanStore
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason, Transfer
-from broker_ctl.core.cluster.directives import Order
+from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
-from broker_ctl.errors import Fenced, OrderConflict, PlanMissing
+from broker_ctl.errors import Fenced, OperationConflict, PlanMissing
 from broker_ctl.ports import HistoryFilter
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
@@ -61,12 +61,12 @@ def left(cluster: LeaderCluster) -> int:
     return len(cluster.brokers[A].serving)
 
 
-async def the_row(controller: Controller) -> dict[str, Any]:
+async def the_row(controller: LoadBalancer) -> dict[str, Any]:
     (row,) = await controller.operations.plans()
     return row
 
 
-async def shown(controller: Controller) -> str:
+async def shown(controller: LoadBalancer) -> str:
     plan = await controller.operations.plan(is_verbose=False)
     plan_id: str = plan["id"]
     return plan_id
@@ -111,7 +111,7 @@ async def test_asking_for_a_plan_leaves_what_the_strategy_remembers() -> None:
 @in_virtual_time
 async def test_an_approved_plan_is_carried_out_though_paused_and_in_a_dry_run() -> None:
     async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        await cluster.brokers[C].directives.begin_pause(Order(0))
+        await cluster.brokers[C].directives.begin_pause(AuditInfo(0))
         plan = await controller.operations.plan(is_verbose=False)
         row = await controller.operations.approve(plan["id"], "anna", "before the sale")
         assert (row["state"], row["by"], row["waiting"]) == ("approved", "anna", plan["moves"])
@@ -175,7 +175,7 @@ async def test_a_stopped_plan_begins_nothing_more() -> None:
         # One may have been on its way.
         assert left(cluster) >= kept - 1 > 3
         assert (await the_row(controller))["state"] == "stopped"
-        with pytest.raises(OrderConflict, match="stopped already"):
+        with pytest.raises(OperationConflict, match="stopped already"):
             await controller.operations.stop_plan(plan_id, "", "")
         # It stands until the next one is approved.
         after = await shown(controller)
@@ -217,7 +217,7 @@ async def test_one_plan_at_a_time_and_only_what_was_shown() -> None:
         assert first != second
         await operations.approve(first, "", "")
         assert (await operations.approve(first, "", ""))["id"] == first
-        with pytest.raises(OrderConflict, match=f"plan {first} is being carried out"):
+        with pytest.raises(OperationConflict, match=f"plan {first} is being carried out"):
             await operations.approve(second, "", "")
 
 
@@ -250,7 +250,7 @@ async def test_a_plan_without_decisions_cannot_be_approved() -> None:
     async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
         cluster.rules = replace(RULES, shedding=None)
         plan_id = await shown(controller)
-        with pytest.raises(OrderConflict, match="nothing to be done"):
+        with pytest.raises(OperationConflict, match="nothing to be done"):
             await controller.operations.approve(plan_id, "", "")
 
 
@@ -275,23 +275,25 @@ async def test_a_plan_of_which_nothing_can_be_done_is_given_up() -> None:
 
 # Nodes.
 
-NONE = NO_FOOTPRINT
+NONE = NO_LOAD
 MOVE = Transfer(RING.bundles[0], A, B, Reason.ADMIN, "x" * 300, NONE, NONE, NONE)
 
 
 def approved(plan_id: str, count: int = 1) -> Approved:
-    record = PlanRecord(plan_id, 1, Order(5), (MOVE,) * count)
+    record = PlanRecord(plan_id, 1, AuditInfo(5), (MOVE,) * count)
     return Approved(record, PlanProgress(State.APPROVED, (Fate.WAITING,) * count, 5))
 
 
-def nodes_of(leading: Leading) -> PlanNodes:
-    return PlanNodes(leading.parts.store, leading.leadership)
+def nodes_of(leading: LeaderTerm) -> PlanStore:
+    return PlanStore(leading.parts.store, leading.leadership)
 
 
 @in_virtual_time
 async def test_a_plan_that_no_node_can_hold_is_refused_with_what_could_be() -> None:
     async with uneven_cluster() as cluster, cluster.leading(B) as leading:
-        with pytest.raises(OrderConflict, match=r"has 3000 decisions, a node holds about \d{4}:"):
+        with pytest.raises(
+            OperationConflict, match=r"has 3000 decisions, a node holds about \d{4}:"
+        ):
             await nodes_of(leading).create(approved("p", 3000))
         assert await nodes_of(leading).read_all() == []
 

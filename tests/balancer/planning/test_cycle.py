@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.monitoring.stability_gate import Steadiness
+from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason, Split, Transfer
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
@@ -43,15 +43,15 @@ async def cluster() -> AsyncIterator[LeaderCluster]:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster) -> AsyncIterator[Leading]:
+async def leading(cluster: LeaderCluster) -> AsyncIterator[LeaderTerm]:
     async with cluster.leading(B) as running:
         await cluster.synced(running)
         yield running
 
 
 @pytest.fixture
-def cycle(leading: Leading) -> Cycle:
-    return Cycle(leading, Steadiness(leading.parts.store, leading.parts.clock))
+def cycle(leading: LeaderTerm) -> Cycle:
+    return Cycle(leading, StabilityGate(leading.parts.store, leading.parts.clock))
 
 
 def results(cluster: LeaderCluster) -> set[tuple[str, str]]:
@@ -92,7 +92,7 @@ async def test_what_was_moved_is_not_moved_again_before_anybody_reports(
 
 @pytest.mark.parametrize("held_back", ["paused", "dry_run"])
 async def test_a_pause_and_a_dry_run_decide_and_do_nothing(
-    cluster: LeaderCluster, leading: Leading, cycle: Cycle, held_back: str
+    cluster: LeaderCluster, leading: LeaderTerm, cycle: Cycle, held_back: str
 ) -> None:
     if held_back == "paused":
         await leading.parts.store.create(paths.PAUSE, make_parents=True)
@@ -120,7 +120,7 @@ async def test_a_balanced_cluster_is_told_why_nothing_is_done(
 
 
 async def test_shedding_remembers_from_cycle_to_cycle_until_the_policy_changes(
-    cluster: LeaderCluster, leading: Leading, cycle: Cycle
+    cluster: LeaderCluster, leading: LeaderTerm, cycle: Cycle
 ) -> None:
     await cycle.once(cluster.rules, is_split_due=False)
     remembered = cycle.usage_averages
@@ -137,7 +137,7 @@ async def test_shedding_remembers_from_cycle_to_cycle_until_the_policy_changes(
 
 
 async def test_the_loop_goes_on_through_trouble_of_the_store(
-    cluster: LeaderCluster, leading: Leading, cycle: Cycle
+    cluster: LeaderCluster, leading: LeaderTerm, cycle: Cycle
 ) -> None:
     cluster.rules = replace(cluster.rules, shedding_interval_s=0.05, splitting=None)
     store = cluster.brokers[B].store
@@ -155,7 +155,7 @@ async def test_the_loop_goes_on_through_trouble_of_the_store(
 @pytest.mark.parametrize(("shedding_s", "splitting_s"), [(0.05, 300.0), (300.0, 0.05)])
 async def test_an_interval_that_is_made_shorter_counts_from_the_last_cycle(
     cluster: LeaderCluster,
-    leading: Leading,
+    leading: LeaderTerm,
     cycle: Cycle,
     shedding_s: float,
     splitting_s: float,
@@ -172,7 +172,7 @@ async def test_an_interval_that_is_made_shorter_counts_from_the_last_cycle(
 
 
 async def test_nothing_is_shed_while_shedding_is_off(
-    cluster: LeaderCluster, leading: Leading, cycle: Cycle
+    cluster: LeaderCluster, leading: LeaderTerm, cycle: Cycle
 ) -> None:
     cluster.rules = replace(cluster.rules, shedding=None)
     plan = await cycle.once(cluster.rules)
@@ -260,7 +260,7 @@ async def test_cold_neighbours_of_one_owner_are_merged_and_no_more_than_may_be(
         await cluster.brokers[A].acquire(bundle)
     async with cluster.leading(B) as leading:
         await cluster.synced(leading)
-        cycle = Cycle(leading, Steadiness(leading.parts.store, leading.parts.clock))
+        cycle = Cycle(leading, StabilityGate(leading.parts.store, leading.parts.clock))
         for _ in range(3):
             await cycle.once(cluster.rules)
             await cluster.synced(leading)
@@ -281,7 +281,7 @@ async def test_cold_neighbours_of_two_owners_first_come_together(
     for broker_id, bundle in zip((A, B), RING.bundles, strict=False):
         await cluster.brokers[broker_id].acquire(bundle)
     async with cluster.leading(B) as leading:
-        cycle = Cycle(leading, Steadiness(leading.parts.store, leading.parts.clock))
+        cycle = Cycle(leading, StabilityGate(leading.parts.store, leading.parts.clock))
         for _ in range(4):
             await cluster.synced(leading)
             await cycle.once(cluster.rules)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.core.cluster.directives import Order
+from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import Budgets
-from broker_ctl.errors import OrderConflict
+from broker_ctl.errors import OperationConflict
 from broker_ctl.store import paths
 from tests.support.clusters.in_memory_broker import CAPACITY_BYTES_S, even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
@@ -44,7 +44,7 @@ def left(cluster: LeaderCluster) -> int:
 async def test_a_drained_broker_is_emptied_though_paused_and_in_a_dry_run() -> None:
     async with laden_cluster(B, C) as cluster, leading_at(cluster, B) as controller:
         cluster.rules = replace(RULES, is_dry_run=True)
-        await cluster.brokers[B].directives.begin_pause(Order(0))
+        await cluster.brokers[B].directives.begin_pause(AuditInfo(0))
         begun = await controller.operations.drain(A, "anna", "update", is_forced=False)
         assert (begun["state"], begun["bundles_begun"], begun["by"]) == ("draining", 8, "anna")
         assert begun["throughput_begun_bytes"] == pytest.approx(8e7)
@@ -93,7 +93,7 @@ async def test_a_drained_broker_receives_nothing_until_it_is_undrained() -> None
         operations = controller.operations
         await operations.drain(A, "", "", is_forced=False)
         await eventually(lambda: left(cluster) == 0)
-        with pytest.raises(OrderConflict, match="is drained: undrain it"):
+        with pytest.raises(OperationConflict, match="is drained: undrain it"):
             await controller.move(RING.bundles[0], A)
         leading = controller.leading
         assert leading is not None
@@ -127,7 +127,7 @@ async def test_a_drain_survives_the_restart_of_its_broker() -> None:
         await eventually(lambda: controller.operations.drains()[0]["state"] == "absent")
         await cluster.add(A)
         await eventually(lambda: controller.operations.drains()[0]["state"] == "drained")
-        with pytest.raises(OrderConflict):
+        with pytest.raises(OperationConflict):
             await controller.move(RING.bundles[0], A)
 
 
@@ -136,7 +136,7 @@ async def test_the_last_broker_that_could_receive_is_drained_only_by_force() -> 
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
         operations = controller.operations
         await operations.drain(B, "", "", is_forced=False)
-        with pytest.raises(OrderConflict, match="of 1 other brokers"):
+        with pytest.raises(OperationConflict, match="of 1 other brokers"):
             await operations.drain(A, "", "", is_forced=False)
         store = cluster.brokers[A].store
         assert await store.exists(paths.drain(A)) is None
@@ -169,7 +169,9 @@ async def test_a_drain_for_which_the_others_have_no_room_is_refused_unless_it_is
         assert leading is not None
         await cluster.synced(leading)
         for is_dry_run in (True, False):
-            with pytest.raises(OrderConflict, match=r"without a:8080 .* 90\.0% .* limit is 85\.0%"):
+            with pytest.raises(
+                OperationConflict, match=r"without a:8080 .* 90\.0% .* limit is 85\.0%"
+            ):
                 await operations.drain(A, "", "", is_forced=False, is_dry_run=is_dry_run)
         assert await cluster.brokers[A].store.exists(paths.drain(A)) is None
         assert (await operations.drain(A, "", "", is_forced=True))["state"] == "draining"

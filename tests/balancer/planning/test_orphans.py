@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.monitoring.stability_gate import Steadiness
+from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.orphans import Orphans
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.balancer.statistics import offline_bundles
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.core.model.namespace import Ring
@@ -33,7 +33,7 @@ async def ring(cluster: LeaderCluster) -> Ring:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
+async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
     """B owns the first three bundles, A the fourth."""
     for index, broker_id in enumerate((B, B, B, A)):
         await cluster.brokers[broker_id].acquire(ring.bundles[index])
@@ -43,8 +43,8 @@ async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
 
 
 @pytest.fixture
-async def orphans(leading: Leading) -> AsyncIterator[None]:
-    steadiness = Steadiness(leading.parts.store, leading.parts.clock)
+async def orphans(leading: LeaderTerm) -> AsyncIterator[None]:
+    steadiness = StabilityGate(leading.parts.store, leading.parts.clock)
     steadiness.start()
     async with TaskScope("test") as tasks:
         tasks.start(Orphans(leading, steadiness).run(), "orphans")
@@ -53,7 +53,7 @@ async def orphans(leading: Leading) -> AsyncIterator[None]:
 
 
 async def test_bundles_of_a_broker_that_died_are_served_again_without_a_lookup(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, orphans: None
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     began_s = leading.parts.clock.now_s()
     await cluster.kill(B)
@@ -72,7 +72,7 @@ async def test_bundles_of_a_broker_that_died_are_served_again_without_a_lookup(
 
 async def test_children_of_a_split_whose_owner_died_before_it_reported_them_are_placed_too(
     cluster: LeaderCluster,
-    leading: Leading,
+    leading: LeaderTerm,
     ring: Ring,
     orphans: None,
     monkeypatch: pytest.MonkeyPatch,
@@ -97,7 +97,7 @@ async def test_children_of_a_split_whose_owner_died_before_it_reported_them_are_
 
 
 async def test_what_is_counted_as_offline_is_what_is_placed(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     given_up = ring.bundles[3]
     await cluster.brokers[A].store.delete(paths.ownership(given_up))
@@ -107,7 +107,7 @@ async def test_what_is_counted_as_offline_is_what_is_placed(
     await eventually(lambda: not leading.parts.can_receive(B))
     await leading.survey.take()
     assert offline_bundles(leading) == 3
-    steadiness = Steadiness(leading.parts.store, leading.parts.clock)
+    steadiness = StabilityGate(leading.parts.store, leading.parts.clock)
     async with TaskScope("test") as tasks:
         tasks.start(Orphans(leading, steadiness).run(), "orphans")
         await eventually(lambda: offline_bundles(leading) == 0)
@@ -115,7 +115,7 @@ async def test_what_is_counted_as_offline_is_what_is_placed(
 
 
 async def test_a_receiver_that_must_wait_is_asked_again(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, orphans: None
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     refusal = PeerRefused("BundleReclaimable", "its owner may come back")
     for broker_id in (A, C):
@@ -130,7 +130,7 @@ async def test_a_receiver_that_must_wait_is_asked_again(
 
 
 async def test_a_bundle_that_its_living_owner_gave_up_is_left_to_lookups(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, orphans: None
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     given_up = ring.bundles[3]
     await cluster.brokers[A].store.delete(paths.ownership(given_up))
@@ -147,11 +147,11 @@ async def test_a_bundle_that_its_living_owner_gave_up_is_left_to_lookups(
 
 
 async def test_a_new_leader_finds_orphans_by_the_averages_of_the_old_one(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     busy, quiet = ring.bundles[5:7]
     leading.board.seed({busy: BUSY, quiet: QUIET})
-    steadiness = Steadiness(leading.parts.store, leading.parts.clock)
+    steadiness = StabilityGate(leading.parts.store, leading.parts.clock)
     async with TaskScope("test") as tasks:
         tasks.start(Orphans(leading, steadiness).run(), "orphans")
 
@@ -163,7 +163,7 @@ async def test_a_new_leader_finds_orphans_by_the_averages_of_the_old_one(
 
 
 async def test_after_trouble_of_our_own_nobody_is_taken_for_dead_too_soon(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, orphans: None
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     store = cluster.brokers[A].store
     store.disconnect()
@@ -182,7 +182,7 @@ async def test_after_trouble_of_our_own_nobody_is_taken_for_dead_too_soon(
 
 async def test_steadiness_counts_from_the_last_trouble(cluster: LeaderCluster) -> None:
     store = cluster.brokers[A].store
-    steadiness = Steadiness(store, cluster.clock)
+    steadiness = StabilityGate(store, cluster.clock)
     steadiness.start()
     assert steadiness.remaining_s() == 0.0
     store.disconnect()
@@ -196,7 +196,7 @@ async def test_steadiness_counts_from_the_last_trouble(cluster: LeaderCluster) -
 
 
 async def test_with_nobody_to_take_them_orphans_wait(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, orphans: None
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     cluster.rules = replace(cluster.rules, reclaim_grace_s=0.0)
     for broker_id in (A, C):

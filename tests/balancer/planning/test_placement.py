@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.planning.term import Leading
+from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -36,13 +36,13 @@ async def ring(cluster: LeaderCluster) -> Ring:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[Leading]:
+async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
     async with cluster.leading(A) as running:
         await cluster.synced(running)
         yield running
 
 
-async def test_a_repeated_question_gets_the_same_answer(leading: Leading, ring: Ring) -> None:
+async def test_a_repeated_question_gets_the_same_answer(leading: LeaderTerm, ring: Ring) -> None:
     bundle = ring.bundles[5]
     answers = {(await leading.placements.place(bundle)).broker_id for _ in range(20)}
     assert len(answers) == 1
@@ -50,7 +50,7 @@ async def test_a_repeated_question_gets_the_same_answer(leading: Leading, ring: 
 
 
 async def test_a_burst_of_questions_is_spread_over_the_brokers(
-    leading: Leading, ring: Ring
+    leading: LeaderTerm, ring: Ring
 ) -> None:
     async with asyncio.TaskGroup() as group:
         asked = [
@@ -62,7 +62,7 @@ async def test_a_burst_of_questions_is_spread_over_the_brokers(
 
 
 async def test_promises_outlast_a_new_view_until_the_target_reports_the_bundle(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     """Pulsar's leader drops them at the next report of anybody."""
     promised = {bundle: await leading.placements.place(bundle) for bundle in ring.bundles[:2]}
@@ -76,7 +76,7 @@ async def test_promises_outlast_a_new_view_until_the_target_reports_the_bundle(
 
 
 async def test_a_report_that_has_the_bundle_takes_the_place_of_the_promise(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     bundle = ring.bundles[0]
     chosen = (await leading.placements.place(bundle)).broker_id
@@ -90,7 +90,7 @@ async def test_a_report_that_has_the_bundle_takes_the_place_of_the_promise(
 
 
 async def test_a_promise_that_is_not_kept_in_time_is_made_anew(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     bundle = ring.bundles[0]
     await leading.placements.place(bundle)
@@ -104,7 +104,7 @@ async def test_a_promise_that_is_not_kept_in_time_is_made_anew(
 
 
 async def test_promises_of_a_broker_that_died_are_given_to_others_at_once(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     before = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:9]}
     assert B in before.values()
@@ -117,7 +117,7 @@ async def test_promises_of_a_broker_that_died_are_given_to_others_at_once(
 
 
 async def test_a_draining_broker_receives_nothing(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     await cluster.brokers[B].registry.announce_drain()
     await eventually(lambda: not leading.parts.can_receive(B))
@@ -126,7 +126,7 @@ async def test_a_draining_broker_receives_nothing(
 
 
 async def test_with_nobody_left_there_is_no_broker(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     for broker in cluster.brokers.values():
         await broker.registry.announce_drain()
@@ -136,7 +136,9 @@ async def test_with_nobody_left_there_is_no_broker(
     assert leading.placements.reserved == {}
 
 
-async def test_whoever_was_asked_in_vain_is_not_chosen_again(leading: Leading, ring: Ring) -> None:
+async def test_whoever_was_asked_in_vain_is_not_chosen_again(
+    leading: LeaderTerm, ring: Ring
+) -> None:
     bundle = ring.bundles[0]
     assert await leading.placements.choose(bundle, frozenset({A, B})) == C
     with pytest.raises(NoBroker):
@@ -154,7 +156,7 @@ async def test_views_for_lookups_take_up_a_small_part_of_the_time(
         return await parts.ring_of(namespace)
 
     await cluster.brokers[B].acquire(ring.bundles[0])
-    leading = Leading.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
+    leading = LeaderTerm.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
     await leading.board.start()
     await cluster.synced(leading)
     await leading.placements.place(ring.bundles[1])
@@ -169,7 +171,7 @@ async def test_views_for_lookups_take_up_a_small_part_of_the_time(
 
 
 async def test_without_authority_nothing_is_promised(
-    cluster: LeaderCluster, leading: Leading, ring: Ring
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
 ) -> None:
     cluster.has_authority = False
     with pytest.raises(AuthorityLost):
@@ -177,7 +179,7 @@ async def test_without_authority_nothing_is_promised(
 
 
 async def test_a_restarted_broker_has_promised_nothing(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     """It is there under the same id, but what was promised was promised by its former life."""
     promised = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:9]}
@@ -199,7 +201,7 @@ async def test_a_restarted_broker_has_promised_nothing(
 
 
 async def test_an_old_report_that_has_the_bundle_fulfils_no_promise(
-    cluster: LeaderCluster, leading: Leading, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     """A broker that gave a bundle up has it in its report until the next one."""
     bundle = ring.bundles[0]
@@ -227,7 +229,7 @@ async def test_a_promise_is_made_only_where_the_policies_let_the_bundle_live(
 ) -> None:
     policy = IsolationPolicy("gold", (".*/.*",), ("b",), ("c",))
     parts = replace(cluster.parts(A), constraints=lambda: Constraints((policy,)))
-    leading = Leading.of(parts, await cluster.elect(A))
+    leading = LeaderTerm.of(parts, await cluster.elect(A))
     await leading.board.start()
     await cluster.synced(leading)
     chosen = {(await leading.placements.place(bundle)).broker_id for bundle in ring.bundles[:9]}
@@ -248,7 +250,7 @@ async def test_a_policy_that_is_set_later_voids_the_promises_made_before(
 ) -> None:
     now = NO_CONSTRAINTS
     parts = replace(cluster.parts(A), constraints=lambda: now)
-    leading = Leading.of(parts, await cluster.elect(A))
+    leading = LeaderTerm.of(parts, await cluster.elect(A))
     await leading.board.start()
     await cluster.synced(leading)
     bundles = ring.bundles[:9]

@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from broker_ctl.balancer.balancer import Controller
+from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.planning.approvals import Approvals
 from broker_ctl.balancer.planning.plan_store import Approved
-from broker_ctl.core.cluster.directives import Order
+from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile, PlannedMove
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
@@ -18,7 +18,7 @@ from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
-from broker_ctl.core.strategies.balance.policy import Balance
+from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
@@ -52,11 +52,11 @@ def file_of(*moves: tuple[Bundle, str, str]) -> PlanFile:
     return PlanFile("test", 0, 0, 0, planned, (3.0,), (1.1,))
 
 
-async def asked(controller: Controller, file: PlanFile) -> Mapping[str, Any]:
+async def asked(controller: LoadBalancer, file: PlanFile) -> Mapping[str, Any]:
     return await controller.operations.plan_of_file(file)
 
 
-async def carried_out(controller: Controller, plan_id: str) -> dict[str, Any]:
+async def carried_out(controller: LoadBalancer, plan_id: str) -> dict[str, Any]:
     await controller.operations.approve(plan_id, "me", "daily")
 
     async def is_over() -> bool:
@@ -115,7 +115,7 @@ async def test_a_plan_that_was_carried_out_is_in_force_for_every_leader() -> Non
             assert (balance.band.high, balance.severe_ratio) == (1.12, 1.14)
 
 
-class Told(Balance):
+class Told(BalancePlanner):
     """Notes above which level it was to act, cycle by cycle."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ async def test_the_cycle_acts_above_another_level_while_a_plan_is_in_force() -> 
 
 
 def test_a_plan_that_was_stopped_or_is_over_binds_nobody() -> None:
-    record = PlanRecord("x", 1, Order(5), (), in_force_until_ms=100)
+    record = PlanRecord("x", 1, AuditInfo(5), (), in_force_until_ms=100)
     for state, at_ms, is_in_force in (
         (State.APPROVED, 99, True),
         (State.DONE, 99, True),

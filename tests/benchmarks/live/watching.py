@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
@@ -58,7 +58,7 @@ class Watch:
         watch = cls()
         async with AsyncExitStack() as stack:
             for namespace in namespaces:
-                tree = WatchedTree(store, paths.ownership_of(namespace), _owner)
+                tree = TreeCache(store, paths.ownership_of(namespace), _owner)
                 tree.listen(partial(watch._changed, namespace, tree))
                 await tree.start()
                 stack.push_async_callback(tree.close)
@@ -69,7 +69,7 @@ class Watch:
         """All that have an owner now."""
         return {bundle: owner for owners in self.now.values() for bundle, owner in owners.items()}
 
-    def _changed(self, namespace: Namespace, tree: WatchedTree[tuple[Bundle, str]]) -> None:
+    def _changed(self, namespace: Namespace, tree: TreeCache[tuple[Bundle, str]]) -> None:
         owners = dict(tree.values.values())
         self.now[namespace] = owners
         self.story.append(Seen(self._clock.now_s(), namespace, owners))

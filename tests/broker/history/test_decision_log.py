@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.broker.history.decision_log import DecisionJournal, entry_row
+from broker_ctl.broker.history.decision_log import DecisionLog, entry_row
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Skip
 from broker_ctl.core.model.bundle import Bundle
@@ -27,12 +27,12 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def journal() -> DecisionJournal:
-    return DecisionJournal(capacity=5)
+def journal() -> DecisionLog:
+    return DecisionLog(capacity=5)
 
 
 def test_a_decision_is_one_line_with_its_reason_and_outcome(
-    journal: DecisionJournal, caplog: pytest.LogCaptureFixture
+    journal: DecisionLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="broker_ctl.decisions"):
         journal.record(entry(ASSIGN, Outcome("done", took_s=0.254)))
@@ -45,7 +45,7 @@ def test_a_decision_is_one_line_with_its_reason_and_outcome(
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 
 
-def test_decisions_are_counted_by_kind_reason_and_result(journal: DecisionJournal) -> None:
+def test_decisions_are_counted_by_kind_reason_and_result(journal: DecisionLog) -> None:
     for _ in range(3):
         journal.record(entry(BALANCED))
     journal.record(entry(ASSIGN, Outcome("done")))
@@ -56,7 +56,7 @@ def test_decisions_are_counted_by_kind_reason_and_result(journal: DecisionJourna
 
 
 def test_a_skip_that_stands_is_logged_once_per_change(
-    journal: DecisionJournal, caplog: pytest.LogCaptureFixture
+    journal: DecisionLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     draining = Skip("b:8080", Reason.DRAINING, "why")
     with caplog.at_level(logging.INFO, logger="broker_ctl.decisions"):
@@ -72,7 +72,7 @@ def test_a_skip_that_stands_is_logged_once_per_change(
         assert len(caplog.messages) == 4
 
 
-def test_the_newest_come_first_and_a_standing_skip_once(journal: DecisionJournal) -> None:
+def test_the_newest_come_first_and_a_standing_skip_once(journal: DecisionLog) -> None:
     journal.record(entry(BALANCED, cycle=1))
     journal.record(entry(ASSIGN, Outcome("done"), cycle=1))
     journal.record(entry(BALANCED, cycle=2))
@@ -83,7 +83,7 @@ def test_the_newest_come_first_and_a_standing_skip_once(journal: DecisionJournal
 
 @pytest.mark.parametrize("result", ["paused", "dry_run", "held_back"])
 def test_what_is_held_back_from_cycle_to_cycle_is_logged_and_held_once(
-    journal: DecisionJournal, caplog: pytest.LogCaptureFixture, result: str
+    journal: DecisionLog, caplog: pytest.LogCaptureFixture, result: str
 ) -> None:
     caplog.set_level(logging.INFO, logger="broker_ctl.decisions")
     journal.record(entry(ASSIGN, Outcome("done")))
@@ -112,13 +112,13 @@ def test_what_is_held_back_from_cycle_to_cycle_is_logged_and_held_once(
     )
 
 
-def test_the_ring_is_bounded(journal: DecisionJournal) -> None:
+def test_the_ring_is_bounded(journal: DecisionLog) -> None:
     for cycle in range(20):
         journal.record(entry(ASSIGN, Outcome("done"), cycle=cycle))
     assert [e.cycle for e in journal.recent(100)] == [19, 18, 17, 16, 15]
 
 
-def test_a_row_is_plain_json(journal: DecisionJournal) -> None:
+def test_a_row_is_plain_json(journal: DecisionLog) -> None:
     row = entry_row(entry(ASSIGN, Outcome("failed", "no answer", 0.5)))
     assert row["decision"]["bundle"] == str(BUNDLE)
     assert (row["epoch"], row["result"], row["outcome"]) == (3, "failed", "no answer")

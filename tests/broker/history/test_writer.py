@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from broker_ctl.broker.history.decision_log import DecisionJournal
+from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.history.segments import SegmentRules
 from broker_ctl.broker.history.writer import Author, History
 from broker_ctl.core.cluster.decisions import Reason, Skip
@@ -187,7 +187,7 @@ async def test_what_json_cannot_say_is_dropped_and_nothing_else(tmp_path: Path) 
 async def test_a_journal_writes_its_rows(tmp_path: Path) -> None:
     history = history_in(tmp_path)
     await history.start()
-    journal = DecisionJournal(history)
+    journal = DecisionLog(history)
     skip = Skip("cluster", Reason.BELOW_THRESHOLD, "why")
     for cycle in range(3):
         journal.record(JournalEntry(1, 2, cycle, skip, Outcome("skipped")))

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from broker_ctl.broker.lookup.authorised import Authorised
+from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.session import Action
 from broker_ctl.errors import AuthorityLost
@@ -40,7 +40,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.watcher = Watcher()
-        self.authorised = Authorised(self.watcher)
+        self.authorised = LeaseGuard(self.watcher)
         self.met: list[str] = []
         self.loop = asyncio.get_running_loop()
 

@@ -10,9 +10,9 @@ from functools import partial
 
 import pytest
 
-from broker_ctl.broker.lookup.authorised import Authorised
+from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import HomeCluster
-from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, Leaderless, LeaderlessRules
+from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, FallbackRules
 from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Lookup, Redirect
 from broker_ctl.codec import encode
 from broker_ctl.core.machines.session import State
@@ -40,7 +40,7 @@ from tests.support.clusters.tenants import make_tenants
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
-RULES = LeaderlessRules(LeastLongTermMessageRate(), PlacementRules(), UsageWeights())
+RULES = FallbackRules(LeastLongTermMessageRate(), PlacementRules(), UsageWeights())
 
 
 @dataclass
@@ -104,7 +104,7 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
         homes.append(home)
         seat = Seat(broker)
         door = Door(broker, seat)
-        leaderless = Leaderless(
+        leaderless = FallbackPlacement(
             store=broker.store,
             registry=broker.registry,
             constraints=lambda: NO_CONSTRAINTS,
@@ -120,7 +120,7 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
             placement=partial(getattr, door, "chooser"),
             home=home,
             leaderless=leaderless,
-            authorised=Authorised(broker.watcher),
+            authorised=LeaseGuard(broker.watcher),
             clock=broker.clock,
         )
         opened.append(door)

@@ -21,7 +21,7 @@ from broker_ctl.errors import (
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import CreateMode, Operation, Result, Versioned
-from broker_ctl.store.records.policies import Policies
+from broker_ctl.store.records.policies import PoliciesRecord
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
@@ -203,7 +203,7 @@ async def test_policies_that_another_tool_made_get_a_ring_of_the_next_generation
     async with cluster(1) as built:
         (one,) = built.brokers
         await one.namespaces.delete(NAMESPACE)
-        await one.store.create(paths.policies(NAMESPACE), Policies(None).encode())
+        await one.store.create(paths.policies(NAMESPACE), PoliciesRecord(None).encode())
         before = await one.store.get(paths.ring_generation(NAMESPACE))
         (whole,) = (await one.namespaces.ring(NAMESPACE)).bundles
         after = await one.store.get(paths.ring_generation(NAMESPACE))
@@ -252,9 +252,9 @@ class Apart:
             cache_rules=CacheRules(),
         )
 
-    async def policies(self) -> Policies | None:
+    async def policies(self) -> PoliciesRecord | None:
         node = await self.configuration.get(paths.policies(NAMESPACE))
-        return None if node is None else Policies.decode(node.path, node.data)
+        return None if node is None else PoliciesRecord.decode(node.path, node.data)
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from broker_ctl.errors import (
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import CreateMode
-from broker_ctl.store.records.policies import LocalPolicies, Policies
+from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.tenants import make_tenants
@@ -57,10 +57,10 @@ class Scene:
         path = paths.policies(NAMESPACE)
         await self.configuration.create(path, payload, make_parents=True)
 
-    async def policies(self) -> Policies:
+    async def policies(self) -> PoliciesRecord:
         node = await self.configuration.get(paths.policies(NAMESPACE))
         assert node is not None
-        return Policies.decode(node.path, node.data)
+        return PoliciesRecord.decode(node.path, node.data)
 
 
 @asynccontextmanager
@@ -114,7 +114,7 @@ async def test_local_policies_win_and_are_made_from_the_policies_where_absent() 
     async with scene() as built:
         with pytest.raises(NamespaceMissing):
             await built.namespaces.ring(NAMESPACE)
-        await built.write_policies(Policies(QUARTERS).encode())
+        await built.write_policies(PoliciesRecord(QUARTERS).encode())
         assert (await built.namespaces.ring(NAMESPACE)).boundaries == QUARTERS
         path = paths.local_policies(NAMESPACE)
         await built.other.set(path, LocalPolicies(HALVES).encode())
@@ -133,7 +133,7 @@ async def test_policies_without_bundles_are_one_full_bundle() -> None:
 @in_virtual_time
 async def test_many_that_ask_at_once_get_one_ring() -> None:
     async with scene() as built:
-        await built.write_policies(Policies(QUARTERS).encode())
+        await built.write_policies(PoliciesRecord(QUARTERS).encode())
         async with asyncio.TaskGroup() as group:
             asked = [
                 group.create_task(one.ring(NAMESPACE), name=f"{number}")

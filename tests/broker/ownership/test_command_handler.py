@@ -5,29 +5,37 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.broker.ownership.command_handler import OwnOrders
+from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
 from broker_ctl.coordination.replicated.moves import MoveRecord
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Cut, Join, Order, Prepare, Receive, Release, Take
+from broker_ctl.core.model.commands import (
+    AcquireBundle,
+    Command,
+    MergeBundles,
+    PrepareTransfer,
+    ReceiveBundle,
+    ReleaseBundle,
+    SplitBundle,
+)
 from broker_ctl.errors import BrokerCtlError, Fenced, NotOwner
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
-from broker_ctl.store.records.broker_ctl import Move
+from broker_ctl.store.records.broker_ctl import MoveNode
 from tests.support.clusters.brokers import Cluster, MemoryBroker, cluster
 from tests.support.time.virtual_time import in_virtual_time
 
 EPOCH = paths.LOADBALANCE_SEAT.epoch_path
 
 
-async def orders_at_epoch_1(broker: MemoryBroker) -> OwnOrders:
+async def orders_at_epoch_1(broker: MemoryBroker) -> BundleCommandHandler:
     """Somebody was elected once."""
     await broker.store.create(EPOCH, make_parents=True)
     await broker.store.set(EPOCH, b"")
     return orders_of(broker)
 
 
-def orders_of(broker: MemoryBroker) -> OwnOrders:
-    return OwnOrders(
+def orders_of(broker: MemoryBroker) -> BundleCommandHandler:
+    return BundleCommandHandler(
         ownership=broker.ownership,
         owners=broker.owners,
         moves=broker.moves,
@@ -43,12 +51,12 @@ async def test_what_is_cut_may_be_joined_again_and_an_order_may_be_repeated() ->
         orders = await orders_at_epoch_1(broker)
         parent = built.bundles[0]
         await broker.ownership.acquire(parent)
-        reply = await orders.obey(Cut(1, parent, "range_equally_divide"))
+        reply = await orders.obey(SplitBundle(1, parent, "range_equally_divide"))
         left, right = parent.cut((0x20000000,))
         assert reply == {"children": [str(left), str(right)]}
-        first = await orders.obey(Join(1, left, right))
+        first = await orders.obey(MergeBundles(1, left, right))
         assert first == {"bundle": str(parent), "token": broker.owned()[parent]}
-        assert await orders.obey(Join(1, left, right)) == first
+        assert await orders.obey(MergeBundles(1, left, right)) == first
         await built.settled()
 
 
@@ -63,9 +71,9 @@ async def test_an_order_to_join_is_checked_against_the_epoch_before_and_as_it_is
         before = broker.owned()
         # One that nobody has heard of, and that the store does not know.
         with pytest.raises(Fenced):
-            await orders.obey(Join(2, left, right))
+            await orders.obey(MergeBundles(2, left, right))
         with pytest.raises(Fenced, match="2 was seen"):
-            await orders.obey(Join(1, left, right))
+            await orders.obey(MergeBundles(1, left, right))
         assert broker.owned() == before
         await built.settled()
 
@@ -79,7 +87,7 @@ async def test_only_the_owner_of_both_can_join_them() -> None:
         await one.ownership.acquire(left)
         await two.ownership.acquire(right)
         with pytest.raises(NotOwner):
-            await orders.obey(Join(1, left, right))
+            await orders.obey(MergeBundles(1, left, right))
         await built.settled()
 
 
@@ -90,7 +98,7 @@ async def test_an_order_of_an_epoch_that_the_store_does_not_know_takes_and_cuts_
         orders = await orders_at_epoch_1(broker)
         owned, free = built.bundles[:2]
         token = await broker.ownership.acquire(owned)
-        for order in (Take(2, free), Cut(2, owned, "range_equally_divide")):
+        for order in (AcquireBundle(2, free), SplitBundle(2, owned, "range_equally_divide")):
             with pytest.raises(Fenced, match=EPOCH):
                 await orders.obey(order)
         assert broker.owned() == {owned: token}
@@ -109,7 +117,7 @@ async def moving(built: Cluster, bundle: Bundle) -> MoveRecord:
     """The first broker has it, and the second is to get it."""
     source, receiver = built.brokers[:2]
     token = await source.ownership.acquire(bundle)
-    move = Move("m1", bundle, 1, source.broker_id, token, receiver.broker_id, 10**15, 0)
+    move = MoveNode("m1", bundle, 1, source.broker_id, token, receiver.broker_id, 10**15, 0)
     return await source.moves.begin(move, guard())
 
 
@@ -119,7 +127,7 @@ async def rerouted(built: Cluster, record: MoveRecord) -> MoveRecord:
     return await built.brokers[0].moves.adopt(replace(record, move=move), 1, guard())
 
 
-async def refusal(orders: OwnOrders, order: Order) -> BrokerCtlError | None:
+async def refusal(orders: BundleCommandHandler, order: Command) -> BrokerCtlError | None:
     try:
         await orders.obey(order)
     except BrokerCtlError as error:
@@ -137,15 +145,15 @@ async def test_a_move_that_was_written_again_makes_the_orders_of_before_void() -
         new = await rerouted(built, old)
         token = old.move.token
         for broker, order in (
-            (receiver, Prepare(1, bundle, "m1", old.version)),
-            (source, Release(1, bundle, "m1", old.version, token, 1_000)),
-            (receiver, Receive(1, bundle, "m1", old.version)),
+            (receiver, PrepareTransfer(1, bundle, "m1", old.version)),
+            (source, ReleaseBundle(1, bundle, "m1", old.version, token, 1_000)),
+            (receiver, ReceiveBundle(1, bundle, "m1", old.version)),
         ):
             with pytest.raises(Fenced, match=r"version 1; the order was given at .* version 0"):
                 await orders_of(broker).obey(order)
         assert source.owned() == {bundle: token}
-        await orders_of(source).obey(Release(1, bundle, "m1", new.version, token, 1_000))
-        await orders_of(other).obey(Receive(1, bundle, "m1", new.version))
+        await orders_of(source).obey(ReleaseBundle(1, bundle, "m1", new.version, token, 1_000))
+        await orders_of(other).obey(ReceiveBundle(1, bundle, "m1", new.version))
         assert other.owned().keys() == {bundle}
         assert await other.moves.read("m1") is None
         await built.settled()
@@ -160,13 +168,13 @@ async def test_an_order_of_a_move_is_obeyed_only_by_the_broker_that_the_record_n
         record = await moving(built, bundle)
         names = 1, bundle, "m1", record.version
         for broker, order in (
-            (other, Prepare(*names)),
-            (receiver, Release(*names, record.move.token, 1_000)),
-            (other, Receive(*names)),
+            (other, PrepareTransfer(*names)),
+            (receiver, ReleaseBundle(*names, record.move.token, 1_000)),
+            (other, ReceiveBundle(*names)),
         ):
             with pytest.raises(Fenced, match=f"this order to {order.verb} is for"):
                 await orders_of(broker).obey(order)
-        assert await orders_of(receiver).obey(Prepare(*names)) == {"accepted": str(bundle)}
+        assert await orders_of(receiver).obey(PrepareTransfer(*names)) == {"accepted": str(bundle)}
         await built.settled()
 
 
@@ -181,7 +189,7 @@ async def test_a_release_holds_for_the_record_and_the_epoch_when_its_node_goes(w
         token = record.move.token
         go_on = source.steering.hold("unload")
         async with asyncio.TaskGroup() as group:
-            order = Release(1, bundle, "m1", record.version, token, 1_000)
+            order = ReleaseBundle(1, bundle, "m1", record.version, token, 1_000)
             obeying = group.create_task(refusal(orders, order), name="release")
             await asyncio.sleep(0.1)
             if what == "the record":
@@ -208,5 +216,5 @@ async def test_a_receiver_whose_server_is_behind_looks_again_before_it_refuses(
             return behind.pop() if behind else await read(move_id)
 
         monkeypatch.setattr(receiver.moves, "read", late)
-        prepare = Prepare(1, built.bundles[0], "m1", record.version)
+        prepare = PrepareTransfer(1, built.bundles[0], "m1", record.version)
         assert await orders_of(receiver).obey(prepare)

@@ -20,7 +20,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
-from broker_ctl.store.records.policies import Policies
+from broker_ctl.store.records.policies import PoliciesRecord
 from tests.support.clusters.brokers import ACT_TICK_S, NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
@@ -94,7 +94,7 @@ async def test_the_policies_of_the_configuration_store_follow() -> None:
         async def follows() -> bool:
             node = await broker.store.get(paths.policies(NAMESPACE))
             assert node is not None
-            return Policies.decode(node.path, node.data).boundaries == ring.boundaries
+            return PoliciesRecord.decode(node.path, node.data).boundaries == ring.boundaries
 
         await eventually(follows)
 

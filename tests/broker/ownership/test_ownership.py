@@ -15,7 +15,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode
-from broker_ctl.store.records.broker_ctl import Move
+from broker_ctl.store.records.broker_ctl import MoveNode
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from tests.support.clusters.brokers import cluster, urls_of
 from tests.support.daemon.instruments import value_of
@@ -86,7 +86,7 @@ async def test_what_is_on_its_way_to_another_broker_is_not_free() -> None:
         one, two = built.brokers
         await one.store.create("/epoch")
         bundle = built.bundles[0]
-        move = Move("m1", bundle, 1, "b0:8080", 1, "b1:8080", 0, 0)
+        move = MoveNode("m1", bundle, 1, "b0:8080", 1, "b1:8080", 0, 0)
         record = await Moves(one.store).begin(move, Check("/epoch", 0))
         await eventually(lambda: two.moves.of(bundle))
         with pytest.raises(BundleMoving, match="on its way to b1:8080"):

@@ -25,7 +25,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
-from broker_ctl.store.records.policies import Policies
+from broker_ctl.store.records.policies import PoliciesRecord
 from tests.support.clusters.brokers import ACT_TICK_S, NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
@@ -43,7 +43,7 @@ async def halve(broker: MemoryBroker, bundle: Bundle) -> tuple[Bundle, ...]:
 async def policies_ring(broker: MemoryBroker) -> tuple[int, ...] | None:
     node = await broker.store.get(paths.policies(NAMESPACE))
     assert node is not None
-    return Policies.decode(node.path, node.data).boundaries
+    return PoliciesRecord.decode(node.path, node.data).boundaries
 
 
 @in_virtual_time

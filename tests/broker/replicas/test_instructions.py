@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
-from broker_ctl.broker.replicas.instructions import Obeyed, ReplicaInstructions
+from broker_ctl.broker.replicas.instructions import Handled, ReplicaInstructions
 from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
 from broker_ctl.core.partitions.instructions import (
     FAILED,
@@ -53,7 +53,7 @@ class Broker:
             self.plane, 1, lambda: self.epoch, StrayReplicas(store, 1), self.failed
         )
 
-    async def obey(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> Obeyed:
+    async def obey(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> Handled:
         instruction = instruct(*letters, **{"broker_epoch": EPOCH, **more})
         return await self.instructions.obey(instruction)
 
@@ -89,7 +89,7 @@ async def test_leaders_come_before_followers_and_those_before_what_ends() -> Non
         obeyed = await one.obey(
             told("t-0", 2), stop("t-3"), told("t-1", 1), told("t-2", -1), told("t-4", 1)
         )
-        assert obeyed == Obeyed(EPOCH, ())
+        assert obeyed == Handled(EPOCH, ())
         assert one.plane.calls == [
             Call("lead", ("t-1", "t-4")),
             Call("follow", ("t-0", "t-2")),

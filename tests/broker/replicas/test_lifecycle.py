@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
-from broker_ctl.broker.replicas.lifecycle import ReplicaParts, Replicas
+from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.codec import encode
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker
@@ -47,7 +47,7 @@ class Keeping:
         own = LiveBroker(1, 0, "h1", 6650, "a:1", "http://a:1")
         self.ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
         self.replicas = Replicas(
-            ReplicaParts(
+            ReplicaDependencies(
                 store=party.store,
                 ids=self.ids,
                 plane=self.plane,

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_ctl.broker.replicas.zk_queue import StateQueue
+from broker_ctl.broker.replicas.zk_queue import ZkQueue
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.errors import DataPlaneUnreachable, Fenced
@@ -31,7 +31,7 @@ class Queued:
     def __init__(self, party: Party, controller: Party) -> None:
         self.party = party
         self.controller = controller
-        self.queue = StateQueue(party.store, 1, self._obey)
+        self.queue = ZkQueue(party.store, 1, self._obey)
         self.seen: list[int] = []
         self.silent = 0
         self.deposed = 0
@@ -168,7 +168,7 @@ async def test_what_was_applied_before_another_failed_is_acknowledged() -> None:
                 raise DataPlaneUnreachable("silent")
             await obey(instruction)
 
-        queue = StateQueue(one.party.store, 1, fail_at_2)
+        queue = ZkQueue(one.party.store, 1, fail_at_2)
         async with TaskScope("test") as scope:
             scope.start(queue.run(), "queue")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from broker_ctl.cli.quickstart.table import TrialPicture, drawn
+from broker_ctl.cli.quickstart.table import DemoSnapshot, drawn
 from broker_ctl.embedded.load_client import LoadClientStatistics
 
 URLS = ["http://127.0.0.1:40001", "http://127.0.0.1:40002"]
@@ -46,7 +46,7 @@ def overview(brokers: int, bundles: int) -> dict[str, Any]:
     }
 
 
-def lines(picture: TrialPicture, width: int, height: int) -> list[str]:
+def lines(picture: DemoSnapshot, width: int, height: int) -> list[str]:
     out = StringIO()
     Console(file=out, width=width, height=height).print(drawn(picture, height))
     return out.getvalue().splitlines()
@@ -58,7 +58,7 @@ def lines(picture: TrialPicture, width: int, height: int) -> list[str]:
 def test_the_newest_stays_in_sight(size: tuple[int, int], brokers: int, bundles: int) -> None:
     width, height = size
     client = LoadClientStatistics(lookups=10, failures=1)
-    picture = TrialPicture(
+    picture = DemoSnapshot(
         overview(brokers, bundles),
         client,
         URLS,
@@ -87,6 +87,6 @@ def test_the_newest_stays_in_sight(size: tuple[int, int], brokers: int, bundles:
 
 def test_before_the_first_picture_it_says_so() -> None:
     client = LoadClientStatistics()
-    assert lines(TrialPicture({}, client, URLS), 80, 24) == [
+    assert lines(DemoSnapshot({}, client, URLS), 80, 24) == [
         "waiting for the leader's first picture"
     ]

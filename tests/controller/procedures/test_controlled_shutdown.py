@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import Fenced
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store.interface import Operation
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
 from tests.support.clusters.partition_office import (
@@ -30,7 +30,7 @@ def epoch_of(cluster: PartitionCluster, broker: int) -> int:
 
 
 async def create(
-    desk: PartitionDesk, *replicas: tuple[int, ...], rules: TopicRules = DEFAULT_RULES
+    desk: ControllerAdmin, *replicas: tuple[int, ...], rules: TopicRules = DEFAULT_RULES
 ) -> None:
     await desk.create_topic("t", dict(enumerate(replicas)), rules, is_dry_run=False)
 
@@ -217,11 +217,11 @@ async def test_an_earlier_life_of_a_broker_cannot_stop_it(broker: int) -> None:
 @EITHER
 @in_virtual_time
 async def test_a_shutdown_ends_alike_wherever_its_controller_dies(has_queues: bool) -> None:
-    async def prepare(cluster: PartitionCluster, desk: PartitionDesk) -> None:
+    async def prepare(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
         await create(desk, (1, 2, 3), (2, 1, 3))
         await eventually(lambda: holders(cluster, P1) == {1, 2, 3})
 
-    async def ask(cluster: PartitionCluster, desk: PartitionDesk) -> None:
+    async def ask(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
         reply = await desk.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         assert reply["led"] == []
         await cluster.stop_broker(1)

@@ -7,7 +7,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from broker_ctl.controller.procedures.procedure import Controlled, Office
+from broker_ctl.controller.procedures.procedure import ControllerContext, Procedures
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     NO_LEADER,
@@ -194,7 +194,7 @@ class Heard:
         self.new.append(set(changed.new | changed.bounced))  # type: ignore[attr-defined]
 
 
-def heard_by(heard: Heard) -> Callable[[Controlled], Office]:
+def heard_by(heard: Heard) -> Callable[[ControllerContext], Procedures]:
     return lambda controlled: no_office(controlled)._replace(procedures=(heard,))  # type: ignore[arg-type]
 
 
@@ -326,7 +326,7 @@ async def test_who_is_elected_is_in_sync_by_the_store_however_old_what_was_remem
             assert leader in {NO_LEADER, *in_sync}
 
 
-# Procedures.
+# What operators ask for.
 
 
 @in_virtual_time

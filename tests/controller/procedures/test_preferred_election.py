@@ -10,7 +10,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import InvalidReplicas, TopicMissing
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
 from tests.support.clusters.partition_office import Catching, catching_up, desk_of, office
 from tests.support.time.virtual_time import in_virtual_time
@@ -19,7 +19,7 @@ from tests.support.time.waiting import eventually
 P0, P1 = partition("t", 0), partition("t", 1)
 
 
-async def create(desk: PartitionDesk, *replicas: tuple[int, ...]) -> None:
+async def create(desk: ControllerAdmin, *replicas: tuple[int, ...]) -> None:
     await desk.create_topic("t", dict(enumerate(replicas)), DEFAULT_RULES, is_dry_run=False)
 
 

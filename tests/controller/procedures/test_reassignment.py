@@ -14,7 +14,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicAssignment
 from broker_ctl.errors import InvalidReplicas, ReassignmentMissing, SessionExpired, TopicMissing
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import (
     Change,
@@ -527,7 +527,7 @@ async def test_many_partitions_of_a_topic_are_written_together() -> None:
 # Cut after every transaction.
 
 
-async def two_partitions(cluster: PartitionCluster, _: PartitionDesk) -> None:
+async def two_partitions(cluster: PartitionCluster, _: ControllerAdmin) -> None:
     await cluster.create_topic("t", (1, 2, 3), (2, 3, 1))
     await cluster.led(P0, 1)
     await cluster.led(P1, 2)
@@ -547,10 +547,10 @@ async def told(cluster: PartitionCluster) -> list[object]:
 
 
 def story(
-    ask: Callable[[PartitionCluster, PartitionDesk], Awaitable[object]],
+    ask: Callable[[PartitionCluster, ControllerAdmin], Awaitable[object]],
     first: tuple[int, ...],
     second: tuple[int, ...],
-    prepare: Callable[[PartitionCluster, PartitionDesk], Awaitable[object]] = two_partitions,
+    prepare: Callable[[PartitionCluster, ControllerAdmin], Awaitable[object]] = two_partitions,
 ) -> Story:
     """One that ends with both partitions where they are to be."""
     wanted = {P0: first, P1: second}
@@ -569,13 +569,13 @@ def story(
 
 @in_virtual_time
 async def test_a_reassignment_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, desk: PartitionDesk) -> None:
+    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
         await desk.reassign({P0: (4, 5, 6), P1: (2, 4)}, is_dry_run=False)
 
     assert await ends_alike_wherever_it_is_cut(story(ask, (4, 5, 6), (2, 4))) >= 12
 
 
-async def stuck(cluster: PartitionCluster, desk: PartitionDesk) -> None:
+async def stuck(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
     """Both are to be on a broker that dies before it has caught up."""
     await two_partitions(cluster, desk)
     await cluster.start_broker(9)
@@ -593,7 +593,7 @@ async def stuck(cluster: PartitionCluster, desk: PartitionDesk) -> None:
 
 @in_virtual_time
 async def test_a_cancel_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, desk: PartitionDesk) -> None:
+    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
         await desk.cancel_reassignment([P0, P1], is_dry_run=False)
 
     cancelled = story(ask, (1, 2, 3), (2, 3, 1), stuck)
@@ -602,7 +602,7 @@ async def test_a_cancel_ends_alike_wherever_its_controller_dies() -> None:
 
 @in_virtual_time
 async def test_an_override_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, desk: PartitionDesk) -> None:
+    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
         await desk.reassign({P0: (5, 1), P1: (3, 6)}, is_dry_run=False)
 
     overridden = story(ask, (5, 1), (3, 6), stuck)

@@ -17,11 +17,11 @@ from broker_ctl.core.partitions.values import (
 from broker_ctl.errors import (
     InvalidName,
     InvalidReplicas,
-    OrderConflict,
+    OperationConflict,
     TopicExists,
     TopicMissing,
 )
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import (
@@ -354,10 +354,10 @@ async def test_a_growth_that_cannot_be_is_refused(
 
 @in_virtual_time
 async def test_a_creation_and_a_growth_end_alike_wherever_their_controller_dies() -> None:
-    async def prepare(cluster: PartitionCluster, desk: PartitionDesk) -> None:
+    async def prepare(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
         await desk.create_topic("old", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
 
-    async def ask(_: PartitionCluster, desk: PartitionDesk) -> None:
+    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
         if not any(row["topic"] == "t" for row in desk.topics()):
             lists = {0: (1, 2), 1: (2, 3)}
             await desk.create_topic("t", lists, DEFAULT_RULES, is_dry_run=False)
@@ -392,5 +392,5 @@ async def test_no_topic_is_made_whose_name_no_server_could_list_with_all_others(
         desk = desk_of(running)
         # 3776 names of 244 bytes leave 256 of 900 KiB: for one more, and not for two.
         await desk.create_topic("t" * 249, {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
-        with pytest.raises(OrderConflict, match="topic 3778, more names than ZooKeeper lists"):
+        with pytest.raises(OperationConflict, match="topic 3778, more names than ZooKeeper lists"):
             await desk.create_topic("u", {0: (1,)}, DEFAULT_RULES, is_dry_run=True)

@@ -16,7 +16,7 @@ from broker_ctl.core.partitions.values import (
     TopicRules,
 )
 from broker_ctl.errors import NoAuth, OperationTimeout, TopicExists, TopicMissing
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import (
     Change,
@@ -383,7 +383,7 @@ async def test_a_topic_that_cannot_be_read_now_is_read_later() -> None:
 @EITHER
 @in_virtual_time
 async def test_a_deletion_ends_alike_wherever_its_controller_dies(has_queues: bool) -> None:
-    async def prepare(cluster: PartitionCluster, desk: PartitionDesk) -> None:
+    async def prepare(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
         rules = TopicRules(min_isr=1)
         await desk.create_topic("t", {0: (1, 2, 3), 1: (2, 3, 1)}, rules, is_dry_run=False)
         await desk.create_topic("u", {0: (1, 2)}, rules, is_dry_run=False)
@@ -394,7 +394,7 @@ async def test_a_deletion_ends_alike_wherever_its_controller_dies(has_queues: bo
         await held(cluster, 1, 2)
         await cluster.stop_broker(3)
 
-    async def ask(_: PartitionCluster, desk: PartitionDesk) -> None:
+    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
         await desk.delete_topic("t", is_dry_run=False)
 
     async def is_over(cluster: PartitionCluster) -> bool:

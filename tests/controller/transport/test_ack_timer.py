@@ -2,14 +2,14 @@
 
 import pytest
 
-from broker_ctl.controller.transport.ack_timer import Told
+from broker_ctl.controller.transport.ack_timer import AckTimer
 
 
 def test_a_burst_is_one_line_from_its_first_letter_to_its_last_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "broker_ctl.controller.transport.ack_timer")
-    told = Told(3)
+    told = AckTimer(3)
     told.posted(40, 10.0)
     told.posted(2, 10.5)
     told.answered(11.25)
@@ -23,7 +23,7 @@ def test_a_burst_is_one_line_from_its_first_letter_to_its_last_answer(
 
 def test_where_nothing_was_told_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "broker_ctl.controller.transport.ack_timer")
-    told = Told(3)
+    told = AckTimer(3)
     told.answered(1.0)
     told.posted(0, 2.0)
     told.answered(3.0)

@@ -1,8 +1,14 @@
 """What waits for a broker, and the instructions that are made of it."""
 
 from broker_ctl.codec import decode_object
-from broker_ctl.controller.transport.messages import MAX_BODY_BYTES, Entry, Lot, Writer, entry
-from broker_ctl.controller.transport.send_queue import Parcels
+from broker_ctl.controller.transport.messages import (
+    MAX_BODY_BYTES,
+    InstructionEncoder,
+    Lot,
+    PartitionRequest,
+    entry,
+)
+from broker_ctl.controller.transport.send_queue import SendQueue
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
@@ -26,12 +32,12 @@ def stop_of(partition: TopicPartition) -> ReplicaStop:
     return ReplicaStop(partition, "old-id", 5, is_deleted=True)
 
 
-def writer_for(*topics: str) -> Writer:
+def writer_for(*topics: str) -> InstructionEncoder:
     context = Context(3)
     context.put_brokers({7: BROKER})
     for name in topics:
         context.put_topic(name, TopicAssignment(f"id-{name}", {0: Assignment((7, 8))}))
-    return Writer(1, context)
+    return InstructionEncoder(1, context)
 
 
 def parsed(bodies: object) -> list[Instruction]:
@@ -39,43 +45,46 @@ def parsed(bodies: object) -> list[Instruction]:
 
 
 def test_of_a_partition_the_newest_letter_goes() -> None:
-    parcels = Parcels()
-    parcels.put({P0: Entry("id-t", b"first"), P1: Entry("id-t", b"other")})
-    parcels.put({P0: Entry("id-t", b"second")})
+    parcels = SendQueue()
+    parcels.put({P0: PartitionRequest("id-t", b"first"), P1: PartitionRequest("id-t", b"other")})
+    parcels.put({P0: PartitionRequest("id-t", b"second")})
     parcel = parcels.take()
     assert parcel is not None
-    assert parcel.lot == {P0: Entry("id-t", b"second"), P1: Entry("id-t", b"other")}
+    assert parcel.lot == {
+        P0: PartitionRequest("id-t", b"second"),
+        P1: PartitionRequest("id-t", b"other"),
+    }
     assert parcels.take() is None
 
 
 def test_an_end_goes_before_the_letter_that_revives_the_replica() -> None:
-    parcels = Parcels()
+    parcels = SendQueue()
     parcels.put({P0: stop_of(P0)})
-    parcels.put({P1: Entry("id-t", b"other")})
-    parcels.put({P0: Entry("id-t", b"new")})
+    parcels.put({P1: PartitionRequest("id-t", b"other")})
+    parcels.put({P0: PartitionRequest("id-t", b"new")})
     first, second = parcels.take(), parcels.take()
     assert first is not None
     assert second is not None
-    assert first.lot == {P0: stop_of(P0), P1: Entry("id-t", b"other")}
-    assert second.lot == {P0: Entry("id-t", b"new")}
+    assert first.lot == {P0: stop_of(P0), P1: PartitionRequest("id-t", b"other")}
+    assert second.lot == {P0: PartitionRequest("id-t", b"new")}
 
 
 def test_everything_takes_the_place_of_what_waits_but_for_the_ends() -> None:
-    parcels = Parcels()
-    parcels.put({P0: Entry("id-t", b"old")})
+    parcels = SendQueue()
+    parcels.put({P0: PartitionRequest("id-t", b"old")})
     parcels.put({P1: stop_of(P1)})
-    parcels.put_full({P0: Entry("id-t", b"new")})
+    parcels.put_full({P0: PartitionRequest("id-t", b"new")})
     first, second = parcels.take(), parcels.take()
     assert first is not None
     assert second is not None
-    assert (first.lot, first.is_full) == ({P0: Entry("id-t", b"new")}, True)
+    assert (first.lot, first.is_full) == ({P0: PartitionRequest("id-t", b"new")}, True)
     assert (second.lot, second.is_full) == ({P1: stop_of(P1)}, False)
 
 
 def test_letters_behind_everything_go_in_an_instruction_of_their_own() -> None:
-    parcels = Parcels()
-    parcels.put_full({P0: Entry("id-t", b"all")})
-    parcels.put({P0: Entry("id-t", b"newer")})
+    parcels = SendQueue()
+    parcels.put_full({P0: PartitionRequest("id-t", b"all")})
+    parcels.put({P0: PartitionRequest("id-t", b"newer")})
     first, second = parcels.take(), parcels.take()
     assert first is not None
     assert second is not None

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from broker_ctl.codec import decode_object
-from broker_ctl.controller.transport.messages import Lot, StopAnswer, Writer
+from broker_ctl.controller.transport.messages import InstructionEncoder, Lot, StopAnswer
 from broker_ctl.controller.transport.zk_queue import QueueTransport
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaStop
 from broker_ctl.core.partitions.rules import ControllerRules
@@ -232,7 +232,7 @@ async def test_a_fault_while_sending_does_not_leave_a_broker_untold(
             monkeypatch.undo()
             raise ZeroDivisionError
 
-        monkeypatch.setattr(Writer, "instructions", slip)
+        monkeypatch.setattr(InstructionEncoder, "instructions", slip)
         await cluster.create_topic("t", (1, 2))
         for receiver in cluster.receivers.values():
             await eventually(partial(receiver.replicas.get, P0))

@@ -12,7 +12,7 @@ from broker_ctl.coordination.membership.peers import HttpPeers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Order, Prepare
+from broker_ctl.core.model.commands import Command, PrepareTransfer
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.records.broker_ctl import Registration
@@ -21,13 +21,13 @@ from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import PATIENCE_S, eventually
 
-ORDER = Prepare(3, Bundle.parse("t/ns/0x00000000_0xffffffff"), "m1", 2)
+ORDER = PrepareTransfer(3, Bundle.parse("t/ns/0x00000000_0xffffffff"), "m1", 2)
 
 
 class Own:
     """This broker."""
 
-    async def obey(self, order: Order) -> Mapping[str, Any]:
+    async def obey(self, order: Command) -> Mapping[str, Any]:
         return {"own": order.verb}
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_ctl.coordination.replicated.directives import Directives
-from broker_ctl.core.cluster.directives import Drain, Order
+from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.errors import InvalidName
 from broker_ctl.store import paths
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -13,7 +13,7 @@ from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"
-ANNA, BERT = Order(1000, "anna", "kernel update"), Order(2000, "bert")
+ANNA, BERT = AuditInfo(1000, "anna", "kernel update"), AuditInfo(2000, "bert")
 DRAIN = Drain(ANNA, 12, 5e8)
 
 

@@ -9,13 +9,13 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BadVersion, MultiFailed, NodeExists
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
-from broker_ctl.store.records.broker_ctl import Move
+from broker_ctl.store.records.broker_ctl import MoveNode
 from tests.support.clusters.sessions import Party, parties
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 BUNDLE = Bundle.parse("t/ns/0x40000000_0x80000000")
-MOVE = Move("m1", BUNDLE, 1, "a:1", 42, "b:1", 1_000, 3)
+MOVE = MoveNode("m1", BUNDLE, 1, "a:1", 42, "b:1", 1_000, 3)
 
 
 async def epoch_node(party: Party) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.coordination.replicated.node_cache import FollowedNodes
+from broker_ctl.coordination.replicated.node_cache import NodeCache
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.interface import Versioned
 from tests.support.clusters.sessions import parties
@@ -25,7 +25,7 @@ def test_nodes_of_one_depth_are_followed_and_no_others(depth: int) -> None:
         async with parties(2) as (reader, writer):
             levels = [ROOT, f"{ROOT}/x", f"{ROOT}/x/y", f"{ROOT}/x/y/z"]
             await writer.store.create(levels[0], b"0", make_parents=True)
-            nodes = FollowedNodes(reader.store, ROOT, decode, depth)
+            nodes = NodeCache(reader.store, ROOT, decode, depth)
             await nodes.start()
             for number, path in enumerate(levels[1:], 1):
                 await writer.store.create(path, f"{number}".encode())
@@ -47,7 +47,7 @@ async def test_a_node_that_was_spoilt_keeps_its_last_good_value() -> None:
     async with parties(2) as (reader, writer):
         for name, data in (("a", b"1"), ("b", b"corrupt")):
             await writer.store.create(f"{ROOT}/{name}", data, make_parents=True)
-        nodes = FollowedNodes(reader.store, ROOT, decode, 1)
+        nodes = NodeCache(reader.store, ROOT, decode, 1)
         await nodes.start()
         await nodes.wait_synced()
         assert nodes.values == {f"{ROOT}/a": "1"}
@@ -67,7 +67,7 @@ async def test_a_node_that_was_spoilt_keeps_its_last_good_value() -> None:
 async def test_what_changed_while_the_connection_was_gone_is_read_after_it() -> None:
     async with parties(2) as (reader, writer):
         await writer.store.create(f"{ROOT}/t/old", b"1", make_parents=True)
-        nodes = FollowedNodes(reader.store, ROOT, decode, 2)
+        nodes = NodeCache(reader.store, ROOT, decode, 2)
         await nodes.start()
         await nodes.wait_synced()
         reader.store.disconnect()

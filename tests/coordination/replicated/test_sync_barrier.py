@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker_ctl.coordination.replicated.sync_barrier import CatchingUp
+from broker_ctl.coordination.replicated.sync_barrier import SyncBarrier
 from broker_ctl.errors import StoreClosed, StoreError
 from broker_ctl.store.interface import MetadataStore
 from tests.support.clusters.sessions import parties
@@ -30,17 +30,17 @@ class Held:
 
 
 @asynccontextmanager
-async def catching_up() -> AsyncIterator[tuple[Held, CatchingUp]]:
+async def catching_up() -> AsyncIterator[tuple[Held, SyncBarrier]]:
     async with parties(1) as (one,):
         held = Held(one.store)
-        catching = CatchingUp(cast("MetadataStore", held))
+        catching = SyncBarrier(cast("MetadataStore", held))
         try:
             yield held, catching
         finally:
             await catching.close()
 
 
-def ask(group: asyncio.TaskGroup, catching: CatchingUp, path: str) -> asyncio.Task[None]:
+def ask(group: asyncio.TaskGroup, catching: SyncBarrier, path: str) -> asyncio.Task[None]:
     return group.create_task(catching.wait(path))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from broker_ctl.coordination.replicated.tree_cache import WatchedTree
+from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
 from broker_ctl.store.interface import CreateMode, Versioned
 from tests.support.clusters.sessions import Party, parties
@@ -36,7 +36,7 @@ def as_it_stands(party: Party) -> dict[str, str]:
 @in_virtual_time
 async def test_children_values_and_their_ends_are_followed() -> None:
     async with parties(2) as (reader, writer):
-        tree = WatchedTree(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode)
         await tree.start()
         await tree.wait_synced()
         assert tree.values == {}
@@ -57,7 +57,7 @@ async def test_what_nobody_can_read_is_left_out_counted_and_hides_no_other() -> 
     async with parties(2) as (reader, writer):
         for name, data in (("a", b"corrupt"), ("b", b"newer"), ("c", b"fine")):
             await writer.store.create(f"{ROOT}/{name}", data, make_parents=True)
-        tree = WatchedTree(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode)
         await tree.start()
         await tree.wait_synced()
         assert tree.values == {"c": "fine"}
@@ -70,7 +70,7 @@ async def test_what_nobody_can_read_is_left_out_counted_and_hides_no_other() -> 
 @in_virtual_time
 async def test_listeners_hear_of_changes_only() -> None:
     async with parties(2) as (reader, writer):
-        tree = WatchedTree(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode)
         heard: list[dict[str, str]] = []
         tree.listen(lambda: heard.append(dict(tree.values)))
         await tree.start()
@@ -89,7 +89,7 @@ async def test_what_was_missed_while_cut_off_is_found_afterwards() -> None:
     async with parties(2) as (reader, writer):
         await writer.store.create(f"{ROOT}/a", b"1", make_parents=True)
         await writer.store.create(f"{ROOT}/b", b"1")
-        tree = WatchedTree(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode)
         await tree.start()
         await tree.wait_synced()
         reader.store.disconnect()
@@ -110,7 +110,7 @@ async def test_the_copy_converges_whatever_happens(seed: int) -> None:
         draws = reader.draws
         draws.seed(seed)
         await writer.store.create(ROOT)
-        tree = WatchedTree(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode)
         await tree.start()
         for _ in range(150):
             path = f"{ROOT}/{draws.choice('abcde')}"

@@ -12,7 +12,7 @@ from broker_ctl.core.machines.session import Action, Event, State
 from broker_ctl.errors import AuthorityLost, SessionExpired, SettingsError, StoreClosed
 from broker_ctl.store import paths
 from broker_ctl.store.interface import ANY_VERSION, Stat
-from broker_ctl.store.records.broker_ctl import Lease
+from broker_ctl.store.records.broker_ctl import LeaseRecord
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.servers import Client
@@ -42,7 +42,7 @@ async def test_committed_heartbeats_prove_authority_and_keep_it() -> None:
         assert least_s > 0.7 * TIMEOUT_S
         node = await one.store.get(paths.lease(one.broker_id))
         assert node is not None
-        assert Lease.decode(node.path, node.data).nonce == "nonce-0"
+        assert LeaseRecord.decode(node.path, node.data).nonce == "nonce-0"
         # One write a period, and no more.
         assert node.stat.version == pytest.approx(42.5 / PERIOD_S, abs=2)
         assert one.actions == [Action.BEGIN]

@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.decisions import (
     Transfer,
     Unload,
 )
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.rules.rules import MIB
 from tests.support.clusters.views import BUNDLES
 
@@ -23,9 +23,9 @@ TRANSFER = Transfer(
     "b2",
     Reason.OVERLOADED,
     "x",
-    Footprint(0.2, 40 * MIB, 400, 3),
-    Footprint(0.9, 180 * MIB, 1800, 9),
-    Footprint(0.1, 20 * MIB, 200, 1),
+    LoadVector(0.2, 40 * MIB, 400, 3),
+    LoadVector(0.9, 180 * MIB, 1800, 9),
+    LoadVector(0.1, 20 * MIB, 200, 1),
 )
 TOLD: list[tuple[Decision, str]] = [
     (Assign(A, "b2", Reason.UNOWNED, "x"), f"assign {A} to b2: unowned: x"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
-from broker_ctl.core.cluster.directives import Drain, Order
+from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.cluster.draining import (
     DrainState,
     drain_progress,
@@ -102,7 +102,7 @@ def test_a_drain_moves_also_what_would_have_stayed_for_its_group() -> None:
     assert move.destination == "b2"
 
 
-DRAIN = Drain(Order(0), 10, 1e9)
+DRAIN = Drain(AuditInfo(0), 10, 1e9)
 
 
 def test_progress_is_what_is_left_of_what_there_was() -> None:

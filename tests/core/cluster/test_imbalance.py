@@ -12,10 +12,10 @@ from broker_ctl.core.cluster.imbalance import (
     max_over_mean,
     mean_usage,
 )
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT, Footprint, throughput_text
+from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector, throughput_text
 from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats
 
-load = st.builds(Footprint, st.floats(0, 1), st.floats(0, 1e9))
+load = st.builds(LoadVector, st.floats(0, 1), st.floats(0, 1e9))
 
 
 @pytest.mark.parametrize(
@@ -59,24 +59,24 @@ def test_usage_and_throughput_are_judged_apart_and_draining_brokers_not_at_all()
 def test_the_receiver_must_end_below_what_the_giver_was(
     source: float, destination: float, moved: float, expected: bool
 ) -> None:
-    assert improves(Footprint(source), Footprint(destination), Footprint(moved)) is expected
+    assert improves(LoadVector(source), LoadVector(destination), LoadVector(moved)) is expected
 
 
 def test_where_nobody_reports_usage_bytes_decide() -> None:
-    assert improves(Footprint(0, 100), Footprint(0, 10), Footprint(0, 50))
-    assert not improves(Footprint(0, 100), Footprint(0, 60), Footprint(0, 50))
+    assert improves(LoadVector(0, 100), LoadVector(0, 10), LoadVector(0, 50))
+    assert not improves(LoadVector(0, 100), LoadVector(0, 60), LoadVector(0, 50))
 
 
 def test_a_broker_never_has_less_than_nothing() -> None:
-    one, two = Footprint(0.1, 1.0, 1.0, 1), Footprint(0.2, 2.0, 2.0, 2)
-    assert one - two == NO_FOOTPRINT
+    one, two = LoadVector(0.1, 1.0, 1.0, 1), LoadVector(0.2, 2.0, 2.0, 2)
+    assert one - two == NO_LOAD
     assert two - one == one
     assert one + one == two
 
 
 @given(load, load, load)
 def test_a_move_that_improved_is_never_improved_by_going_back(
-    source: Footprint, destination: Footprint, moved: Footprint
+    source: LoadVector, destination: LoadVector, moved: LoadVector
 ) -> None:
     if improves(source, destination, moved):
         assert not improves(destination + moved, source - moved, moved) or (
@@ -102,18 +102,18 @@ def test_throughput_is_told_in_round_units(bytes_s: float, text: str) -> None:
 
 # Brokers of several sizes: a bundle is told for a mean broker.
 
-SMALL, LARGE = Footprint(0.5, size_ratio=0.5), Footprint(0.5, size_ratio=2.0)
+SMALL, LARGE = LoadVector(0.5, size_ratio=0.5), LoadVector(0.5, size_ratio=2.0)
 
 
 def test_a_small_broker_is_filled_by_what_a_large_one_hardly_feels() -> None:
-    bundle = Footprint(0.1)
+    bundle = LoadVector(0.1)
     assert [bundle.usage_on(size) for size in (0.5, 1.0, 2.0)] == [0.2, 0.1, 0.05]
     assert (SMALL + bundle).usage_ratio == pytest.approx(0.7)
     assert (LARGE + bundle).usage_ratio == pytest.approx(0.55)
     assert (SMALL - bundle).usage_ratio == pytest.approx(0.3)
     assert (LARGE - bundle).usage_ratio == pytest.approx(0.45)
     assert (SMALL + bundle).size_ratio == (SMALL - bundle).size_ratio == 0.5
-    assert LARGE.part(0.25) == Footprint(0.125, size_ratio=2.0)
+    assert LARGE.part(0.25) == LoadVector(0.125, size_ratio=2.0)
     assert LARGE.usage_on(1.0) == 1.0
 
 
@@ -121,16 +121,16 @@ def test_a_small_broker_is_filled_by_what_a_large_one_hardly_feels() -> None:
     ("source", "destination", "expected"),
     [
         # 20 points on the small one, 5 on the large one.
-        (Footprint(0.8, size_ratio=2.0), Footprint(0.59, size_ratio=0.5), True),
-        (Footprint(0.8, size_ratio=2.0), Footprint(0.61, size_ratio=0.5), False),
-        (Footprint(0.8, size_ratio=0.5), Footprint(0.74, size_ratio=2.0), True),
-        (Footprint(0.8, size_ratio=0.5), Footprint(0.76, size_ratio=2.0), False),
+        (LoadVector(0.8, size_ratio=2.0), LoadVector(0.59, size_ratio=0.5), True),
+        (LoadVector(0.8, size_ratio=2.0), LoadVector(0.61, size_ratio=0.5), False),
+        (LoadVector(0.8, size_ratio=0.5), LoadVector(0.74, size_ratio=2.0), True),
+        (LoadVector(0.8, size_ratio=0.5), LoadVector(0.76, size_ratio=2.0), False),
     ],
 )
 def test_a_move_is_judged_by_what_it_takes_of_the_receiver(
-    source: Footprint, destination: Footprint, *, expected: bool
+    source: LoadVector, destination: LoadVector, *, expected: bool
 ) -> None:
-    moved = Footprint(0.1)
+    moved = LoadVector(0.1)
     assert improves(source, destination, moved) is expected
     assert is_harmless(source, destination, moved) is expected
     assert is_worth_it(Reason.IMBALANCE, source, destination, moved) is expected

@@ -11,7 +11,7 @@ from broker_ctl.core.cluster.snapshot import snapshot, snapshot_steps
 from broker_ctl.core.cluster.view import BundleView, ClusterView, InFlight
 from broker_ctl.core.model.constraints import Constraints
 from broker_ctl.core.model.load import BundleLoad
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import MIB
@@ -169,7 +169,7 @@ def test_measuring_leaves_all_other_facts_of_a_bundle_alone() -> None:
     view = snapshot(
         epoch=1, taken_at_s=2.0, draw_seed=3, brokers=[broker("b1", 0.1)], bundles=[seen]
     )
-    assert replace(view.bundles[A], current=None, footprint=NO_FOOTPRINT) == seen
+    assert replace(view.bundles[A], current=None, footprint=NO_LOAD) == seen
     facts = {field.name for field in fields(BundleView)} - {"current", "footprint"}
     assert facts == {"bundle", "owner", "load", "last_unloaded_s", "last_split_s"}
 
@@ -184,7 +184,7 @@ def test_bundles_are_counted_by_namespace_wherever_they_go() -> None:
 
     assert served(view, "b1") == {NAMESPACE: 1, other.namespace: 1}
     assert served(view, "b2") == {NAMESPACE: 1}
-    none = NO_FOOTPRINT
+    none = NO_LOAD
     moved = view.after(Transfer(other, "b1", "b2", Reason.ADMIN, "", none, none, none))
     assert served(moved, "b1") == {NAMESPACE: 1}
     assert served(moved, "b2") == {NAMESPACE: 1, other.namespace: 1}
@@ -218,7 +218,7 @@ def test_what_comes_from_a_broker_of_another_size_takes_another_part() -> None:
     expected = pytest.approx({"b1": 0.2, "b2": 0.6})
     assert usages(two_sizes(moves=[InFlight(A, "b1", "b2")])) == expected
     assert usages(two_sizes(owners={A: "b2"})) == expected
-    none = NO_FOOTPRINT
+    none = NO_LOAD
     moved = two_sizes().after(Transfer(A, "b1", "b2", Reason.ADMIN, "", none, none, none))
     assert usages(moved) == expected
 

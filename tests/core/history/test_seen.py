@@ -20,15 +20,15 @@ from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.history.decided import decision_row
 from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
 from broker_ctl.core.history.seen import (
-    NOTHING_TOLD,
+    NOTHING_REPORTED,
     ROWS_A_LINE,
     Batch,
-    Told,
+    Reported,
     memory_in_bounds,
     rows_of_view,
 )
 from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory
 from tests.support.clusters.views import BUNDLES, NAMESPACE, RING, broker, cluster, stats
@@ -42,13 +42,13 @@ class Written:
 
     rows: dict[str, list[Any]] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)
-    told: Told = NOTHING_TOLD
+    told: Reported = NOTHING_REPORTED
 
 
-def written(view: ClusterView, told: Told = NOTHING_TOLD) -> Written:
+def written(view: ClusterView, told: Reported = NOTHING_REPORTED) -> Written:
     found = Written()
 
-    def follow(steps: Generator[Batch, None, Told]) -> Generator[Batch, None, None]:
+    def follow(steps: Generator[Batch, None, Reported]) -> Generator[Batch, None, None]:
         found.told = yield from steps
 
     for batch in follow(rows_of_view(told, view)):
@@ -140,8 +140,8 @@ def test_a_memory_is_written_whole_while_it_is_small() -> None:
 
 # Decisions.
 
-BEFORE = Footprint(0.9, 200.0, 20, 9)
-MOVED = Footprint(0.2, 50.0, 5, 3)
+BEFORE = LoadVector(0.9, 200.0, 20, 9)
+MOVED = LoadVector(0.2, 50.0, 5, 3)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ MOVED = Footprint(0.2, 50.0, 5, 3)
         (Assign(A, "b2", Reason.UNOWNED, "x"), {"bundle": str(A), "destination": "b2"}),
         (Unload(A, "b1", Reason.DRAIN, "x"), {"bundle": str(A), "source": "b1"}),
         (
-            Transfer(A, "b1", "b2", Reason.OVERLOADED, "x", MOVED, BEFORE, Footprint()),
+            Transfer(A, "b1", "b2", Reason.OVERLOADED, "x", MOVED, BEFORE, LoadVector()),
             {
                 "bundle": str(A),
                 "source": "b1",

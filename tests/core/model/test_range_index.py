@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.core.model.range_index import Near
+from broker_ctl.core.model.range_index import RangeIndex
 
 ENDS = st.tuples(st.integers(0, 40), st.integers(0, 40)).filter(lambda ends: ends[0] < ends[1])
 SPANS = ENDS.map(lambda ends: BundleRange(*ends))
@@ -14,7 +14,7 @@ SPANS = ENDS.map(lambda ends: BundleRange(*ends))
 def test_it_finds_what_looking_at_all_of_them_finds(
     spans: list[BundleRange], data: st.DataObject, wanted: BundleRange
 ) -> None:
-    near: Near[BundleRange] = Near()
+    near: RangeIndex[BundleRange] = RangeIndex()
     for span in spans:
         near.put(span, span)
     gone = data.draw(st.lists(st.sampled_from(spans), unique=True)) if spans else []
@@ -26,7 +26,7 @@ def test_it_finds_what_looking_at_all_of_them_finds(
 
 
 def test_a_value_takes_the_place_of_the_one_before() -> None:
-    near: Near[str] = Near()
+    near: RangeIndex[str] = RangeIndex()
     span = BundleRange(0, 8)
     near.put(span, "old")
     near.put(span, "new")

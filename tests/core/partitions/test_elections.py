@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.partitions import elections
-from broker_ctl.core.partitions.elections import Election, Reason, Refused
+from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
 from broker_ctl.core.partitions.values import (
     NO_LEADER,
     NO_VERSION,
@@ -39,7 +39,7 @@ def test_a_new_partition_is_led_by_the_first_that_lives_and_all_that_live_are_in
     first = LeaderAndIsr(3, 0, (1, 2, 3), ME, is_recovering=False, version=NO_VERSION)
     assert elections.initial(assignment, {1, 2, 3}, ME) == first
     assert elections.initial(assignment, {1, 2}, ME) == LeaderAndIsr(1, 0, (1, 2), ME)
-    assert elections.initial(assignment, {4}, ME) == Refused(Reason.NONE_LIVES)
+    assert elections.initial(assignment, {4}, ME) == Refused(ElectionRefusal.NONE_LIVES)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,15 @@ def test_a_new_partition_is_led_by_the_first_that_lives_and_all_that_live_are_in
         ((1, 2, 3), led_by(1, 1, 3), {2, 3}, TopicRules(), after(3, 3)),
         # In sync goes before out of sync, also where the latter were allowed.
         ((1, 2, 3), led_by(1, 1, 3), {2, 3}, UNCLEAN, after(3, 3)),
-        ((1, 2, 3), led_by(1, 1), {2, 3}, TopicRules(), Refused(Reason.NONE_IN_SYNC_LIVES)),
+        (
+            (1, 2, 3),
+            led_by(1, 1),
+            {2, 3},
+            TopicRules(),
+            Refused(ElectionRefusal.NONE_IN_SYNC_LIVES),
+        ),
         ((1, 2, 3), led_by(1, 1), {2, 3}, UNCLEAN, after(2, 2, recovering=True)),
-        ((1, 2, 3), led_by(1, 1), {4}, UNCLEAN, Refused(Reason.NONE_LIVES)),
+        ((1, 2, 3), led_by(1, 1), {4}, UNCLEAN, Refused(ElectionRefusal.NONE_LIVES)),
         # The last survivor is back.
         ((1, 2, 3), led_by(NO_LEADER, 2), {1, 2}, UNCLEAN, after(2, 2)),
         # A recovery is not over by that: nobody else has what its leader has.
@@ -90,7 +96,7 @@ def test_a_reassigned_partition_is_led_by_the_first_target_in_sync(
 ) -> None:
     found = elections.reassign(assignment, state, live, ME)
     if expected is None:
-        assert found == Refused(Reason.NONE_IN_TARGET)
+        assert found == Refused(ElectionRefusal.NONE_IN_TARGET)
     else:
         assert found == after(expected, *state.isr), "the ISR is for a later step to shrink"
 
@@ -99,9 +105,9 @@ def test_a_reassigned_partition_is_led_by_the_first_target_in_sync(
     ("state", "live", "expected"),
     [
         (led_by(2, 1, 2, 3), {1, 2, 3}, after(1, 1, 2, 3)),
-        (led_by(1, 1, 2, 3), {1, 2, 3}, Refused(Reason.PREFERRED_LEADS)),
-        (led_by(2, 1, 2, 3), {2, 3}, Refused(Reason.PREFERRED_DEAD)),
-        (led_by(2, 2, 3), {1, 2, 3}, Refused(Reason.PREFERRED_BEHIND)),
+        (led_by(1, 1, 2, 3), {1, 2, 3}, Refused(ElectionRefusal.PREFERRED_LEADS)),
+        (led_by(2, 1, 2, 3), {2, 3}, Refused(ElectionRefusal.PREFERRED_DEAD)),
+        (led_by(2, 2, 3), {1, 2, 3}, Refused(ElectionRefusal.PREFERRED_BEHIND)),
     ],
 )
 def test_preferred(state: LeaderAndIsr, live: set[int], expected: Election) -> None:
@@ -114,8 +120,8 @@ def test_preferred(state: LeaderAndIsr, live: set[int], expected: Election) -> N
         (led_by(1, 1, 2, 3), {1, 2, 3}, {1}, after(2, 2, 3)),
         # Two leave at once: the second one is no successor of the first.
         (led_by(1, 1, 2, 3), {1, 2, 3}, {1, 2}, after(3, 3)),
-        (led_by(1, 1, 2), {1, 2, 3}, {1, 2}, Refused(Reason.NONE_IN_SYNC_REMAINS)),
-        (led_by(1, 1, 2), {1, 3}, {1}, Refused(Reason.NONE_IN_SYNC_REMAINS)),
+        (led_by(1, 1, 2), {1, 2, 3}, {1, 2}, Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
+        (led_by(1, 1, 2), {1, 3}, {1}, Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
     ],
 )
 def test_controlled_shutdown(
@@ -131,8 +137,8 @@ def test_controlled_shutdown(
         (led_by(1, 1, 2, 3), {1}, after(NO_LEADER, 2, 3)),
         (led_by(1, 1), {1}, after(NO_LEADER, 1)),
         (led_by(1, 1, 2), {1, 2}, after(NO_LEADER, 1, 2)),
-        (led_by(1, 1, 2), {3}, Refused(Reason.NOTHING_CHANGES)),
-        (led_by(NO_LEADER, 1), {1}, Refused(Reason.NOTHING_CHANGES)),
+        (led_by(1, 1, 2), {3}, Refused(ElectionRefusal.NOTHING_CHANGES)),
+        (led_by(NO_LEADER, 1), {1}, Refused(ElectionRefusal.NOTHING_CHANGES)),
     ],
 )
 def test_the_last_in_sync_is_remembered(
@@ -146,11 +152,11 @@ def test_the_last_in_sync_is_remembered(
     [
         (led_by(1, 1, 2, 3), {2, 3}, TopicRules(), after(2, 2, 3)),
         (led_by(1, 1, 2, 3), {1, 3}, TopicRules(), after(1, 1, 3)),
-        (led_by(1, 1, 2, 3), {1, 2, 3}, TopicRules(), Refused(Reason.NOTHING_CHANGES)),
+        (led_by(1, 1, 2, 3), {1, 2, 3}, TopicRules(), Refused(ElectionRefusal.NOTHING_CHANGES)),
         (led_by(1, 1, 2), {3}, TopicRules(), after(NO_LEADER, 1, 2)),
         (led_by(1, 1, 2), {3}, UNCLEAN, after(3, 3, recovering=True)),
         # Without a leader already: it is not written anew at each look.
-        (led_by(NO_LEADER, 1, 2), {3}, TopicRules(), Refused(Reason.NONE_IN_SYNC_LIVES)),
+        (led_by(NO_LEADER, 1, 2), {3}, TopicRules(), Refused(ElectionRefusal.NONE_IN_SYNC_LIVES)),
         (led_by(NO_LEADER, 1, 2), {2, 3}, TopicRules(), after(2, 2)),
     ],
 )
@@ -162,7 +168,9 @@ def test_a_change_of_brokers_makes_one_state(
 
 def test_no_leader_is_written_once() -> None:
     assert elections.leaderless(led_by(1, 1, 2), ME) == after(NO_LEADER, 1, 2)
-    assert elections.leaderless(led_by(NO_LEADER, 1), ME) == Refused(Reason.NOTHING_CHANGES)
+    assert elections.leaderless(led_by(NO_LEADER, 1), ME) == Refused(
+        ElectionRefusal.NOTHING_CHANGES
+    )
 
 
 def test_a_recovery_is_over_when_a_follower_is_in_sync() -> None:

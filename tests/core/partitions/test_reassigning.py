@@ -13,8 +13,8 @@ from broker_ctl.core.partitions.reassigning import (
     NOTHING_TOLD,
     Announce,
     Finish,
+    Progress,
     Settle,
-    Told,
     Wait,
     next_step,
 )
@@ -22,7 +22,7 @@ from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIs
 
 ME: Final = 9
 LIVE: Final = frozenset(range(1, 7))
-ANNOUNCED: Final = Told(is_announced=True)
+ANNOUNCED: Final = Progress(is_announced=True)
 
 
 def state_of(leader: int, *isr: int, epoch: int = 5, controller_epoch: int = 4) -> LeaderAndIsr:
@@ -41,7 +41,7 @@ def test_the_example_of_the_reference_row_by_row() -> None:
     settled = state_of(4, 4, 5, 6, epoch=6, controller_epoch=ME)
     ready = state_of(1, 1, 2, 3, 4, 5, 6)
     assert next_step(moving, ready, LIVE, ME, ANNOUNCED) == Settle(settled)
-    told = Told(is_announced=True, settled_epoch=6)
+    told = Progress(is_announced=True, settled_epoch=6)
     finish = Finish(Assignment((4, 5, 6)), 17, (1, 2, 3))
     assert next_step(moving, settled, LIVE, ME, told) == finish
 
@@ -58,7 +58,7 @@ def test_another_controller_tells_everything_again() -> None:
 def test_a_removed_replica_that_came_back_into_the_isr_is_settled_again() -> None:
     """KAFKA-1097, 1170: nothing was written to the partition, so it caught up at once."""
     moving = reassigning.begun(Assignment((1, 2)), (1, 4))
-    told = Told(is_announced=True, settled_epoch=6)
+    told = Progress(is_announced=True, settled_epoch=6)
     returned = state_of(1, 1, 2, 4, epoch=6, controller_epoch=ME)
     again = state_of(1, 1, 4, epoch=7, controller_epoch=ME)
     assert next_step(moving, returned, LIVE, ME, told) == Settle(again)
@@ -68,7 +68,7 @@ def test_what_was_told_by_another_election_is_settled_again() -> None:
     """All replicas were told of all meanwhile: the leader might take one back."""
     moving = reassigning.begun(Assignment((1, 2)), (1, 4))
     elected = state_of(4, 4, epoch=7, controller_epoch=ME)
-    told = Told(is_announced=True, settled_epoch=6)
+    told = Progress(is_announced=True, settled_epoch=6)
     assert next_step(moving, elected, LIVE - {1}, ME, told) == Wait((1,))
     elected = state_of(4, 1, 4, epoch=7, controller_epoch=ME)
     assert isinstance(next_step(moving, elected, LIVE, ME, told), Settle)
@@ -250,7 +250,7 @@ def controlled(world: World) -> Iterator[None]:
             is_settled = isinstance(step, Settle)
             world.tell(world.assignment.target if is_settled else world.assignment.replicas)
             epoch = world.state.leader_epoch if is_settled else told.settled_epoch
-            told = Told(is_announced=True, settled_epoch=epoch)
+            told = Progress(is_announced=True, settled_epoch=epoch)
             yield
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.core.partitions.elections import Election, Reason, Refused
+from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
 from broker_ctl.core.partitions.stopping import next_state, shortfall
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr
 
@@ -53,8 +53,8 @@ def test_what_asks_for_more_than_it_has_replicas_is_no_reason_to_stay() -> None:
     [
         (led_by(1, 1, 2, 3), LeaderAndIsr(2, 6, (2, 3), 9, version=17)),
         (led_by(2, 1, 2), LeaderAndIsr(2, 6, (2,), 9, version=17)),
-        (led_by(1, 1), Refused(Reason.NONE_IN_SYNC_REMAINS)),
-        (led_by(2, 2, 3), Refused(Reason.NOTHING_CHANGES)),
+        (led_by(1, 1), Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
+        (led_by(2, 2, 3), Refused(ElectionRefusal.NOTHING_CHANGES)),
     ],
 )
 def test_who_leaves_neither_leads_nor_is_in_sync(state: LeaderAndIsr, expected: Election) -> None:

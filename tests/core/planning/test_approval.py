@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Skip, Split, Transfer
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.planning.approval import (
     OPEN,
     TRANSITIONS,
@@ -64,7 +64,7 @@ def test_what_is_over_is_never_begun_again(events: list[Event]) -> None:
 
 
 def transfer(bundle: Bundle, source: str, destination: str) -> Transfer:
-    none = NO_FOOTPRINT
+    none = NO_LOAD
     return Transfer(bundle, source, destination, Reason.ADMIN, "", none, none, none)
 
 

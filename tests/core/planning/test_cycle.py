@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.core.cluster.decisions import Merge, Reason, Split, Transfer
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.planning.cycle import DecidingRules, Remembered, decided, is_cut_short
+from broker_ctl.core.planning.cycle import CycleMemory, DecidingRules, decided, is_cut_short
 from broker_ctl.core.rules.quiet_hours import QuietHours
 from broker_ctl.core.rules.rules import MIB, Budgets, MergeRules, SplitRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
@@ -38,7 +38,7 @@ def with_one_hot() -> tuple[Bundle, ClusterView]:
 
 
 def test_splits_come_before_moves_and_both_are_remembered() -> None:
-    remembered, plan = decided(Remembered(), uneven(), RULES)
+    remembered, plan = decided(CycleMemory(), uneven(), RULES)
     assert {type(decision) for decision in plan.decisions} == {Transfer}
     assert remembered.memory.history == pytest.approx({"a": 0.9, "b": 0.1, "c": 0.1})
     assert remembered.hot.counts != {}
@@ -46,7 +46,7 @@ def test_splits_come_before_moves_and_both_are_remembered() -> None:
 
 def test_a_bundle_is_split_when_it_was_hot_for_long_enough() -> None:
     hot, view = with_one_hot()
-    remembered, first = decided(Remembered(), view, RULES)
+    remembered, first = decided(CycleMemory(), view, RULES)
     _, second = decided(remembered, view, RULES)
     assert first.decisions == ()
     assert [(type(each), each.bundles) for each in second.decisions] == [(Split, (hot,))]
@@ -54,7 +54,7 @@ def test_a_bundle_is_split_when_it_was_hot_for_long_enough() -> None:
 
 def test_in_quiet_hours_that_hold_splits_what_is_hot_waits_for_their_end() -> None:
     hot, view = with_one_hot()
-    remembered, _ = decided(Remembered(), view, RULES)
+    remembered, _ = decided(CycleMemory(), view, RULES)
     now = view.taken_at_ms // 60_000 % 1440
     begins, ends = ((now + by) % 1440 for by in (-10, 10))
     held = replace(RULES, whole_hours=QuietHours(((begins, ends),)))
@@ -75,15 +75,15 @@ def test_in_quiet_hours_that_hold_splits_nothing_is_merged() -> None:
     merging = replace(RULES, splitting=None, merging=MergeRules(min_bundles=1, hit_count=0))
     now = view.taken_at_ms // 60_000 % 1440
     hours = QuietHours((((now - 10) % 1440, (now + 10) % 1440),))
-    _, free = decided(Remembered(), view, merging)
+    _, free = decided(CycleMemory(), view, merging)
     assert [type(each) for each in free.decisions] == [Merge]
-    _, plan = decided(Remembered(), view, replace(merging, whole_hours=hours))
+    _, plan = decided(CycleMemory(), view, replace(merging, whole_hours=hours))
     assert plan.decisions == ()
 
 
 def test_what_is_not_due_keeps_what_it_remembers() -> None:
     _, view = with_one_hot()
-    remembered, _ = decided(Remembered(), view, RULES)
+    remembered, _ = decided(CycleMemory(), view, RULES)
     after, _ = decided(remembered, view, RULES, is_shed_due=False, is_split_due=False)
     assert after == remembered
     shed, _ = decided(remembered, view, RULES, is_split_due=False)
@@ -91,7 +91,7 @@ def test_what_is_not_due_keeps_what_it_remembers() -> None:
 
 
 def test_another_strategy_begins_with_nothing() -> None:
-    remembered, _ = decided(Remembered(), uneven(), RULES)
+    remembered, _ = decided(CycleMemory(), uneven(), RULES)
     other = replace(RULES, shedding=ThresholdShedder())
     calm = even_cluster({"a": 0.5, "b": 0.5, "c": 0.5})
     same, _ = decided(remembered, calm, RULES)
@@ -103,7 +103,7 @@ def test_another_strategy_begins_with_nothing() -> None:
 def test_hits_are_forgotten_while_nothing_is_split_or_merged() -> None:
     _, view = with_one_hot()
     rules = replace(RULES, merging=MERGING)
-    remembered, _ = decided(Remembered(), view, rules)
+    remembered, _ = decided(CycleMemory(), view, rules)
     assert remembered.hot.counts
     assert remembered.cold.counts
     assert rules.is_reshaping
@@ -115,18 +115,18 @@ def test_hits_are_forgotten_while_nothing_is_split_or_merged() -> None:
 
 def test_a_plan_is_cut_short_by_what_is_in_flight_and_by_nothing_else() -> None:
     view = uneven()
-    _, free = decided(Remembered(), view, RULES)
+    _, free = decided(CycleMemory(), view, RULES)
     assert len(free.decisions) > 1
     assert not is_cut_short(free)
     for tight in (
         replace(RULES.budgets, max_moves=1),
         replace(RULES.budgets, max_moves_per_broker=1),
     ):
-        _, cut = decided(Remembered(), view, replace(RULES, budgets=tight))
+        _, cut = decided(CycleMemory(), view, replace(RULES, budgets=tight))
         assert len(cut.decisions) == 1
         assert is_cut_short(cut)
     _, hourly = decided(
-        Remembered(), view, replace(RULES, budgets=replace(RULES.budgets, hourly_load_ratio=0.1))
+        CycleMemory(), view, replace(RULES, budgets=replace(RULES.budgets, hourly_load_ratio=0.1))
     )
     assert len(hourly.decisions) == 1
     assert not is_cut_short(hourly)

@@ -17,7 +17,7 @@ from broker_ctl.core.cluster.decisions import (
 )
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.model.steps import finished
@@ -57,7 +57,7 @@ def split(bundle: Bundle, owner: str = "b1") -> Split:
 
 def transfer(bundle: Bundle, source: str, destination: str) -> Transfer:
     """As a policy may propose it: the plan fills in the loads."""
-    none = NO_FOOTPRINT
+    none = NO_LOAD
     return Transfer(bundle, source, destination, Reason.ADMIN, "why", none, none, none)
 
 

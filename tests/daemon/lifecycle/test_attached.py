@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason, Split
-from broker_ctl.core.cluster.directives import Order
+from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.daemon.lifecycle.attached import attached_rules
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, looking_on
@@ -302,7 +302,7 @@ async def approved(cluster: ForeignCluster) -> list[str]:
     first = cluster.brokers[0]
     bundle = min(first.owned)
     split = Split(bundle, first.broker_id, "range_equally_divide", (), Reason.ADMIN, "it is a test")
-    record = PlanRecord("p1", 1, Order.of(1, "me", "a test"), (split,), 0)
+    record = PlanRecord("p1", 1, AuditInfo.of(1, "me", "a test"), (split,), 0)
     progress = PlanProgress(State.APPROVED, (Fate.WAITING,), 1)
     written = {paths.plan("p1"): record.encode(), paths.plan_progress("p1"): progress.encode()}
     for path, data in written.items():

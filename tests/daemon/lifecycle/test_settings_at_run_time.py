@@ -7,8 +7,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.lookup.lookup import Connect
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -31,7 +31,7 @@ from tests.support.time.waiting import eventually
 
 RING = Ring.even(Namespace("public", "default"), 4)
 # As it is while nothing has changed: what a start hands to the servers.
-AT_THE_START = "SurfaceRules."
+AT_THE_START = "ApiRules."
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ async def test_a_stop_takes_as_long_as_it_may_by_now() -> None:
 class Served(InMemory):
     """With the servers, which are started by hand, and on no port."""
 
-    def surface(self, parts: Parts, rules: SurfaceRules) -> Surface:
-        return Surface(parts, rules)
+    def surface(self, parts: Dependencies, rules: ApiRules) -> ApiServer:
+        return ApiServer(parts, rules)
 
 
 @in_virtual_time

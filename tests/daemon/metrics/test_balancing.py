@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.balancer import Controller
-from broker_ctl.core.cluster.directives import Drain, Order
+from broker_ctl.balancer.balancer import LoadBalancer
+from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
@@ -50,7 +50,7 @@ async def publish(cluster: LeaderCluster, broker_id: str, cpu: float) -> None:
 
 
 async def lead(
-    cluster: LeaderCluster, controller: Controller, tasks: TaskScope
+    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
 ) -> asyncio.Task[None]:
     work = tasks.start(controller.lead(await cluster.elect(A)), "lead")
     await eventually(lambda: controller.is_leading)
@@ -60,7 +60,7 @@ async def lead(
 async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
-    instruments, controller = Instruments(), Controller(cluster.parts(A))
+    instruments, controller = Instruments(), LoadBalancer(cluster.parts(A))
     follow_leader(instruments, controller, cluster.brokers[A].moves)
     leader, totals, simple = instruments.leader, instruments.totals, instruments.simple
     assert values(totals.unload_brokers) == {("bundleUnloading",): 0}
@@ -95,7 +95,7 @@ async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
 
 
 async def test_a_move_relieves_its_source(cluster: LeaderCluster, tasks: TaskScope) -> None:
-    instruments, controller = Instruments(), Controller(cluster.parts(A))
+    instruments, controller = Instruments(), LoadBalancer(cluster.parts(A))
     follow_leader(instruments, controller, cluster.brokers[A].moves)
     await cluster.brokers[A].acquire(BUNDLES[0])
     await lead(cluster, controller, tasks)
@@ -106,7 +106,7 @@ async def test_a_move_relieves_its_source(cluster: LeaderCluster, tasks: TaskSco
 async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
-    instruments, controller = Instruments(), Controller(cluster.parts(A))
+    instruments, controller = Instruments(), LoadBalancer(cluster.parts(A))
     follow_leader(instruments, controller, cluster.brokers[A].moves)
     usage, stats = instruments.bundles.resource_usage, instruments.leader.usage_stats
     cluster.rules = replace(cluster.rules, shedding=ThresholdShedder())
@@ -134,6 +134,6 @@ async def test_what_operators_have_ordered_is_shown_by_every_broker(cluster: Lea
     follow_directives(instruments, directives)
     paused, drained = instruments.leader.is_paused, instruments.leader.drained_brokers
     assert (values(paused), values(drained)) == ({(): 0}, {(): 0})
-    await cluster.brokers[A].directives.begin_pause(Order(1))
-    await cluster.brokers[A].directives.begin_drain(A, Drain(Order(1), 0, 0.0))
+    await cluster.brokers[A].directives.begin_pause(AuditInfo(1))
+    await cluster.brokers[A].directives.begin_drain(A, Drain(AuditInfo(1), 0, 0.0))
     await eventually(lambda: (values(paused), values(drained)) == ({(): 1}, {(): 1}))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.daemon.wiring.foundation import lay
+from broker_ctl.daemon.wiring.foundation import build_foundation
 from broker_ctl.daemon.wiring.stores import open_stores
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.effect import is_used
@@ -48,7 +48,7 @@ async def test_each_key_that_is_said_to_have_an_effect_is_read(
     def laid(*arguments: Any) -> Any:
         # Before it, a configuration was parsed and judged: that looks at all of them.
         read.clear()
-        return lay(*arguments)
+        return build_foundation(*arguments)
 
     monkeypatch.setattr("broker_ctl.daemon.lifecycle.attached.lay", laid)
     async with foreign_cluster() as cluster, attached_run(cluster) as run:

@@ -11,7 +11,7 @@ import pytest
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.history.columns import Kind, RowT
 from broker_ctl.core.history.deeds import PartitionTransitionRow
-from broker_ctl.core.history.leadings import LeaderEpochRow, Seat
+from broker_ctl.core.history.leadings import ElectionName, LeaderEpochRow
 from broker_ctl.core.partitions.machines import PartitionStage
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
@@ -57,7 +57,9 @@ async def test_a_leading_that_is_given_up_has_a_begin_and_an_end() -> None:
         await asyncio.Event().wait()
 
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(recorded(rows, Seat.CONTROLLER, lead)(leadership()), name="lead")
+        task = group.create_task(
+            recorded(rows, ElectionName.CONTROLLER, lead)(leadership()), name="lead"
+        )
         await is_leading.wait()
         assert rows.seen == begin_and_end("")[:1]
         task.cancel()
@@ -71,7 +73,7 @@ async def test_a_leading_that_another_ends_says_so() -> None:
     async def lead(_: Leadership) -> None:
         return
 
-    await recorded(rows, Seat.CONTROLLER, lead)(leadership())
+    await recorded(rows, ElectionName.CONTROLLER, lead)(leadership())
     assert rows.seen == begin_and_end("another leader was met, or the authority was lost")
 
 
@@ -82,7 +84,7 @@ async def test_a_leading_that_fails_says_so() -> None:
         raise ValueError("a fault")
 
     with pytest.raises(ValueError, match="a fault"):
-        await recorded(rows, Seat.CONTROLLER, lead)(leadership())
+        await recorded(rows, ElectionName.CONTROLLER, lead)(leadership())
     assert rows.seen == begin_and_end("it failed")
 
 

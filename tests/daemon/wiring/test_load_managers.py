@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.broker.lookup.lookup import Connect
 from broker_ctl.coordination.membership.peers import Peers
@@ -31,7 +31,7 @@ from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.ports import Orders
+from broker_ctl.ports import CommandHandler
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.simulation.workload.workload import Workload
@@ -68,7 +68,7 @@ class Surroundings:
         self.clock = LoopClock()
         self.draws = random.Random(1)
         self.store = MemoryStore(self.ensemble, session_timeout_s=20.0)
-        self.parts: Parts | None = None
+        self.parts: Dependencies | None = None
 
     def open_stores(self, _: Settings, __: StoreInstruments) -> tuple[OwnStore, OwnStore]:
         return self.store, self.store
@@ -83,7 +83,7 @@ class Surroundings:
     def host_usage(self, _: Settings) -> UsageSource:
         return IdleHost()
 
-    def peers(self, _: Registry, __: HttpClient, ___: Orders) -> Peers:
+    def peers(self, _: Registry, __: HttpClient, ___: CommandHandler) -> Peers:
         return InMemoryPeers()
 
     def replica_plane(
@@ -94,7 +94,7 @@ class Surroundings:
     def calls(self, http: HttpClient) -> HttpClient:
         return http
 
-    def surface(self, parts: Parts, _: SurfaceRules) -> NoSurface:
+    def surface(self, parts: Dependencies, _: ApiRules) -> NoSurface:
         self.parts = parts
         return NoSurface()
 

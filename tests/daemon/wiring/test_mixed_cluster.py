@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.lookup.lookup import Connect, Redirect
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
-from broker_ctl.daemon.wiring.environment import Showing
-from broker_ctl.errors import OrderConflict
+from broker_ctl.daemon.wiring.environment import Server
+from broker_ctl.errors import OperationConflict
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ownership import LeaderBroker
@@ -35,9 +35,9 @@ JAVA = REPORT_PATH.rpartition("/")[2]
 class Shown(InMemory):
     """Keeps what the surface would be built from."""
 
-    parts: Parts
+    parts: Dependencies
 
-    def surface(self, parts: Parts, rules: SurfaceRules) -> Showing:
+    def surface(self, parts: Dependencies, rules: ApiRules) -> Server:
         self.parts = parts
         return super().surface(parts, rules)
 
@@ -47,7 +47,7 @@ class Mixed:
     """One daemon, and one Java broker, by what it has written."""
 
     run: Run
-    parts: Parts
+    parts: Dependencies
     java: MemoryStore
 
 
@@ -105,5 +105,5 @@ async def test_a_java_broker_is_not_drained_as_if_it_took_orders() -> None:
     async with mixed(is_java_leading=False) as scene:
         desk = await eventually(scene.parts.desk)
         await eventually(lambda: scene.parts.cluster.urls_of(JAVA))
-        with pytest.raises(OrderConflict, match=f"{JAVA} takes no orders"):
+        with pytest.raises(OperationConflict, match=f"{JAVA} takes no orders"):
             await desk.operations.drain(JAVA, "", "", is_forced=True)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
-from broker_ctl.broker.replicas.lifecycle import ReplicaParts, Replicas, ReplicaStatistics
+from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas, ReplicaStatistics
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.rules import ControllerRules
@@ -19,7 +19,7 @@ from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.api import authority
 from broker_ctl.daemon.wiring.broker import assemble
-from broker_ctl.daemon.wiring.environment import LiveSurroundings, Showing
+from broker_ctl.daemon.wiring.environment import LiveEnvironment, Server
 from broker_ctl.daemon.wiring.partitions import controller_rules
 from broker_ctl.daemon.wiring.replica_planes import build_replica_plane
 from broker_ctl.dataplane.bundles.authority import Authority
@@ -43,8 +43,8 @@ def settings_with(*texts: str) -> Settings:
     return load(None, {}, [STORE, *texts])
 
 
-def surroundings() -> LiveSurroundings:
-    return LiveSurroundings(SystemClock(), random.Random(1))
+def surroundings() -> LiveEnvironment:
+    return LiveEnvironment(SystemClock(), random.Random(1))
 
 
 def test_a_daemon_without_a_number_has_nothing_of_it() -> None:
@@ -56,10 +56,10 @@ def test_a_daemon_without_a_number_has_nothing_of_it() -> None:
 
 
 def test_a_daemon_without_a_number_tells_who_leads_partitions_all_the_same() -> None:
-    shown: list[Parts] = []
+    shown: list[Dependencies] = []
 
-    class Seeing(LiveSurroundings):
-        def surface(self, parts: Parts, rules: SurfaceRules) -> Showing:
+    class Seeing(LiveEnvironment):
+        def surface(self, parts: Dependencies, rules: ApiRules) -> Server:
             shown.append(parts)
             return super().surface(parts, rules)
 
@@ -152,7 +152,7 @@ async def test_it_is_told_of_no_authority_before_all_that_led_has_been_stopped()
         own = LiveBroker(1, 0, "h", 6650, "a:1", "http://a:1")
         ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
         replicas = Replicas(
-            ReplicaParts(party.store, ids, plane, gate, lambda: plane.instance_id, 1.0, 30.0)
+            ReplicaDependencies(party.store, ids, plane, gate, lambda: plane.instance_id, 1.0, 30.0)
         )
         told = partial(authority, party.watcher, party.clock, replicas)
         assert told() == (1, 0)

@@ -16,7 +16,7 @@ from broker_ctl.settings.sources import load
 from broker_ctl.store import paths
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
-from broker_ctl.store.instrumented import MeasuredStore
+from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import BulkStore
 from broker_ctl.store.records.tenants import TenantInfo
 from broker_ctl.store.zookeeper.store import StoreOptions
@@ -155,7 +155,7 @@ async def test_without_batches_requests_are_measured_all_the_same() -> None:
     settings = load(None, {}, ["metadataStoreBatchingEnabled=false"])
     store = MemoryStore(MemoryEnsemble())
     gathered = stores.gathering(store, settings, StoreInstruments(), LoopClock())
-    assert isinstance(gathered, MeasuredStore)
+    assert isinstance(gathered, InstrumentedStore)
 
 
 @pytest.mark.parametrize(

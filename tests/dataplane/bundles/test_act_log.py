@@ -1,17 +1,23 @@
-"""Act logs: bounds, torn lines, order."""
+"""Serve logs: bounds, torn lines, order."""
 
 from pathlib import Path
 
 import pytest
 
-from broker_ctl.dataplane.bundles.act_log import Act, FileActLog, MemoryActLog, merged, read_acts
+from broker_ctl.dataplane.bundles.act_log import (
+    FileServeLog,
+    MemoryServeLog,
+    ServeEvent,
+    merged,
+    read_acts,
+)
 from broker_ctl.errors import CorruptRecord
 
-ACTS = [Act(t_ns, "b1:8080", 1 << 40, (1, 0xFFFFFFFF)) for t_ns in (10, 20, 30)]
+ACTS = [ServeEvent(t_ns, "b1:8080", 1 << 40, (1, 0xFFFFFFFF)) for t_ns in (10, 20, 30)]
 
 
-def written(path: Path, acts: list[Act], max_bytes: int = 1 << 20) -> FileActLog:
-    log = FileActLog(path, max_bytes)
+def written(path: Path, acts: list[ServeEvent], max_bytes: int = 1 << 20) -> FileServeLog:
+    log = FileServeLog(path, max_bytes)
     for act in acts:
         log.record(act)
     log.close()
@@ -26,7 +32,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_each_act_is_in_the_file_before_the_next(tmp_path: Path) -> None:
-    log = FileActLog(tmp_path / "acts", 1 << 20)
+    log = FileServeLog(tmp_path / "acts", 1 << 20)
     for count, act in enumerate(ACTS, 1):
         log.record(act)
         assert len(list(read_acts(tmp_path / "acts"))) == count
@@ -44,7 +50,7 @@ def test_a_full_log_stops_and_counts(tmp_path: Path) -> None:
 
 def test_a_log_with_a_gap_takes_nothing_any_more(tmp_path: Path) -> None:
     """A small act would still fit, but a hole would make the judge accuse the innocent."""
-    long = Act(15, "b1:8080", 1, tuple(range(100)))
+    long = ServeEvent(15, "b1:8080", 1, tuple(range(100)))
     log = written(tmp_path / "acts", [ACTS[0], long, ACTS[1]], max_bytes=200)
     assert list(read_acts(tmp_path / "acts")) == ACTS[:1]
     assert log.dropped == 2
@@ -97,7 +103,7 @@ def test_a_malformed_line_in_the_middle_is_named(tmp_path: Path, bad: str) -> No
 
 
 def test_memory_keeps_the_newest() -> None:
-    log = MemoryActLog(2)
+    log = MemoryServeLog(2)
     for act in ACTS:
         log.record(act)
     log.close()
@@ -105,5 +111,5 @@ def test_memory_keeps_the_newest() -> None:
 
 
 def test_logs_are_merged_in_order_of_time() -> None:
-    others = [Act(t_ns, "b2:8080", 1, ()) for t_ns in (5, 25)]
+    others = [ServeEvent(t_ns, "b2:8080", 1, ()) for t_ns in (5, 25)]
     assert [act.t_ns for act in merged([ACTS, others])] == [5, 10, 20, 25, 30]

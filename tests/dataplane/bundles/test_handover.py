@@ -8,7 +8,7 @@ from pathlib import Path
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import FileActLog, merged, read_acts
+from broker_ctl.dataplane.bundles.act_log import FileServeLog, merged, read_acts
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload.workload import Workload
@@ -22,7 +22,7 @@ TICK_S = 0.02
 
 @asynccontextmanager
 async def broker(path: Path) -> AsyncIterator[SimulatedDataPlane]:
-    log = FileActLog(path, 1 << 24)
+    log = FileServeLog(path, 1 << 24)
     plane = SimulatedDataPlane(
         WORKLOAD, CLOCK, broker_id=path.name, draw=random.Random(1), act_log=log, tick_s=TICK_S
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.dataplane.bundles.act_log import Act, FileActLog, merged, read_acts
+from broker_ctl.dataplane.bundles.act_log import FileServeLog, ServeEvent, merged, read_acts
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
 
 TICK_NS = 100_000_000
@@ -17,11 +17,11 @@ HASHES = frozenset(range(4))
 
 def act(
     tick: float, token: int, hashes: frozenset[int] | set[int] = HASHES, broker: str = ""
-) -> Act:
-    return Act(int(tick * TICK_NS), broker or f"b{token}", token, tuple(sorted(hashes)))
+) -> ServeEvent:
+    return ServeEvent(int(tick * TICK_NS), broker or f"b{token}", token, tuple(sorted(hashes)))
 
 
-def verdict(acts: list[Act], end: float | None = None) -> Verdict:
+def verdict(acts: list[ServeEvent], end: float | None = None) -> Verdict:
     end_ns = None if end is None else int(end * TICK_NS)
     return judge(sorted(acts, key=lambda a: a.t_ns), TICK_S, HASHES, end_ns)
 
@@ -117,7 +117,7 @@ def test_planted_faults_are_found_and_no_others(
     owners: list[int], pause: int, ghost: tuple[float, int] | None
 ) -> None:
     """Successive owners serve some ticks each; a ghost acts once under a token before them all."""
-    acts: list[Act] = []
+    acts: list[ServeEvent] = []
     tick = 0
     for token, ticks in enumerate(owners, 1):
         acts += [act(tick + i, token) for i in range(ticks)]
@@ -139,7 +139,7 @@ def test_minutes_of_three_brokers_are_judged_in_seconds(tmp_path: Path) -> None:
     """60 s of 3 brokers with 250 topics and 10 ticks a second, over the files of a torn run."""
     paths = [tmp_path / f"b{i}" for i in range(3)]
     for index, path in enumerate(paths):
-        log = FileActLog(path, 1 << 30)
+        log = FileServeLog(path, 1 << 30)
         for tick in range(600):
             for token in (10 * index + 1, 10 * index + 2):
                 log.record(

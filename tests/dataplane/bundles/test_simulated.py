@@ -9,7 +9,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import MemoryActLog
+from broker_ctl.dataplane.bundles.act_log import MemoryServeLog
 from broker_ctl.dataplane.bundles.interface import DataPlane, Unloaded
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
@@ -52,7 +52,7 @@ class Broker:
 
     def __init__(self, workload: Workload = STEADY, topic_close_s: float = 0.0) -> None:
         self.clock = CountingClock()
-        self.log = MemoryActLog(10_000)
+        self.log = MemoryServeLog(10_000)
         self.plane = SimulatedDataPlane(
             workload,
             self.clock,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.dataplane.conformance.authority_stub import SESSION_EPOCH, AuthorityStandIn
+from broker_ctl.dataplane.conformance.authority_stub import SESSION_EPOCH, AuthorityStub
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
@@ -13,8 +13,8 @@ from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S, eventually
 
 
-async def stand_in() -> AuthorityStandIn:
-    daemon = AuthorityStandIn("127.0.0.1", free_port(), "secret", SystemClock())
+async def stand_in() -> AuthorityStub:
+    daemon = AuthorityStub("127.0.0.1", free_port(), "secret", SystemClock())
     await daemon.open()
     return daemon
 

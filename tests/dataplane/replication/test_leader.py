@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker_ctl.dataplane.replication.leader import Leading
+from broker_ctl.dataplane.replication.leader import LeaderState
 from broker_ctl.dataplane.replication.log import Record, ReplicaLog
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, state, told
 
@@ -16,7 +16,7 @@ class Leader:
 
     def __init__(self, isr: Sequence[int] = (1, 2, 3), *, held: int = 0, min_isr: int = 1) -> None:
         self.log = ReplicaLog([Record(0, b"")] * held)
-        self.leading = Leading(1, told(state(1, 1, isr), min_isr=min_isr), self.log, NOW_S)
+        self.leading = LeaderState(1, told(state(1, 1, isr), min_isr=min_isr), self.log, NOW_S)
         self.leading.advance()
 
     def append(self, count: int = 1, now_s: float = NOW_S) -> None:
@@ -175,7 +175,7 @@ def test_who_is_about_to_stop_is_let_in_when_the_controller_names_it_again() -> 
 
 def test_who_is_named_anew_has_the_lag_time_like_any_other() -> None:
     log = ReplicaLog([])
-    leading = Leading(1, told(state(1, 1, (1,)), replicas=(1,)), log, NOW_S)
+    leading = LeaderState(1, told(state(1, 1, (1,)), replicas=(1,)), log, NOW_S)
     later_s = NOW_S + 1000
     leading.told_again(told(state(1, 1, (1, 2), 11), replicas=(1, 2)), later_s)
     leading.append([Record(1, b"")], later_s)

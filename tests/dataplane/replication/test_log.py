@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.dataplane.replication.follower import Following
+from broker_ctl.dataplane.replication.follower import FollowerState
 from broker_ctl.dataplane.replication.log import NO_EPOCH, EpochEnd, Record, ReplicaLog
 
 EPOCHS = st.lists(st.integers(0, 5), max_size=12).map(sorted)
@@ -97,7 +97,7 @@ def test_a_follower_cuts_off_what_the_leader_never_had(
 
 def test_records_that_were_meant_for_another_log_are_left() -> None:
     log, news = log_of(0, 0), [Record(1, b"n")]
-    following = Following(leader=1, leader_epoch=3)
+    following = FollowerState(leader=1, leader_epoch=3)
     assert following.news_in(log, 3, 2, news) == news
     assert following.news_in(log, 2, 2, news) == ()
     assert following.news_in(log, 4, 2, news) == ()
@@ -108,7 +108,7 @@ def test_records_that_were_meant_for_another_log_are_left() -> None:
 
 def test_a_cut_that_was_meant_for_another_log_is_left() -> None:
     log = log_of(0, 0, 2)
-    following = Following(leader=1, leader_epoch=3)
+    following = FollowerState(leader=1, leader_epoch=3)
     assert following.cut_in(log, 3, 3, EpochEnd(0, 1)) == 1
     assert following.cut_in(log, 2, 3, EpochEnd(0, 1)) == 3
     assert following.cut_in(log, 3, 2, EpochEnd(0, 1)) == 3

@@ -17,7 +17,7 @@ from broker_ctl.pipeline.backtest.tasks import Task, replayed, tasks_of
 from broker_ctl.pipeline.backtest.traces import Trace, drawn_trace, recorded_trace
 from broker_ctl.pipeline.spark_errors import sentence_of
 from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.replay.baselines import POLICIES, Contestant
+from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
 from broker_ctl.simulation.replay.replay import replay
 from broker_ctl.simulation.replay.scores import scores_of
 from broker_ctl.simulation.workload.sources import Source
@@ -45,7 +45,7 @@ GOLDEN = {
     ),
 }
 # Three quarters of all on one of two brokers, and nobody does anything: by hand.
-STILL = Candidate("settings", "", Contestant(DecidingRules(PLACEMENT.find(BALANCE), shedding=None)))
+STILL = Candidate("settings", "", Baseline(DecidingRules(PLACEMENT.find(BALANCE), shedding=None)))
 STILL_ROW = ReplayRow(
     "cluster:still", "settings", "", 0, 20, 1.0, 1.5, 1.5, 1.5, 0.0, 0, 0, None, 0
 )

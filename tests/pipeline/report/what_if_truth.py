@@ -21,7 +21,7 @@ from broker_ctl.core.planning.cycle import DecidingRules
 from broker_ctl.pipeline.report.prediction import Circumstance, foretold
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, profile_of
-from broker_ctl.simulation.replay.baselines import POLICIES, Contestant
+from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
 from broker_ctl.simulation.replay.replay import Course
 from broker_ctl.simulation.scenarios.catalogue import scenario
 
@@ -37,7 +37,7 @@ def with_newcomer(known: Scenario) -> Scenario:
     return replace(known, brokers={**known.brokers, NEWCOMER: capacity}, absent=absent)
 
 
-def held_against(known: Scenario, ours: Contestant) -> dict[str, Any]:
+def held_against(known: Scenario, ours: Baseline) -> dict[str, Any]:
     """Each case: foretold, replayed, points."""
     course = Course(with_newcomer(known), ours.rules, ours.pace)
     for minute in range(DAY_MIN):

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from broker_ctl.core.history.loads import BundleLoadRow
-from broker_ctl.core.history.seen import NOTHING_TOLD, rows_of_view
+from broker_ctl.core.history.seen import NOTHING_REPORTED, rows_of_view
 from broker_ctl.core.planning.cycle import DecidingRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
@@ -22,7 +22,7 @@ RULES = replace(
 
 def test_each_cycle_of_a_replay_has_one_row_for_each_bundle() -> None:
     scenario = small((40.0, 30.0, 20.0, 10.0), ("a", "a", "a", "a"), minutes=4)
-    told, rows = NOTHING_TOLD, dict[int, list[BundleLoadRow]]()
+    told, rows = NOTHING_REPORTED, dict[int, list[BundleLoadRow]]()
     kinds: list[Counter[str]] = []
 
     def watch(cycle: Cycle) -> None:

@@ -353,7 +353,7 @@ def test_more_rows_and_bundles_than_are_held_are_refused(
 ) -> None:
     lines = [f"{minute},{LOW},1,1,1,1,1" for minute in range(5)]
     for module in ("trace_rows", "table_parquet"):
-        monkeypatch.setattr(f"broker_ctl.simulation.{module}.MOST_CELLS", 4)
+        monkeypatch.setattr(f"broker_ctl.simulation.traces.{module}.MOST_CELLS", 4)
     assert refused(write_rows(tmp_path / "t.csv", *lines)) == ":6: more than 4 rows"
     assert refused(write_rows(tmp_path / "t.parquet", *lines)) == ": 5 rows; at most 4"
     monkeypatch.setattr("broker_ctl.simulation.traces.trace_rows.MOST_BUNDLES", 1)

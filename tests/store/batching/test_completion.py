@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.store.batching.completion import MOST_A_TURN as MOST
-from broker_ctl.store.batching.completion import Settling
+from broker_ctl.store.batching.completion import Completion
 from tests.support.time.virtual_time import VirtualLoop
 
 
@@ -21,7 +21,7 @@ def test_all_is_settled_once_in_order_and_a_few_in_each_turn(steps: list[int | N
             settled.extend(part)
             in_turn[turn] = in_turn.get(turn, 0) + len(part)
 
-        settling, number = Settling[int](settle), 0
+        settling, number = Completion[int](settle), 0
         for step in [*steps, *[None] * 100]:
             if step is None:
                 await asyncio.sleep(0)
@@ -40,7 +40,7 @@ def test_all_is_settled_once_in_order_and_a_few_in_each_turn(steps: list[int | N
 
 async def test_others_run_in_between() -> None:
     seen: list[object] = []
-    settling = Settling[int](lambda part: seen.append(len(part)))
+    settling = Completion[int](lambda part: seen.append(len(part)))
     settling.put(range(1000))
 
     async def bystander() -> None:
@@ -58,7 +58,7 @@ async def test_others_run_in_between() -> None:
 
 async def test_what_comes_while_others_are_settled_waits_behind_them() -> None:
     settled: list[int] = []
-    settling = Settling[int](settled.extend)
+    settling = Completion[int](settled.extend)
     settling.put(range(MOST + 1))
     settling.put([MOST + 1])
     assert settled == list(range(MOST))

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason, Split
-from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, Drain, Order
+from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, Drain
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord, PlanProgress, PlanRecord
 
-ORDER = Order(1000, "anna", "kernel update")
+ORDER = AuditInfo(1000, "anna", "kernel update")
 BUNDLE = Bundle.parse("t/ns/0x00000000_0x40000000")
 
 

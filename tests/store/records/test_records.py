@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Assign, Merge, Reason, Split, Transfer, Unload
-from broker_ctl.core.cluster.directives import Drain, Order, Pause
+from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import (
@@ -18,11 +18,11 @@ from broker_ctl.core.model.load import (
     ResourceUsage,
     SystemUsage,
 )
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.errors import CorruptRecord, NewerVersion
-from broker_ctl.store.records.broker_ctl import LeadEpoch, Lease, Move, Registration
+from broker_ctl.store.records.broker_ctl import LeadEpoch, LeaseRecord, MoveNode, Registration
 from broker_ctl.store.records.directives import (
     DrainRecord,
     PauseRecord,
@@ -31,7 +31,7 @@ from broker_ctl.store.records.directives import (
 )
 from broker_ctl.store.records.load import BundleData, LocalBrokerData, TimeAverageBrokerData
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
-from broker_ctl.store.records.policies import LocalPolicies, Policies
+from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 
 BUNDLE = "public/default/0x00000000_0x40000000"
 URLS = BrokerUrls(
@@ -56,16 +56,16 @@ REPORT = LocalBrokerData(
     ),
     gains=(BUNDLE,),
 )
-ORDER = Order(1795191680056, "anna", "kernel update")
+ORDER = AuditInfo(1795191680056, "anna", "kernel update")
 FIRST, SECOND = Bundle.parse(BUNDLE), Bundle.parse("public/default/0x40000000_0x80000000")
 PLANNED = (
     Assign(FIRST, "b:1", Reason.UNOWNED, "why"),
     Unload(FIRST, "a:1", Reason.DRAIN, "why"),
-    Transfer(*(FIRST, "a:1", "b:1", Reason.OVERLOADED, "why"), *(NO_FOOTPRINT,) * 3),
+    Transfer(*(FIRST, "a:1", "b:1", Reason.OVERLOADED, "why"), *(NO_LOAD,) * 3),
     Split(FIRST, "a:1", "range_equally_divide", (0x20000000,), Reason.TOPICS, "why"),
     Merge(FIRST, SECOND, "a:1", Reason.COLD, "why"),
 )
-MOVE = Move("m-1", Bundle.parse(BUNDLE), 7, "a:1", 99, "b:1", 1795191680056, 3)
+MOVE = MoveNode("m-1", Bundle.parse(BUNDLE), 7, "a:1", 99, "b:1", 1795191680056, 3)
 OURS = [
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1", "http://broker-1:8080")),
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1"), is_draining=True),
@@ -73,7 +73,7 @@ OURS = [
         *("n", 30000, 1795191680056, BrokerUrls("b:1")),
         lookup_urls=LookupUrls("pulsar://b:6655", "pulsar+ssl://b:6656"),
     ),
-    Lease("n", 12),
+    LeaseRecord("n", 12),
     LeadEpoch(7, "broker-1:8080"),
     MOVE,
     PauseRecord(Pause(ORDER)),
@@ -83,8 +83,8 @@ OURS = [
 ]
 EVERY = [
     LocalPolicies((0, 0x40000000, 0xFFFFFFFF), "group-a", {"migrated": False}),
-    Policies((0, 0xFFFFFFFF), {"retention_policies": {"retentionSizeInMB": 1}}),
-    Policies(None, {"deleted": False}),
+    PoliciesRecord((0, 0xFFFFFFFF), {"retention_policies": {"retentionSizeInMB": 1}}),
+    PoliciesRecord(None, {"deleted": False}),
     NamespaceEphemeralData(URLS),
     LeaderBroker("broker-1:8080", "http://broker-1:8080"),
     REPORT,
@@ -188,7 +188,7 @@ def test_local_policies_without_bundles_are_one_bundle() -> None:
 )
 def test_boundaries_that_are_no_ring_are_corrupt(boundaries: list[str]) -> None:
     data = json.dumps({"bundles": {"boundaries": boundaries}}).encode()
-    for record in (LocalPolicies, Policies):
+    for record in (LocalPolicies, PoliciesRecord):
         with pytest.raises(CorruptRecord, match="boundaries"):
             record.decode("/x", data)
 
@@ -294,4 +294,4 @@ def test_averages_of_a_broker_are_sums_under_pulsars_names() -> None:
 
 def test_a_boolean_is_no_number() -> None:
     with pytest.raises(CorruptRecord, match="count: cannot be a bool"):
-        Lease.decode("/x", b'{"version":1,"nonce":"n","count":true}')
+        LeaseRecord.decode("/x", b'{"version":1,"nonce":"n","count":true}')

@@ -11,7 +11,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import Attached, attach
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.environment import LiveEnvironment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.root import Settings
@@ -32,7 +32,7 @@ QUICK = (
 )
 
 
-class AttachedSurroundings(LiveSurroundings):
+class AttachedSurroundings(LiveEnvironment):
     """As a process has them, but for the store."""
 
     def __init__(self, ensemble: MemoryEnsemble) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.held_bundles import OwnershipChange
-from broker_ctl.broker.ownership.operations import OwnershipParts
+from broker_ctl.broker.ownership.operations import OwnershipDependencies
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.ownership.reclaim import Reclaimed
@@ -31,7 +31,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.dataplane.bundles.act_log import Act, ActLog, MemoryActLog, merged
+from broker_ctl.dataplane.bundles.act_log import MemoryServeLog, ServeEvent, ServeLog, merged
 from broker_ctl.dataplane.bundles.interface import Unloaded
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
@@ -149,7 +149,7 @@ class SteeredDataPlane(SimulatedDataPlane):
     steering: Steering
 
     @property
-    def log(self) -> ActLog | None:
+    def log(self) -> ServeLog | None:
         return self._act_log
 
     async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
@@ -338,11 +338,11 @@ class Broker:
             clock,
             broker_id=self.broker_id,
             draw=draws,
-            act_log=MemoryActLog(1_000_000),
+            act_log=MemoryServeLog(1_000_000),
             tick_s=ACT_TICK_S,
         )
         self.dataplane.steering = steering
-        parts = OwnershipParts(
+        parts = OwnershipDependencies(
             store=store,
             watcher=self.watcher,
             locks=self.locks,
@@ -370,10 +370,10 @@ class Broker:
         return self.urls.broker_id
 
     @property
-    def acts(self) -> Sequence[Act]:
+    def acts(self) -> Sequence[ServeEvent]:
         """What its data plane did."""
         log = self.dataplane.log
-        assert isinstance(log, MemoryActLog)
+        assert isinstance(log, MemoryServeLog)
         return log.acts
 
     async def start(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from broker_ctl.api.http.dependencies import SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.cli.main import main
 from tests.support.clusters.fake_managers import Broker, serving_brokers
 from tests.support.time.waiting import PATIENCE_S
@@ -36,7 +36,7 @@ class Cluster:
 
 @contextmanager
 def running(
-    ports: Sequence[int], rules: SurfaceRules | None = None, token: str | None = None
+    ports: Sequence[int], rules: ApiRules | None = None, token: str | None = None
 ) -> Iterator[Cluster]:
     """The cluster, for the length of the block."""
     ready, ended = threading.Event(), threading.Event()

@@ -7,8 +7,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from broker_ctl.api.broker_server import Surface
-from broker_ctl.api.http.dependencies import PartitionParts, Parts, Readiness, SurfaceRules
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import (
+    ApiRules,
+    Dependencies,
+    PartitionDependencies,
+    Readiness,
+)
 from broker_ctl.broker.lookup.lookup import Answer, Connect, Elsewhere, LookupStatistics, Redirect
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
@@ -26,7 +31,7 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.commands import Command
 from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.core.model.namespace import Ring
@@ -45,7 +50,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.ports import JournalEntry, LeaderDesk, Outcome, PartitionDesk
+from broker_ctl.ports import BalancerAdmin, ControllerAdmin, JournalEntry, Outcome
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.curves import TopicTraffic, Wave
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload
@@ -379,10 +384,10 @@ class MemoryAuthorised:
 
 class MemoryOrders:
     def __init__(self) -> None:
-        self.obeyed: list[Order] = []
+        self.obeyed: list[Command] = []
         self.refuse: Exception | None = None
 
-    async def obey(self, order: Order) -> Mapping[str, Any]:
+    async def obey(self, order: Command) -> Mapping[str, Any]:
         if self.refuse is not None:
             raise self.refuse
         self.obeyed.append(order)
@@ -501,7 +506,7 @@ class Broker:
         self.readiness = Readiness(is_ready=True)
         self.session_state = SessionState.CONNECTED
         self.instruments = Instruments()
-        self.parts = Parts(
+        self.parts = Dependencies(
             lookup=self.lookup,
             ownership=self.ownership,
             boundaries=Boundaries(self.dataplane, SplitRules),
@@ -524,9 +529,9 @@ class Broker:
             clock=SystemClock(),
             authorised=self.authorised,
             partition_leaders=self.partition_leaders,
-            partitions=PartitionParts(self._partition_desk_if_controlling, self._controller),
+            partitions=PartitionDependencies(self._partition_desk_if_controlling, self._controller),
         )
-        self.surface: Surface | None = None
+        self.surface: ApiServer | None = None
 
     @property
     def broker_id(self) -> str:
@@ -550,10 +555,10 @@ class Broker:
         await eventually(is_open, what="its topics are open")
         self.dataplane.grant(1, 0.0)
 
-    def _desk_if_leading(self) -> LeaderDesk | None:
+    def _desk_if_leading(self) -> BalancerAdmin | None:
         return self.desk if self.world.leader_id == self.broker_id else None
 
-    def _partition_desk_if_controlling(self) -> PartitionDesk | None:
+    def _partition_desk_if_controlling(self) -> ControllerAdmin | None:
         return self.partition_desk if self.world.controller_id == self.broker_id else None
 
     def _controller(self) -> tuple[str, str] | None:
@@ -574,22 +579,22 @@ def urls_at(port: int) -> BrokerUrls:
 
 @asynccontextmanager
 async def serving_brokers(
-    ports: Sequence[int], rules: SurfaceRules | None = None, token: str | None = None
+    ports: Sequence[int], rules: ApiRules | None = None, token: str | None = None
 ) -> AsyncIterator[list[Broker]]:
     """Brokers of one world on these ports; the first one leads, and controls partitions."""
-    base = rules or SurfaceRules(CLUSTER)
+    base = rules or ApiRules(CLUSTER)
     world = World(brokers={f"127.0.0.1:{port}": urls_at(port) for port in ports})
     world.leader_id = world.controller_id = f"127.0.0.1:{ports[0]}"
     async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as peers:
         metadata = Metadata()
         brokers = [Broker(world, urls_at(port), peers, metadata) for port in ports]
-        started: list[Surface] = []
+        started: list[ApiServer] = []
         try:
             await metadata.start()
             for broker in brokers:
                 await broker.dataplane.start()
             for broker, port in zip(brokers, ports, strict=True):
-                broker.surface = Surface(broker.parts, replace(base, port=port))
+                broker.surface = ApiServer(broker.parts, replace(base, port=port))
                 await broker.surface.start()
                 started.append(broker.surface)
             yield brokers

@@ -15,7 +15,15 @@ from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Cut, Join, Order, Prepare, Receive, Release, Take
+from broker_ctl.core.model.commands import (
+    AcquireBundle,
+    Command,
+    MergeBundles,
+    PrepareTransfer,
+    ReceiveBundle,
+    ReleaseBundle,
+    SplitBundle,
+)
 from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -187,23 +195,23 @@ class InMemoryBroker:
 
     # Orders.
 
-    async def obey(self, order: Order) -> Mapping[str, Any]:
+    async def obey(self, order: Command) -> Mapping[str, Any]:
         if order.epoch < self._newest_epoch:
             raise Fenced(f"epoch {order.epoch} is old")
         self._newest_epoch = order.epoch
         match order:
-            case Prepare():
+            case PrepareTransfer():
                 return self._prepare()
-            case Release():
+            case ReleaseBundle():
                 return await self._release(order)
-            case Receive():
+            case ReceiveBundle():
                 return await self._receive(order)
-            case Take():
+            case AcquireBundle():
                 return {"token": await self.acquire(order.bundle, [self._epoch(order.epoch)])}
-            case Cut():
+            case SplitBundle():
                 children = await self.split(order.bundle, order.boundaries, order.epoch)
                 return {"children": [str(child) for child in children]}
-            case Join():
+            case MergeBundles():
                 whole = await self.merge(order.left, order.right, order.epoch)
                 return {"bundle": str(whole), "token": self.serving[whole]}
 
@@ -222,7 +230,7 @@ class InMemoryBroker:
             raise Draining(f"{self.broker_id} is draining")
         return {}
 
-    async def _release(self, order: Release) -> Mapping[str, Any]:
+    async def _release(self, order: ReleaseBundle) -> Mapping[str, Any]:
         record = await self._record(order.move_id, order.epoch)
         token = self.serving.get(order.bundle)
         path = paths.ownership(order.bundle)
@@ -240,7 +248,7 @@ class InMemoryBroker:
         await self.publish()
         return {}
 
-    async def _receive(self, order: Receive) -> Mapping[str, Any]:
+    async def _receive(self, order: ReceiveBundle) -> Mapping[str, Any]:
         record = await self.moves.read(order.move_id)
         if record is None:
             if order.bundle not in self.serving:

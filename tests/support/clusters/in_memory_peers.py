@@ -1,13 +1,13 @@
-"""Orders from broker to broker without a network, which a test can cut anywhere."""
+"""Commands from broker to broker without a network, which a test can cut anywhere."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from broker_ctl.core.model.commands import Order
+from broker_ctl.core.model.commands import Command
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
-from broker_ctl.ports import Orders, Reply
+from broker_ctl.ports import CommandHandler, Reply
 
 BEFORE, AFTER = "before", "after"
 
@@ -32,14 +32,14 @@ class InMemoryPeers:
     """
 
     def __init__(self) -> None:
-        self._brokers: dict[str, Orders] = {}
+        self._brokers: dict[str, CommandHandler] = {}
         self.sent: list[str] = []
         self.losses: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.refusals: defaultdict[tuple[str, str], list[PeerRefused]] = defaultdict(list)
-        self.on_order: Callable[[str, Order], None] = lambda _broker_id, _order: None
+        self.on_order: Callable[[str, Command], None] = lambda _broker_id, _order: None
         self._cut: Cut | None = None
 
-    def join(self, broker_id: str, orders: Orders) -> None:
+    def join(self, broker_id: str, orders: CommandHandler) -> None:
         self._brokers[broker_id] = orders
 
     def leave(self, broker_id: str) -> None:
@@ -53,7 +53,7 @@ class InMemoryPeers:
     def heal(self) -> None:
         self._cut = None
 
-    async def send(self, broker_id: str, order: Order, timeout_s: float) -> Reply:
+    async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
         assert timeout_s > 0
         self.sent.append(f"{order.verb} {broker_id}")
         self.on_order(broker_id, order)
@@ -72,7 +72,7 @@ class InMemoryPeers:
         await self._pass(AFTER, order)
         return reply
 
-    async def _pass(self, phase: str, order: Order) -> None:
+    async def _pass(self, phase: str, order: Command) -> None:
         cut = self._cut
         if cut is not None and (cut.verb, cut.phase) == (order.verb, phase):
             cut.reached.set()

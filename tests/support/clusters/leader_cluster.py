@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from broker_ctl.balancer.context.dependencies import LeaderParts
+from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.history_recorder import LeaderHistory
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.execution.executor import Reach
-from broker_ctl.balancer.planning.term import Leading
-from broker_ctl.broker.history.decision_log import DecisionJournal
+from broker_ctl.balancer.execution.executor import ExecutorConnections
+from broker_ctl.balancer.planning.term import LeaderTerm
+from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.model.broker import BrokerUrls
@@ -66,7 +66,7 @@ class LeaderCluster:
     clock: Clock = field(default_factory=SystemClock)
     witness: Witness = field(default_factory=Witness)
     peers: InMemoryPeers = field(default_factory=InMemoryPeers)
-    journal: DecisionJournal = field(default_factory=DecisionJournal)
+    journal: DecisionLog = field(default_factory=DecisionLog)
     brokers: dict[str, InMemoryBroker] = field(default_factory=dict)
     has_authority: bool = True
     history: LeaderHistory | None = None
@@ -92,7 +92,7 @@ class LeaderCluster:
         )
         return ring
 
-    def parts(self, broker_id: str) -> LeaderParts:
+    def parts(self, broker_id: str) -> BalancerDependencies:
         broker = self.brokers[broker_id]
 
         async def owner_of(bundle: Bundle) -> NodeOfOwner | None:
@@ -105,12 +105,12 @@ class LeaderCluster:
         async def ring_of(namespace: Namespace) -> Ring:
             return await read_ring(broker.store, namespace)
 
-        return LeaderParts(
+        return BalancerDependencies(
             own_id=broker_id,
             store=broker.store,
             registry=broker.registry,
             moves=broker.moves,
-            hands=Reach(broker.moves, self.peers).hands,
+            hands=ExecutorConnections(broker.moves, self.peers).hands,
             clock=self.clock,
             journal=self.journal,
             rules=lambda: self.rules,
@@ -133,9 +133,9 @@ class LeaderCluster:
             raise AuthorityLost("the test took it away")
 
     @asynccontextmanager
-    async def leading(self, broker_id: str) -> AsyncIterator[Leading]:
+    async def leading(self, broker_id: str) -> AsyncIterator[LeaderTerm]:
         """The rooms of one leading, without its loops."""
-        leading = Leading.of(self.parts(broker_id), await self.elect(broker_id))
+        leading = LeaderTerm.of(self.parts(broker_id), await self.elect(broker_id))
         await leading.board.start()
         try:
             yield leading
@@ -146,7 +146,7 @@ class LeaderCluster:
         for broker in self.brokers.values():
             await broker.publish()
 
-    async def synced(self, leading: Leading) -> None:
+    async def synced(self, leading: LeaderTerm) -> None:
         """The board has the newest report of every broker."""
 
         def has_all() -> bool:

@@ -3,16 +3,16 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from broker_ctl.balancer.balancer import Controller
+from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.tasks import TaskScope
 from tests.support.clusters.leader_cluster import LeaderCluster
 from tests.support.time.waiting import eventually
 
 
 @asynccontextmanager
-async def leading_at(cluster: LeaderCluster, broker_id: str) -> AsyncIterator[Controller]:
+async def leading_at(cluster: LeaderCluster, broker_id: str) -> AsyncIterator[LoadBalancer]:
     """A controller that leads until the block ends; it is cut off as by a lost session."""
-    controller = Controller(cluster.parts(broker_id))
+    controller = LoadBalancer(cluster.parts(broker_id))
     controller.start()
     try:
         async with TaskScope("leading") as tasks:
@@ -24,7 +24,7 @@ async def leading_at(cluster: LeaderCluster, broker_id: str) -> AsyncIterator[Co
         controller.close()
 
 
-async def _has_reports(cluster: LeaderCluster, controller: Controller) -> None:
+async def _has_reports(cluster: LeaderCluster, controller: LoadBalancer) -> None:
     leading = controller.leading
     assert leading is not None
     await eventually(lambda: leading.board.reports.keys() >= cluster.brokers.keys())

@@ -6,7 +6,7 @@ from typing import Any
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.planning.drain_forecast import DrainForecast, Receiver
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.ports import HistoryFilter
@@ -94,7 +94,7 @@ class MemoryOperations:
 
 def planned() -> dict[str, Any]:
     """What a leader would do: one transfer."""
-    footprint, none = Footprint(0.1, 1e8, 100.0, 5), Footprint(0.5)
+    footprint, none = LoadVector(0.1, 1e8, 100.0, 5), LoadVector(0.5)
     move = Transfer(BUNDLE, "a:1", "b:1", Reason.OVERLOADED, "why", footprint, none, none)
     return {
         "id": "0123456789ab",

@@ -9,9 +9,9 @@ from typing import Any
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.controller.controller import ControllerParts, PartitionController
-from broker_ctl.controller.procedures.procedure import Controlled, Office
-from broker_ctl.controller.term import Leading
+from broker_ctl.controller.controller import ControllerDependencies, PartitionController
+from broker_ctl.controller.procedures.procedure import ControllerContext, Procedures
+from broker_ctl.controller.term import ControllerTerm
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaState
 from broker_ctl.core.partitions.names import TopicPartition
@@ -28,7 +28,7 @@ from broker_ctl.core.partitions.values import (
 from broker_ctl.errors import HttpError, NodeExists, NoNode
 from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, CreateMode, MetadataStore, Operation, SetData
 from broker_ctl.store.paths import CONTROLLER_SEAT
@@ -149,10 +149,10 @@ class Running:
     instruments: ControllerInstruments
     journal: KeptJournal
     task: "asyncio.Task[None]"
-    controlled: list[Controlled] = field(default_factory=list)
+    controlled: list[ControllerContext] = field(default_factory=list)
 
     @property
-    def leading(self) -> Leading:
+    def leading(self) -> ControllerTerm:
         assert self.controller._leading is not None
         return self.controller._leading
 
@@ -162,13 +162,13 @@ class Running:
         return float(sample.value)
 
 
-def no_office(_: Controlled) -> Office:
+def no_office(_: ControllerContext) -> Procedures:
     class NoDesk:
         pass
 
     desk: Any = NoDesk()
-    typed: PartitionDesk = desk
-    return Office((), typed)
+    typed: ControllerAdmin = desk
+    return Procedures((), typed)
 
 
 class PartitionCluster:
@@ -309,7 +309,7 @@ class PartitionCluster:
 
     async def lead(
         self,
-        make_office: Callable[[Controlled], Office] = no_office,
+        make_office: Callable[[ControllerContext], Procedures] = no_office,
         wrap: Callable[[Any], MetadataStore] = lambda store: store,
         *,
         waits: bool = True,
@@ -322,14 +322,14 @@ class PartitionCluster:
         await store.multi([SetData(node.path, str(epoch).encode(), node.stat.version)])
         leadership = Leadership(CONTROLLER_SEAT, epoch, lambda: None)
         instruments, journal = ControllerInstruments(), KeptJournal()
-        seen: list[Controlled] = []
+        seen: list[ControllerContext] = []
 
-        def office(controlled: Controlled) -> Office:
+        def office(controlled: ControllerContext) -> Procedures:
             seen.append(controlled)
             return make_office(controlled)
 
         controller = PartitionController(
-            ControllerParts(
+            ControllerDependencies(
                 store=wrap(store),
                 broker_id=0,
                 call=self.call,

@@ -16,7 +16,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import TopicAssignment
 from broker_ctl.errors import BadVersion, BrokerCtlError, NoNode, SessionExpired
-from broker_ctl.ports import PartitionDesk
+from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, MetadataStore, Operation
 from broker_ctl.store.records.partitions import decode_topic, encode_state
@@ -98,7 +98,7 @@ async def catching_up(
                 task.cancel()
 
 
-def desk_of(running: Running) -> PartitionDesk:
+def desk_of(running: Running) -> ControllerAdmin:
     return running.controller.desk
 
 
@@ -146,8 +146,8 @@ class Story:
     """
 
     brokers: tuple[int, ...]
-    prepare: Callable[[PartitionCluster, PartitionDesk], Awaitable[object]]
-    ask: Callable[[PartitionCluster, PartitionDesk], Awaitable[object]]
+    prepare: Callable[[PartitionCluster, ControllerAdmin], Awaitable[object]]
+    ask: Callable[[PartitionCluster, ControllerAdmin], Awaitable[object]]
     is_over: Callable[[PartitionCluster], Awaitable[bool]]
     told: Callable[[PartitionCluster], Awaitable[Any]]
     has_queues: bool = False

@@ -19,7 +19,7 @@ from typing import Any, Final
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import attach
 from broker_ctl.daemon.wiring.broker import assemble
-from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.environment import LiveEnvironment
 from broker_ctl.settings.root import SUBJECTS, Settings
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 
@@ -43,7 +43,7 @@ def build(settings: Settings) -> Built:
     """Every part of the daemon that the settings ask for, not started."""
 
     async def make() -> Built:
-        surroundings = LiveSurroundings(SystemClock(), random.Random(1))
+        surroundings = LiveEnvironment(SystemClock(), random.Random(1))
         if settings.dataplane.kind is DataPlaneKind.PULSAR:
             return seen(attach(settings, surroundings))
         return seen(assemble(settings, surroundings))

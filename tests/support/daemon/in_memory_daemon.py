@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import Assembly, assemble
-from broker_ctl.daemon.wiring.environment import LiveSurroundings, Showing
+from broker_ctl.daemon.wiring.environment import LiveEnvironment, Server
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.root import Settings
@@ -42,7 +42,7 @@ class NoSurface:
         """Nothing to refuse."""
 
 
-class InMemory(LiveSurroundings):
+class InMemory(LiveEnvironment):
     """As live, on a store in memory, on an idle machine, and with no port open."""
 
     def __init__(self, ensemble: MemoryEnsemble | None = None) -> None:
@@ -58,7 +58,7 @@ class InMemory(LiveSurroundings):
         """Idle."""
         return IdleHost()
 
-    def surface(self, _: Parts, __: SurfaceRules) -> Showing:
+    def surface(self, _: Dependencies, __: ApiRules) -> Server:
         """None."""
         return NoSurface()
 

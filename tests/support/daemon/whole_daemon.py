@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from broker_ctl.api.http.dependencies import Parts, SurfaceRules
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import Assembly, assemble
-from broker_ctl.daemon.wiring.environment import LiveSurroundings
+from broker_ctl.daemon.wiring.environment import LiveEnvironment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Instrument
@@ -45,7 +45,7 @@ class _NoSurface:
     async def stop(self, _deadline_s: float) -> None: ...
 
 
-class MemorySurroundings(LiveSurroundings):
+class MemorySurroundings(LiveEnvironment):
     """As a process has them, but for stores and sockets; on the time of the loop.
 
     Attributes:
@@ -67,7 +67,7 @@ class MemorySurroundings(LiveSurroundings):
                 session_timeout_s=10.0,
                 operation_timeout_s=4.0,
             )
-        self.shown: Parts | None = None
+        self.shown: Dependencies | None = None
 
     def open_stores(self, _: Settings, __: StoreInstruments) -> tuple[OwnStore, OwnStore]:
         return self.store, self.configuration
@@ -75,7 +75,7 @@ class MemorySurroundings(LiveSurroundings):
     def host_usage(self, _: Settings) -> UsageSource:
         return _IdleHost()
 
-    def surface(self, parts: Parts, _: SurfaceRules) -> _NoSurface:
+    def surface(self, parts: Dependencies, _: ApiRules) -> _NoSurface:
         self.shown = parts
         return _NoSurface()
 
@@ -91,7 +91,7 @@ class Run:
     signals: StopSignals
 
     @property
-    def shown(self) -> Parts:
+    def shown(self) -> Dependencies:
         assert self.around.shown is not None
         return self.around.shown
 

@@ -11,7 +11,7 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
-from broker_ctl.store.records.policies import LocalPolicies, Policies
+from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 from tests.support.pulsar.files import CLUSTER
 from tests.support.pulsar.snapshot import Node, Snapshot, lasting
 
@@ -165,7 +165,7 @@ def ring_of(nodes: Mapping[str, Node], namespace: str) -> Ring:
     """
     parsed = Namespace.parse(namespace)
     general_path, path = paths.policies(parsed), paths.local_policies(parsed)
-    general = Policies.decode(general_path, nodes[general_path].bytes)
+    general = PoliciesRecord.decode(general_path, nodes[general_path].bytes)
     assert general.boundaries is not None
     local = nodes.get(path)
     if local is None:

@@ -17,6 +17,7 @@ TOP_LEVEL: Final = frozenset(
     }
 )
 JUNK_DRAWERS: Final = frozenset({"utils", "util", "helpers", "common", "misc", "base"})
+_MACHINES: Final = "from broker_ctl.core.machines"
 # Neither pattern matches its own text.
 _PACKAGE_INDEX: Final = re.compile(r"https?://[^\s\"'<>]*/simple\b|--(?:extra-)?index-ur[l]")
 _HOME: Final = re.compile(r"(?<![\w.~-])/(?:home|Users|roo[t])/[\w.-]")
@@ -27,17 +28,27 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long things may be, in lines, and how many methods a class may have."""
+    """How long things may be, in lines, and how many methods a class may have.
+
+    Attributes:
+        driver: lines of a class in a file that imports a state machine: cut elsewhere, its steps
+            would be parted from the awaits between them.
+    """
 
     file: int = 400
     function: int = 50
     class_: int = 250
+    driver: int = 300
     methods: int = 20
 
     def times(self, factor: int) -> "Budget":
         """A budget that is so many times as large."""
         return Budget(
-            self.file * factor, self.function * factor, self.class_ * factor, self.methods * factor
+            self.file * factor,
+            self.function * factor,
+            self.class_ * factor,
+            self.driver * factor,
+            self.methods * factor,
         )
 
 
@@ -75,6 +86,7 @@ def files_of(root: Path) -> list[Path]:
 def over_budget(path: Path, source: str, budget: Budget) -> Iterator[Breach]:
     """Files, functions and classes that are too long."""
     lines = source.count("\n")
+    longest_class = budget.driver if _MACHINES in source else budget.class_
     if lines > budget.file:
         yield Breach(str(path), f"{lines} lines")
     for node in ast.walk(ast.parse(source)):
@@ -83,7 +95,7 @@ def over_budget(path: Path, source: str, budget: Budget) -> Iterator[Breach]:
                 yield Breach(f"{path}:{node.name}", f"{length} lines")
         elif isinstance(node, ast.ClassDef):
             methods = sum(isinstance(child, _Function) for child in node.body)
-            if (length := _length(node)) > budget.class_:
+            if (length := _length(node)) > longest_class:
                 yield Breach(f"{path}:{node.name}", f"{length} lines")
             if methods > budget.methods:
                 yield Breach(f"{path}:{node.name}", f"{methods} methods")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from broker_ctl.controller.procedures.procedure import Controlled, Office
+from broker_ctl.controller.procedures.procedure import ControllerContext, Procedures
 from broker_ctl.errors import Ambiguous
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import MetadataStore, Operation, Result, Versioned
@@ -62,7 +62,7 @@ async def lose_reply(_: Sequence[Operation]) -> None:
 async def led_through(
     cluster: PartitionCluster,
     store: type[TryingStore] = TryingStore,
-    make_office: Callable[[Controlled], Office] = no_office,
+    make_office: Callable[[ControllerContext], Procedures] = no_office,
 ) -> tuple[Running, TryingStore]:
     """A controller whose store can be interfered with."""
     trying: list[TryingStore] = []

@@ -16,13 +16,13 @@ from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.balance.memory import Left
 from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices, Problem
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
-from broker_ctl.core.strategies.placement.pipeline import admitted
+from broker_ctl.core.strategies.placement.pipeline import filter_brokers
 
 _AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Picture:
+class PlannerInput:
     """A problem with its names.
 
     Attributes:
@@ -36,7 +36,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class PlannerContext:
     """What a picture is drawn from, besides the view.
 
     Attributes:
@@ -54,7 +54,9 @@ class Circumstances:
     shy: frozenset[str] = frozenset()
 
 
-def pictured(view: ClusterView, around: Circumstances, rules: BalanceRules) -> Steps[Picture]:
+def build_input(
+    view: ClusterView, around: PlannerContext, rules: BalanceRules
+) -> Steps[PlannerInput]:
     """Draw it, a few bundles at a time."""
     brokers = tuple(sorted(view.brokers))
     numbers = {broker_id: number for number, broker_id in enumerate(brokers)}
@@ -86,7 +88,7 @@ def pictured(view: ClusterView, around: Circumstances, rules: BalanceRules) -> S
         allowed=kinds.table(),
         shunned=_joined(rows.shunned, np.zeros(0, np.int32)),
     )
-    return Picture(problem, brokers, rows.bundles)
+    return PlannerInput(problem, brokers, rows.bundles)
 
 
 class _Kinds:
@@ -126,7 +128,7 @@ class _Kinds:
         return self._known[staying]
 
     def _admitted(self, bundle: Bundle) -> tuple[str, ...]:
-        return admitted(self._view, bundle, self._able, self._rules).staying
+        return filter_brokers(self._view, bundle, self._able, self._rules).staying
 
     def table(self) -> Flags:
         """Shape (kinds, brokers)."""
@@ -139,7 +141,7 @@ class _Rows:
     def __init__(
         self,
         view: ClusterView,
-        around: Circumstances,
+        around: PlannerContext,
         rules: BalanceRules,
         numbers: Mapping[str, int],
         kinds: _Kinds,

@@ -22,10 +22,10 @@ from broker_ctl.core.strategies.balance.cost import sampled
 from broker_ctl.core.strategies.balance.levels import levels_of
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, moved
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
-from broker_ctl.core.strategies.balance.telling import Telling, even, without_headroom
+from broker_ctl.core.strategies.balance.telling import PlanReport, even, without_headroom
 
 
-class Balance:
+class BalancePlanner:
     """Brings brokers that are too full back into a band, with the fewest moves."""
 
     def recall(self, row: Mapping[str, Any] | None) -> BalanceMemory:
@@ -111,17 +111,17 @@ def _planned(
     import numpy as np
 
     from broker_ctl.core.strategies.balance.bound import imbalance_bound
-    from broker_ctl.core.strategies.balance.picture import Circumstances, pictured
+    from broker_ctl.core.strategies.balance.picture import PlannerContext, build_input
     from broker_ctl.core.strategies.balance.planner import relieve
 
-    around = Circumstances(
+    around = PlannerContext(
         task.demand_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.shy
     )
-    picture = yield from pictured(view, around, rules.balance)
+    picture = yield from build_input(view, around, rules.balance)
     problem = picture.problem
     is_giving = problem.is_giving & np.isin(picture.brokers, list(task.givers))
     relief = yield from relieve(
         replace(problem, is_giving=is_giving), task.band, rules.balance.most_moves
     )
-    telling = Telling(view, picture, relief, imbalance_bound(problem), rules.balance)
+    telling = PlanReport(view, picture, relief, imbalance_bound(problem), rules.balance)
     return [*telling.moves(is_urgent=task.is_urgent), *telling.stuck()]

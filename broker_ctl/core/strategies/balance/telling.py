@@ -12,14 +12,14 @@ from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 
 if TYPE_CHECKING:
-    from broker_ctl.core.strategies.balance.picture import Picture
+    from broker_ctl.core.strategies.balance.picture import PlannerInput
     from broker_ctl.core.strategies.balance.planner import Move, Relief
 
 _HOUR_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class PlanReport:
     """What the planner found, and where.
 
     Attributes:
@@ -27,7 +27,7 @@ class Telling:
     """
 
     view: ClusterView
-    picture: "Picture"
+    picture: "PlannerInput"
     relief: "Relief"
     bound: float
     rules: BalanceRules

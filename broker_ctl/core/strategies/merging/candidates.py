@@ -17,11 +17,11 @@ from typing import Final
 from broker_ctl.core.cluster.decisions import Merge, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT, Footprint
+from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.model.steps import Steps, finished
-from broker_ctl.core.model.streaks import Hits
+from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import MergeRules, SplitRules
 from broker_ctl.core.strategies.splitting.candidates import max_bundle_usage
 
@@ -51,12 +51,14 @@ class _ColdPair:
         return f"together {self.ratio:.1%} of the nearest split limit"
 
 
-def observe(hits: Hits[Pair], view: ClusterView, rules: MergeRules) -> Hits[Pair]:
+def observe(hits: Streaks[Pair], view: ClusterView, rules: MergeRules) -> Streaks[Pair]:
     """One round later: in how many rounds in a row both of a pair were cold."""
     return finished(observe_in_steps(hits, view, rules))
 
 
-def observe_in_steps(hits: Hits[Pair], view: ClusterView, rules: MergeRules) -> Steps[Hits[Pair]]:
+def observe_in_steps(
+    hits: Streaks[Pair], view: ClusterView, rules: MergeRules
+) -> Steps[Streaks[Pair]]:
     """As `observe`, a namespace at a time."""
     cold: list[Pair] = []
     unknown: list[Pair] = []
@@ -74,14 +76,14 @@ def observe_in_steps(hits: Hits[Pair], view: ClusterView, rules: MergeRules) -> 
 
 
 def candidates(
-    view: ClusterView, rules: MergeRules, hits: Hits[Pair]
+    view: ClusterView, rules: MergeRules, hits: Streaks[Pair]
 ) -> tuple[Merge | Transfer | Skip, ...]:
     """As `candidates_in_steps`, without a break."""
     return finished(candidates_in_steps(view, rules, hits))
 
 
 def candidates_in_steps(
-    view: ClusterView, rules: MergeRules, hits: Hits[Pair]
+    view: ClusterView, rules: MergeRules, hits: Streaks[Pair]
 ) -> Steps[tuple[Merge | Transfer | Skip, ...]]:
     """A `Merge` for two cold neighbours of one owner, the coldest first.
 
@@ -237,9 +239,9 @@ def _standing(view: ClusterView, broker_id: str | None) -> tuple[bool, float, fl
     return broker.is_draining, load.usage_ratio, load.throughput_bytes, broker.broker_id
 
 
-def _expected(view: ClusterView, broker_id: str) -> Footprint:
+def _expected(view: ClusterView, broker_id: str) -> LoadVector:
     broker = view.brokers.get(broker_id)
-    return NO_FOOTPRINT if broker is None else broker.expected
+    return NO_LOAD if broker is None else broker.expected
 
 
 class _Waiting:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.tie_break import draw
+from broker_ctl.core.model.tie_break import rendezvous_choice
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.policy import Choice
 
 
-class AvgShedder:
+class AvgShedderPlacement:
     """Where the shedder planned it to go, else by lot: blind to load, as in Pulsar.
 
     Pulsar's keeps its plans in a map that it shares with the shedder. Here a plan is a move in the
@@ -27,5 +27,5 @@ class AvgShedder:
         move = view.moves.get(bundle)
         if move is not None and move.destination in candidates:
             return Choice(move.destination, Reason.RESERVED, "it is planned to go there")
-        chosen = draw(view.draw_seed, str(bundle), candidates)
+        chosen = rendezvous_choice(view.draw_seed, str(bundle), candidates)
         return Choice(chosen, Reason.DRAWN, f"the lot, drawn among {len(candidates)}")

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.tie_break import draw
+from broker_ctl.core.model.tie_break import rendezvous_choice
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.policy import Choice
 
 
-class Balance:
+class BalancePlacement:
     """Least usage afterwards; least throughput where nobody reports usage."""
 
     def select(
@@ -33,7 +33,7 @@ class Balance:
             after[broker_id] = (load.usage_ratio, load.throughput_bytes)
         least = min(after.values())
         tied = [broker_id for broker_id, load in after.items() if load == least]
-        chosen = draw(view.draw_seed, str(bundle), tied)
+        chosen = rendezvous_choice(view.draw_seed, str(bundle), tied)
         detail = f"{least[0]:.1%} usage with it, {_compared(len(after))}"
         return Choice(chosen, Reason.LEAST_USAGE, detail)
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from broker_ctl.core.model.catalog import Catalog
-from broker_ctl.core.strategies.placement.avg_shedder import AvgShedder
-from broker_ctl.core.strategies.placement.balance import Balance
+from broker_ctl.core.strategies.placement.avg_shedder import AvgShedderPlacement
+from broker_ctl.core.strategies.placement.balance import BalancePlacement
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
@@ -17,10 +17,10 @@ from broker_ctl.core.strategies.placement.round_robin import RoundRobin
 PLACEMENT: Final[Catalog[PlacementPolicy]] = Catalog(
     "placement strategy",
     {
-        "balance": Balance(),
+        "balance": BalancePlacement(),
         "LeastLongTermMessageRate": LeastLongTermMessageRate(),
         "LeastResourceUsageWithWeight": LeastResourceUsageWithWeight(),
-        "AvgShedder": AvgShedder(),
+        "AvgShedder": AvgShedderPlacement(),
         "RoundRobinBrokerSelector": RoundRobin(),
     },
 )

@@ -9,22 +9,24 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.anti_affinity import anti_affinity, members
-from broker_ctl.core.strategies.placement.pipeline import admitted
-from broker_ctl.core.strategies.placement.sifted import Refusal, Sifted
+from broker_ctl.core.strategies.placement.pipeline import filter_brokers
+from broker_ctl.core.strategies.placement.sifted import FilterResult, Rejection
 
 
-def elsewhere(view: ClusterView, bundle: Bundle, source: str, rules: PlacementRules) -> Sifted:
+def elsewhere(
+    view: ClusterView, bundle: Bundle, source: str, rules: PlacementRules
+) -> FilterResult:
     """Those that may have it instead of ``source``, and why the others may not.
 
     Anti-affinity binds here, where it only prefers when a bundle has no owner: moving is no must.
     """
     others = view.receivers(rules.report_ttl_s, source)
-    allowed = admitted(view, bundle, others, rules)
+    allowed = filter_brokers(view, bundle, others, rules)
     if not allowed.staying:
         return allowed
     stays = _group_keeps(view, bundle, source, allowed.staying)
     if stays is not None:
-        return allowed.then(Sifted.by(allowed.staying, lambda _: stays))
+        return allowed.then(FilterResult.by(allowed.staying, lambda _: stays))
     return allowed.then(anti_affinity(view, bundle, allowed.staying, rules))
 
 
@@ -35,7 +37,7 @@ def has_elsewhere(view: ClusterView, bundle: Bundle, source: str, rules: Placeme
 
 def _group_keeps(
     view: ClusterView, bundle: Bundle, source: str, others: tuple[str, ...]
-) -> Refusal | None:
+) -> Rejection | None:
     """Where its group is spread evenly already, no namespace of it moves."""
     group = view.constraints.group_of.get(bundle.namespace)
     if group is None:
@@ -45,4 +47,4 @@ def _group_keeps(
     if least == 0 or max(counts.values()) > least:
         return None
     words = f"serves {least} namespaces of group {group}, as {source} does"
-    return Refusal(Reason.ANTI_AFFINITY, words)
+    return Rejection(Reason.ANTI_AFFINITY, words)

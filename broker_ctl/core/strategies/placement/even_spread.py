@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.sifted import Refusal, Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult, Rejection
 
 # Its topics carry the cluster's own metadata: always spread, as in Pulsar.
 _SYSTEM: Final = Namespace("pulsar", "system")
@@ -20,20 +20,20 @@ _SYSTEM: Final = Namespace("pulsar", "system")
 
 def even_spread(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
-) -> Sifted:
+) -> FilterResult:
     """Those with the fewest bundles of its namespace; what a broker was promised counts."""
     namespace = bundle.namespace
     if not candidates or not (rules.is_spread_evenly or namespace == _SYSTEM):
-        return Sifted(tuple(candidates))
+        return FilterResult(tuple(candidates))
     counts = {
         broker_id: view.brokers[broker_id].served.get(namespace, 0) for broker_id in candidates
     }
     least = min(counts.values())
 
-    def refusal(broker_id: str) -> Refusal | None:
+    def refusal(broker_id: str) -> Rejection | None:
         if counts[broker_id] == least:
             return None
         words = f"has {counts[broker_id]} bundles of {namespace}, others {least}"
-        return Refusal(Reason.EVEN_SPREAD, words)
+        return Rejection(Reason.EVEN_SPREAD, words)
 
-    return Sifted.by(candidates, refusal)
+    return FilterResult.by(candidates, refusal)

@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.sifted import Refusal, Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult, Rejection
 
 _VERSION: Final = re.compile(
     r"v?(\d{1,9}(?:\.\d{1,9}){0,5})"
@@ -23,29 +23,31 @@ _Version = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 def latest_version(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
-) -> Sifted:
+) -> FilterResult:
     """Those of the latest version; nobody where a version cannot be read.
 
     Then the pipeline begins again without what is only preferred, as in Pulsar.
     """
     del bundle
     if not candidates or not rules.prefers_later_versions:
-        return Sifted(tuple(candidates))
+        return FilterResult(tuple(candidates))
     texts = {broker_id: view.brokers[broker_id].load.version for broker_id in candidates}
     versions = {broker_id: version_of(text) for broker_id, text in texts.items()}
     read = [version for version in versions.values() if version is not None]
     if len(read) < len(versions):
         whose = next(broker_id for broker_id, version in versions.items() if version is None)
         words = f"cannot be compared: the version of {whose} is {texts[whose][:64]!r}"
-        return Sifted.by(candidates, lambda _: Refusal(Reason.VERSION, words))
+        return FilterResult.by(candidates, lambda _: Rejection(Reason.VERSION, words))
     latest = max(read)
 
-    def refusal(broker_id: str) -> Refusal | None:
+    def refusal(broker_id: str) -> Rejection | None:
         if versions[broker_id] == latest:
             return None
-        return Refusal(Reason.VERSION, f"is of {texts[broker_id][:64]}, not of the latest version")
+        return Rejection(
+            Reason.VERSION, f"is of {texts[broker_id][:64]}, not of the latest version"
+        )
 
-    return Sifted.by(candidates, refusal)
+    return FilterResult.by(candidates, refusal)
 
 
 def version_of(text: str) -> _Version | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.tie_break import draw
+from broker_ctl.core.model.tie_break import rendezvous_choice
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.policy import Choice
 
@@ -32,9 +32,11 @@ class LeastLongTermMessageRate:
         }
         if not rates:
             detail = f"all {len(candidates)} are above {rules.overloaded_ratio:.0%}, drawn by lot"
-            chosen = draw(view.draw_seed, str(bundle), candidates)
+            chosen = rendezvous_choice(view.draw_seed, str(bundle), candidates)
             return Choice(chosen, Reason.ALL_OVERLOADED, detail)
         lowest = min(rates.values())
         tied = [broker_id for broker_id, rate in rates.items() if rate == lowest]
         detail = f"{lowest:,.0f} msg/s, the lowest of {len(rates)}"
-        return Choice(draw(view.draw_seed, str(bundle), tied), Reason.LEAST_MSG_RATE, detail)
+        return Choice(
+            rendezvous_choice(view.draw_seed, str(bundle), tied), Reason.LEAST_MSG_RATE, detail
+        )

@@ -9,7 +9,7 @@ from math import fsum
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.tie_break import draw
+from broker_ctl.core.model.tie_break import rendezvous_choice
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.policy import Choice
 
@@ -33,7 +33,7 @@ class LeastResourceUsageWithWeight:
         usages = {b: view.brokers[b].expected.usage_ratio for b in candidates}
         mean = fsum(usages.values()) / len(usages)
         below = [b for b, usage in usages.items() if usage + rules.usage_difference_ratio <= mean]
-        chosen = draw(view.draw_seed, str(bundle), below or candidates)
+        chosen = rendezvous_choice(view.draw_seed, str(bundle), below or candidates)
         seen = f"{usages[chosen]:.1%} usage, the mean is {mean:.1%}"
         if below:
             detail = f"{seen}, one of {len(below)} far enough below"

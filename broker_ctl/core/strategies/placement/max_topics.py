@@ -6,20 +6,20 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.sifted import Refusal, Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult, Rejection
 
 
 def max_topics(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
-) -> Sifted:
+) -> FilterResult:
     """Those with room, or all where none has any; what a broker was promised counts."""
     del bundle
 
-    def refusal(broker_id: str) -> Refusal | None:
+    def refusal(broker_id: str) -> Rejection | None:
         topics = view.brokers[broker_id].expected.topics
         if topics <= rules.max_topics:
             return None
-        return Refusal(Reason.TOPICS, f"has {topics:,} topics, more than {rules.max_topics:,}")
+        return Rejection(Reason.TOPICS, f"has {topics:,} topics, more than {rules.max_topics:,}")
 
-    roomy = Sifted.by(candidates, refusal)
-    return roomy if roomy.staying else Sifted(tuple(candidates))
+    roomy = FilterResult.by(candidates, refusal)
+    return roomy if roomy.staying else FilterResult(tuple(candidates))

@@ -8,7 +8,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.sifted import Refusal, Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult, Rejection
 
 _SLA_TENANT: Final = "sla-monitor"
 
@@ -20,7 +20,7 @@ def home_of(namespace: Namespace) -> str | None:
 
 def pinned(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
-) -> Sifted:
+) -> FilterResult:
     """Only its broker. While that is away, anybody may have an SLA namespace, nobody a heartbeat.
 
     A heartbeat that another broker answers would say that its own broker is well.
@@ -28,5 +28,7 @@ def pinned(
     del view, rules
     home = home_of(bundle.namespace)
     is_free = home is None or (bundle.namespace.tenant == _SLA_TENANT and home not in candidates)
-    why = Refusal(Reason.PINNED, f"is not {home}, which it belongs to")
-    return Sifted.by(candidates, lambda broker_id: None if is_free or broker_id == home else why)
+    why = Rejection(Reason.PINNED, f"is not {home}, which it belongs to")
+    return FilterResult.by(
+        candidates, lambda broker_id: None if is_free or broker_id == home else why
+    )

@@ -20,7 +20,7 @@ from broker_ctl.core.strategies.placement.max_topics import max_topics
 from broker_ctl.core.strategies.placement.pinned import home_of, pinned
 from broker_ctl.core.strategies.placement.policy import Choice, PlacementPolicy
 from broker_ctl.core.strategies.placement.round_robin import RoundRobin
-from broker_ctl.core.strategies.placement.sifted import Filter, Sifted
+from broker_ctl.core.strategies.placement.sifted import Filter, FilterResult
 
 _MUST: Final[tuple[Filter, ...]] = (availability, pinned, isolation)
 _PREFERRED: Final[tuple[Filter, ...]] = (max_topics, anti_affinity, even_spread, latest_version)
@@ -41,7 +41,7 @@ def place(
     move = view.moves.get(bundle)
     if move and move.destination in view.brokers:
         return Choice(move.destination, Reason.RESERVED, "it is on its way there")
-    allowed = admitted(view, bundle, candidates, rules)
+    allowed = filter_brokers(view, bundle, candidates, rules)
     if not allowed.staying:
         return Choice(None, allowed.reason, allowed.told("no broker is left to receive it"))
     if allowed.staying == (home_of(bundle.namespace),):
@@ -57,9 +57,9 @@ def place(
     return Choice(choice.broker_id, choice.reason, kept.told(choice.detail))
 
 
-def admitted(
+def filter_brokers(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
-) -> Sifted:
+) -> FilterResult:
     """Those that may receive it at all."""
     return _sifted(_MUST, view, bundle, candidates, rules)
 
@@ -70,8 +70,8 @@ def _sifted(
     bundle: Bundle,
     candidates: Sequence[str],
     rules: PlacementRules,
-) -> Sifted:
-    sifted = Sifted(tuple(candidates))
+) -> FilterResult:
+    sifted = FilterResult(tuple(candidates))
     for each in filters:
         sifted = sifted.then(each(view, bundle, sifted.staying, rules))
     return sifted

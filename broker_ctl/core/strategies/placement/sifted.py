@@ -13,7 +13,7 @@ from broker_ctl.core.rules.rules import PlacementRules
 _MOST_TOLD: Final = 3
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """Why a broker does not receive a bundle; ``words`` go on after its id."""
 
     reason: Reason
@@ -21,14 +21,14 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class FilterResult:
     """Who stays, and why each of the others went, in the order in which they did."""
 
     staying: tuple[str, ...]
-    gone: dict[str, Refusal] = field(default_factory=dict)
+    gone: dict[str, Rejection] = field(default_factory=dict)
 
     @classmethod
-    def by(cls, candidates: Sequence[str], refusal: Callable[[str], Refusal | None]) -> Self:
+    def by(cls, candidates: Sequence[str], refusal: Callable[[str], Rejection | None]) -> Self:
         """Each candidate goes for whom ``refusal`` has one."""
         answers = {broker_id: refusal(broker_id) for broker_id in candidates}
         return cls(
@@ -36,9 +36,9 @@ class Sifted:
             {broker_id: answer for broker_id, answer in answers.items() if answer is not None},
         )
 
-    def then(self, later: "Sifted") -> "Sifted":
+    def then(self, later: "FilterResult") -> "FilterResult":
         """With what the next filter left of those who stayed."""
-        return Sifted(later.staying, {**self.gone, **later.gone})
+        return FilterResult(later.staying, {**self.gone, **later.gone})
 
     @property
     def reason(self) -> Reason:
@@ -46,9 +46,9 @@ class Sifted:
         last = next(reversed(self.gone.values()), None)
         return Reason.NO_BROKER if last is None else last.reason
 
-    def only(self, broker_id: str) -> "Sifted":
+    def only(self, broker_id: str) -> "FilterResult":
         """What is said of one broker."""
-        return Sifted(
+        return FilterResult(
             tuple(each for each in self.staying if each == broker_id),
             {each: why for each, why in self.gone.items() if each == broker_id},
         )
@@ -67,6 +67,6 @@ class Filter(Protocol):
 
     def __call__(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
-    ) -> Sifted:
+    ) -> FilterResult:
         """What it leaves of ``candidates``, all in ``view.brokers``."""
         ...

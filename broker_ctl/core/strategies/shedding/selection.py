@@ -11,7 +11,7 @@ from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer, Unload
 from broker_ctl.core.cluster.imbalance import improves
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.measure import Amount, Measure
@@ -79,7 +79,7 @@ def nothing_fits(
 
 def coolest_receiver(
     view: ClusterView, source: BrokerView, rules: SheddingRules
-) -> Footprint | None:
+) -> LoadVector | None:
     """The least load among those that could receive; None where nobody could."""
     able = view.receivers(rules.report_ttl_s, source.broker_id)
     loads = [view.brokers[broker_id].expected for broker_id in able]
@@ -89,7 +89,7 @@ def coolest_receiver(
 def movable(
     view: ClusterView,
     source: BrokerView,
-    receiver: Footprint | None,
+    receiver: LoadVector | None,
     rules: SheddingRules,
     *,
     amount: Amount,
@@ -166,7 +166,7 @@ def _refusal(
     view: ClusterView,
     source: BrokerView,
     candidates: list[Bundle],
-    receiver: Footprint | None,
+    receiver: LoadVector | None,
     detail: str,
 ) -> Skip | None:
     """Why there is nothing to choose from."""
@@ -188,7 +188,7 @@ def _refusal(
 
 
 def _futility(
-    source: BrokerView, receiver: Footprint, seen: BundleView, amount: Amount
+    source: BrokerView, receiver: LoadVector, seen: BundleView, amount: Amount
 ) -> Reason | None:
     """Why moving a bundle would help nobody: the receiver would be where the source is now."""
     if improves(source.expected, receiver, seen.footprint):

@@ -12,7 +12,7 @@ from functools import reduce
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.tie_break import draw, splitmix64
+from broker_ctl.core.model.tie_break import rendezvous_choice, splitmix64
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
 from broker_ctl.core.strategies.placement.policy import Choice
@@ -65,7 +65,7 @@ class SimplePlacement:
             busy = [one for one in busy if one.msg_rate == least]
         best = reduce(lambda one, other: other if other.is_before(one) else one, busy)
         equal = {one.broker_id: one for one in busy if not best.is_before(one)}
-        return equal[draw(view.draw_seed, str(bundle), equal)]
+        return equal[rendezvous_choice(view.draw_seed, str(bundle), equal)]
 
 
 def _among(what: str, busy: Sequence[Rank]) -> str:
@@ -78,7 +78,7 @@ def _at(one: Rank) -> str:
 
 def _drawn(view: ClusterView, bundle: Bundle, ranks: Iterable[Rank], why: str) -> Choice:
     names = [one.broker_id for one in ranks]
-    chosen = draw(view.draw_seed, str(bundle), names)
+    chosen = rendezvous_choice(view.draw_seed, str(bundle), names)
     return Choice(chosen, Reason.DRAWN, f"drawn out of {len(names)}: {why}")
 
 

@@ -12,7 +12,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import throughput_text
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.steps import Steps, batched, finished
-from broker_ctl.core.model.streaks import Hits
+from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.splitting.range_equally_divide import range_equally_divide
 
@@ -32,14 +32,14 @@ class _Excess:
     times: float
 
 
-def observe(hits: Hits[Bundle], view: ClusterView, rules: SplitRules) -> Hits[Bundle]:
+def observe(hits: Streaks[Bundle], view: ClusterView, rules: SplitRules) -> Streaks[Bundle]:
     """One round later: in how many rounds in a row each bundle was above a limit."""
     return finished(observe_in_steps(hits, view, rules))
 
 
 def observe_in_steps(
-    hits: Hits[Bundle], view: ClusterView, rules: SplitRules
-) -> Steps[Hits[Bundle]]:
+    hits: Streaks[Bundle], view: ClusterView, rules: SplitRules
+) -> Steps[Streaks[Bundle]]:
     """As `observe`, a few bundles at a time."""
     above: list[Bundle] = []
     unjudged: list[Bundle] = []
@@ -52,14 +52,14 @@ def observe_in_steps(
 
 
 def candidates(
-    view: ClusterView, rules: SplitRules, hits: Hits[Bundle] | None = None
+    view: ClusterView, rules: SplitRules, hits: Streaks[Bundle] | None = None
 ) -> tuple[Split | Skip, ...]:
     """As `candidates_in_steps`, without a break."""
     return finished(candidates_in_steps(view, rules, hits))
 
 
 def candidates_in_steps(
-    view: ClusterView, rules: SplitRules, hits: Hits[Bundle] | None = None
+    view: ClusterView, rules: SplitRules, hits: Streaks[Bundle] | None = None
 ) -> Steps[tuple[Split | Skip, ...]]:
     """A `Split` for what is above a limit, a `Skip` for what is and cannot be split; worst first.
 
@@ -170,7 +170,7 @@ def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reaso
 
 
 def _waiting(
-    rules: SplitRules, bundle: Bundle, hits: Hits[Bundle] | None
+    rules: SplitRules, bundle: Bundle, hits: Streaks[Bundle] | None
 ) -> tuple[Reason, str] | None:
     """Why this bundle must show itself again: one high reading may be a mere peak."""
     count = 0 if hits is None else hits.of(bundle)

@@ -22,12 +22,12 @@ from broker_ctl.core.rules.balance import BalanceRules, Band, SlowRules, Smoothi
 from broker_ctl.core.rules.quiet_hours import QuietHours
 from broker_ctl.core.rules.rules import MIB, SheddingRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
-from broker_ctl.core.strategies.balance.policy import Balance
+from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from tests.support.clusters.views import NAMESPACE, NOW_S, Facts, broker, cluster, stats
 
 # Of a broker in and out, unless told: 1 MiB/s is one part in a thousand.
 CAPACITY_MIB: Final = 1000.0
-POLICY: Final = Balance()
+POLICY: Final = BalancePlanner()
 NEVER: Final = 1e9
 # Acts above 1.2 mean usages, down to 1.1; nothing is urgent, and nothing else holds it back.
 CALM: Final = BalanceRules(

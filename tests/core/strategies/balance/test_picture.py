@@ -12,7 +12,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.model.steps import finished
 from broker_ctl.core.strategies.balance.memory import Left
-from broker_ctl.core.strategies.balance.picture import Circumstances, Picture, pictured
+from broker_ctl.core.strategies.balance.picture import PlannerContext, PlannerInput, build_input
 from tests.core.strategies.balance.fleets import CALM, reporting, sized
 from tests.support.clusters.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, cluster, stats
 
@@ -30,13 +30,13 @@ def view_of(**facts: Unpack[Facts]) -> ClusterView:
     return cluster(brokers(), **known)
 
 
-def drawn(view: ClusterView, **around: Any) -> Picture:
+def drawn(view: ClusterView, **around: Any) -> PlannerInput:
     demands = {bundle: (float(place), 10.0) for place, bundle in enumerate(sorted(view.bundles))}
-    circumstances = Circumstances(demands.get, around.pop("left", {}), 1800.0)
-    return finished(pictured(view, replace(circumstances, **around), CALM))
+    circumstances = PlannerContext(demands.get, around.pop("left", {}), 1800.0)
+    return finished(build_input(view, replace(circumstances, **around), CALM))
 
 
-def column(picture: Picture, values: np.ndarray[Any, Any]) -> dict[Bundle, Any]:
+def column(picture: PlannerInput, values: np.ndarray[Any, Any]) -> dict[Bundle, Any]:
     return dict(zip((each.bundle for each in picture.bundles), values.tolist(), strict=True))
 
 

@@ -19,7 +19,7 @@ from broker_ctl.core.model.steps import finished
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, Left
-from broker_ctl.core.strategies.placement.balance import Balance
+from broker_ctl.core.strategies.placement.balance import BalancePlacement
 from tests.core.strategies.balance.fleets import (
     ALERT,
     CALM,
@@ -201,7 +201,7 @@ def test_the_plan_takes_what_is_proposed_or_ends_no_worse(
     outcome = plan(
         world.view(),
         world.told,
-        placement=Balance(),
+        placement=BalancePlacement(),
         placement_rules=PlacementRules(),
         budgets=WIDE,
     )

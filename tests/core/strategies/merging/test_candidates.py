@@ -13,7 +13,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.streaks import Hits
+from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import MIB, Budgets, MergeRules, PlacementRules, SplitRules
 from broker_ctl.core.strategies.merging.candidates import (
@@ -41,9 +41,9 @@ def two(left: BundleStats, right: BundleStats, **facts: Unpack[Facts]) -> Cluste
 
 
 def decided(
-    view: ClusterView, rules: MergeRules = RULES, hits: Hits[Pair] | None = None
+    view: ClusterView, rules: MergeRules = RULES, hits: Streaks[Pair] | None = None
 ) -> tuple[Decided, ...]:
-    return candidates(view, rules, hits or observe(Hits(), view, rules))
+    return candidates(view, rules, hits or observe(Streaks(), view, rules))
 
 
 def skipped(view: ClusterView, rules: MergeRules = RULES) -> Reason:
@@ -98,7 +98,7 @@ def test_what_is_not_reported_or_not_owned_is_not_judged() -> None:
 
 def test_both_must_be_cold_in_so_many_rounds_in_a_row() -> None:
     cold, warm, rules = two(IDLE, IDLE), two(IDLE, stats(90)), replace(RULES, hit_count=2)
-    hits: Hits[Pair] = Hits()
+    hits: Streaks[Pair] = Streaks()
     for view in (cold, cold, warm, cold, cold):
         hits = observe(hits, view, rules)
         assert not any(isinstance(each, Merge) for each in decided(view, rules, hits))
@@ -112,7 +112,7 @@ def test_both_must_be_cold_in_so_many_rounds_in_a_row() -> None:
 
 def test_a_round_in_which_one_is_not_reported_does_not_count_at_all() -> None:
     cold, moved = two(IDLE, IDLE), two(IDLE, IDLE, owners={A: "b2"})
-    hits = observe(observe(Hits(), cold, RULES), moved, RULES)
+    hits = observe(observe(Streaks(), cold, RULES), moved, RULES)
     assert hits.of((A, B)) == 1
     assert observe(hits, cold, RULES).of((A, B)) == 2
 
@@ -259,12 +259,12 @@ def test_namespaces_are_judged_one_by_one_and_the_coldest_pair_of_all_comes_firs
         for index, bundle in enumerate(ring.bundles)
     }
     view = cluster([broker("b1", 0.5, lines)], rings=rings)
-    hits = observe(Hits(), view, RULES)
+    hits = observe(Streaks(), view, RULES)
     found = [one for one in candidates(view, RULES, hits) if isinstance(one, Merge)]
     together = [lines[one.left].throughput + lines[one.right].throughput for one in found]
     assert len(found) >= 3
     assert together == sorted(together)
-    assert len(list(observe_in_steps(Hits(), view, RULES))) == len(rings)
+    assert len(list(observe_in_steps(Streaks(), view, RULES))) == len(rings)
     assert len(list(candidates_in_steps(view, RULES, hits))) == len(rings)
 
 

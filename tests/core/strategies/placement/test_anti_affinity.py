@@ -9,7 +9,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.anti_affinity import anti_affinity
-from broker_ctl.core.strategies.placement.sifted import Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult
 from tests.support.clusters.views import broker, cluster, stats
 
 RINGS = [Ring.even(Namespace("t", f"n{n}"), 2) for n in range(6)]
@@ -32,7 +32,7 @@ def view_of(
     return replace(view, constraints=Constraints(domain_of=domains or {}, group_of=GROUP))
 
 
-def left(view: ClusterView, rules: PlacementRules | None = None) -> Sifted:
+def left(view: ClusterView, rules: PlacementRules | None = None) -> FilterResult:
     return anti_affinity(view, NEW, tuple(view.brokers), rules or PlacementRules())
 
 
@@ -56,7 +56,7 @@ def test_a_namespace_in_no_group_or_another_does_not_count() -> None:
     others = {RINGS[5].namespace: "g", RINGS[0].namespace: "h"}
     view = replace(view, constraints=Constraints(group_of=others))
     assert left(view).staying == ("b1", "b2")
-    assert left(replace(view, constraints=Constraints())) == Sifted(("b1", "b2"))
+    assert left(replace(view, constraints=Constraints())) == FilterResult(("b1", "b2"))
 
 
 def test_the_failure_domain_with_the_fewest_comes_first() -> None:
@@ -83,4 +83,4 @@ def test_brokers_in_no_domain_share_one() -> None:
 
 
 def test_nobody_to_choose_from_is_an_answer() -> None:
-    assert anti_affinity(view_of({}), NEW, (), PlacementRules()) == Sifted(())
+    assert anti_affinity(view_of({}), NEW, (), PlacementRules()) == FilterResult(())

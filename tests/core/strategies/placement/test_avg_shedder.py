@@ -1,10 +1,10 @@
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.avg_shedder import AvgShedder
+from broker_ctl.core.strategies.placement.avg_shedder import AvgShedderPlacement
 from tests.support.clusters.views import BUNDLES, broker, cluster
 
-POLICY = AvgShedder()
+POLICY = AvgShedderPlacement()
 RULES = PlacementRules()
 NEW = BUNDLES[0]
 IDS = ("b0", "b1", "b2")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Assign, Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.balance import Balance
+from broker_ctl.core.strategies.placement.balance import BalancePlacement
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
@@ -18,7 +18,7 @@ from broker_ctl.core.strategies.placement.least_resource_usage_with_weight impor
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
-POLICY = Balance()
+POLICY = BalancePlacement()
 RULES = PlacementRules()
 A, B, C, NEW, NEXT = BUNDLES[:5]
 

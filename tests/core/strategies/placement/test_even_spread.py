@@ -6,7 +6,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.even_spread import even_spread
-from broker_ctl.core.strategies.placement.sifted import Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 ON, OFF = PlacementRules(is_spread_evenly=True), PlacementRules()
@@ -36,7 +36,7 @@ def test_what_was_promised_counts(view: ClusterView) -> None:
 
 
 def test_it_is_an_option(view: ClusterView) -> None:
-    assert even_spread(view, NEW, ("b1", "b2"), OFF) == Sifted(("b1", "b2"))
+    assert even_spread(view, NEW, ("b1", "b2"), OFF) == FilterResult(("b1", "b2"))
 
 
 def test_the_system_namespace_is_always_spread() -> None:
@@ -46,4 +46,4 @@ def test_the_system_namespace_is_always_spread() -> None:
 
 
 def test_nobody_to_choose_from_is_an_answer(view: ClusterView) -> None:
-    assert even_spread(view, NEW, (), ON) == Sifted(())
+    assert even_spread(view, NEW, (), ON) == FilterResult(())

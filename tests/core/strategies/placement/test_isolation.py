@@ -8,7 +8,7 @@ from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import NON_PERSISTENT
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.isolation import isolation
-from broker_ctl.core.strategies.placement.sifted import Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult
 from tests.support.clusters.views import BUNDLES, broker, cluster
 
 RULES = PlacementRules()
@@ -24,7 +24,7 @@ def sifted(
     *policies: IsolationPolicy,
     brokers: tuple[BrokerView, ...] = (),
     candidates: tuple[str, ...] | None = None,
-) -> Sifted:
+) -> FilterResult:
     reports = brokers or tuple(broker(broker_id, 0.1) for broker_id in (P1, P2, S1, X1))
     view = replace(cluster(reports, owners={NEW: None}), constraints=Constraints(policies))
     return isolation(view, NEW, candidates or view.receivers(RULES.report_ttl_s), RULES)
@@ -97,4 +97,4 @@ def test_who_asks_for_a_non_persistent_topic_gets_a_broker_that_takes_it() -> No
 
 
 def test_without_constraints_everybody_stays() -> None:
-    assert sifted() == Sifted((P1, P2, S1, X1))
+    assert sifted() == FilterResult((P1, P2, S1, X1))

@@ -6,13 +6,13 @@ import pytest
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.latest_version import latest_version, version_of
-from broker_ctl.core.strategies.placement.sifted import Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult
 from tests.support.clusters.views import BUNDLES, broker, cluster
 
 ON = PlacementRules(prefers_later_versions=True)
 
 
-def left(versions: Sequence[str], rules: PlacementRules = ON) -> Sifted:
+def left(versions: Sequence[str], rules: PlacementRules = ON) -> FilterResult:
     reports = []
     for number, version in enumerate(versions):
         report = broker(f"b{number}", 0.1)
@@ -34,8 +34,8 @@ def test_one_version_that_cannot_be_read_leaves_nobody() -> None:
 
 
 def test_it_is_an_option() -> None:
-    assert left(["1", ""], PlacementRules()) == Sifted(("b0", "b1"))
-    assert left([]) == Sifted(())
+    assert left(["1", ""], PlacementRules()) == FilterResult(("b0", "b1"))
+    assert left([]) == FilterResult(())
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import InFlight
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.max_topics import max_topics
-from broker_ctl.core.strategies.placement.sifted import Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 A, B, NEW = BUNDLES[:3]
 
 
-def left(most: int, *moves: InFlight) -> Sifted:
+def left(most: int, *moves: InFlight) -> FilterResult:
     reports = [
         broker("b1", 0.1, {A: stats(1, topics=50_001)}),
         broker("b2", 0.9, {B: stats(1, topics=50_000)}),
@@ -24,7 +24,7 @@ def test_a_broker_may_have_as_many_topics_as_the_limit() -> None:
 
 
 def test_where_all_have_more_all_stay() -> None:
-    assert left(100) == Sifted(("b1", "b2"))
+    assert left(100) == FilterResult(("b1", "b2"))
 
 
 def test_what_is_on_its_way_counts() -> None:

@@ -6,13 +6,13 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.pinned import home_of, pinned
-from broker_ctl.core.strategies.placement.sifted import Sifted
+from broker_ctl.core.strategies.placement.sifted import FilterResult
 from tests.support.clusters.views import cluster
 
 B1, B2, B3 = "b1:8080", "b2:8080", "b3:8080"
 
 
-def left(name: str, *candidates: str) -> Sifted:
+def left(name: str, *candidates: str) -> FilterResult:
     bundle: Bundle = Ring.even(Namespace.parse(name), 1).bundles[0]
     return pinned(cluster([]), bundle, candidates, PlacementRules())
 
@@ -30,9 +30,9 @@ def test_nobody_answers_the_heartbeat_of_a_broker_that_is_away() -> None:
 
 
 def test_anybody_may_have_the_sla_namespace_of_a_broker_that_is_away() -> None:
-    assert left(f"sla-monitor/{B2}", B1, B3) == Sifted((B1, B3))
+    assert left(f"sla-monitor/{B2}", B1, B3) == FilterResult((B1, B3))
 
 
 def test_other_namespaces_are_of_nobody() -> None:
-    assert left("pulsar/system", B1, B3) == Sifted((B1, B3))
+    assert left("pulsar/system", B1, B3) == FilterResult((B1, B3))
     assert home_of(Namespace("pulsar", "system")) is None

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import BrokerView, ClusterView, InFlight
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
-from broker_ctl.core.model.load_vector import Footprint
+from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
@@ -80,7 +80,7 @@ def at(usage_ratio: float, version: str = "1.0", topics: int = 1) -> BrokerView:
 def of(constraints: Constraints = NO_CONSTRAINTS, **brokers: BrokerView) -> ClusterView:
     reports = [replace(report, broker_id=broker_id) for broker_id, report in brokers.items()]
     view = cluster(reports, owners={NEW: None, OTHER: None})
-    topics = {b: Footprint(view.brokers[b].usage_ratio, 0, 0, report.load.total.topics)
+    topics = {b: LoadVector(view.brokers[b].usage_ratio, 0, 0, report.load.total.topics)
               for b, report in view.brokers.items()}  # fmt: skip
     seen = {b: replace(report, expected=topics[b]) for b, report in view.brokers.items()}
     return replace(view, brokers=seen, constraints=constraints)

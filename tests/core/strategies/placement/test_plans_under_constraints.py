@@ -4,7 +4,7 @@ from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Skip, Tr
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
-from broker_ctl.core.model.load_vector import NO_FOOTPRINT
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
@@ -44,7 +44,7 @@ def the_skip(result: Plan) -> Skip:
 
 
 def transfer(bundle: Bundle, destination: str) -> Transfer:
-    none = NO_FOOTPRINT
+    none = NO_LOAD
     return Transfer(bundle, "b1", destination, Reason.ADMIN, "why", none, none, none)
 
 

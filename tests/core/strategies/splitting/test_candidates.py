@@ -11,7 +11,7 @@ from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.streaks import Hits
+from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import MIB, SplitRules
 from broker_ctl.core.strategies.splitting.candidates import (
     candidates,
@@ -177,13 +177,13 @@ def test_splits_never_exceed_a_limit_and_always_fit_the_ring(
 
 def test_by_default_one_round_is_enough() -> None:
     view = seen(HOT)
-    assert isinstance(candidates(view, RULES, observe(Hits(), view, RULES))[0], Split)
+    assert isinstance(candidates(view, RULES, observe(Streaks(), view, RULES))[0], Split)
 
 
 def test_a_bundle_must_be_above_its_limit_in_more_rounds_in_a_row_than_are_let_pass() -> None:
     # Three, as Pulsar's extensible load manager has it: the fourth round splits.
     hot, quiet, rules = seen(HOT), seen(stats(1)), replace(RULES, hit_count=3)
-    hits: Hits[Bundle] = Hits()
+    hits: Streaks[Bundle] = Streaks()
     for view in (hot, hot, hot, quiet, hot, hot, hot):
         hits = observe(hits, view, rules)
         assert not any(isinstance(one, Split) for one in candidates(view, rules, hits))
@@ -196,14 +196,14 @@ def test_a_bundle_must_be_above_its_limit_in_more_rounds_in_a_row_than_are_let_p
 
 
 def test_a_round_in_which_nobody_reports_it_does_not_count_at_all() -> None:
-    hits = observe(Hits(), seen(HOT), RULES)
+    hits = observe(Streaks(), seen(HOT), RULES)
     hits = observe(hits, seen(HOT, owners={A: "b2"}), RULES)
     assert hits.of(A) == 1
     assert observe(hits, seen(stats(1)), RULES).of(A) == 0
 
 
 def test_what_cannot_be_split_anyway_is_told_so_and_not_to_wait() -> None:
-    (skip,) = candidates(seen(stats(150, topics=1)), replace(RULES, hit_count=3), Hits())
+    (skip,) = candidates(seen(stats(150, topics=1)), replace(RULES, hit_count=3), Streaks())
     assert skip.reason is Reason.TOO_FEW_TOPICS
 
 
@@ -213,12 +213,12 @@ def test_a_large_cluster_is_judged_in_steps_with_the_same_result() -> None:
         bundle: stats(150 if index % 500 == 0 else 1) for index, bundle in enumerate(ring.bundles)
     }
     view = cluster([broker("b1", 0.5, lines)], rings=[ring])
-    hits = observe(Hits(), view, RULES)
+    hits = observe(Streaks(), view, RULES)
     assert hits.counts == dict.fromkeys(ring.bundles[::500], 1)
     rules = replace(RULES, max_bundles_per_namespace=4000)
     decisions = candidates(view, rules, hits)
     assert {one.bundle for one in decisions if isinstance(one, Split)} == set(ring.bundles[::500])
-    assert len(list(observe_in_steps(Hits(), view, RULES))) == 4
+    assert len(list(observe_in_steps(Streaks(), view, RULES))) == 4
     assert len(list(candidates_in_steps(view, rules, hits))) == 4
 
 
@@ -288,7 +288,7 @@ def test_of_several_excesses_the_share_is_told_and_the_worst_one_ranks() -> None
 
 def test_rounds_above_a_share_count_as_any_others() -> None:
     view, rules = shares(0.5, 0.3, 30), replace(SHARED, hit_count=1)
-    once = observe(Hits(), view, rules)
+    once = observe(Streaks(), view, rules)
     assert {each.reason for each in candidates(view, rules, once)} == {Reason.HIT_COUNT}
     twice = observe(once, view, rules)
     assert {each.reason for each in candidates(view, rules, twice)} == {Reason.BROKER_SHARE}
