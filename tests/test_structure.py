@@ -16,6 +16,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {
     "docs": structure.PACKAGE,
     "tests": structure.TESTS,
 }
+MOST_MODULES: Final = 20
 # What may be over its budget, and why.
 EXCEPTIONS: Final[Mapping[str, str]] = {
     "broker_ctl/errors.py": "the whole tree stands in one file, for whoever looks an error up",
@@ -53,6 +54,10 @@ def test_files_functions_and_classes_keep_their_budget() -> None:
 
 def test_no_module_is_a_junk_drawer() -> None:
     assert told(structure.junk_drawers(FILES)) == []
+
+
+def test_no_folder_is_a_list() -> None:
+    assert told(structure.crowded(FILES, MOST_MODULES)) == []
 
 
 def test_a_package_says_what_it_is_and_does_nothing() -> None:
@@ -113,6 +118,17 @@ LITTLE = Budget(file=3, function=2, class_=3, driver=4, methods=1)
 )
 def test_what_is_too_long_is_found(source: str, breaches: list[str]) -> None:
     assert told(structure.over_budget(HERE, source, LITTLE)) == breaches
+
+
+@pytest.mark.parametrize(
+    ("names", "breaches"),
+    [
+        (["a/__init__.py", "a/b.py", "a/c.py", "a/d/e.py", "a/notes.md"], []),
+        (["a/b.py", "a/c.py", "a/d.py"], ["a: 3 modules"]),
+    ],
+)
+def test_a_crowded_folder_is_found(names: list[str], breaches: list[str]) -> None:
+    assert told(structure.crowded(map(Path, names), 2)) == breaches
 
 
 @pytest.mark.parametrize(

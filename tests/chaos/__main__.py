@@ -22,9 +22,9 @@ import tempfile
 from pathlib import Path
 
 from broker_ctl.codec import encode
-from tests.chaos.acts import Guard
-from tests.chaos.faults import FAULTS
-from tests.chaos.outage import Outage, outage
+from tests.chaos.faults.faults import FAULTS
+from tests.chaos.faults.outage import Outage, outage
+from tests.chaos.judges.acts import Guard
 from tests.chaos.progress import Progress
 from tests.chaos.run import Options, Result, run
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.acts import Guard
-from tests.chaos.answers import wrong_answers
-from tests.chaos.cluster import Cluster, now_s
-from tests.chaos.configuration_faults import Mend
-from tests.chaos.counter import Counter
-from tests.chaos.evidence import Evidence
-from tests.chaos.faults import EXPIRIES, FAULTS
-from tests.chaos.planted import missed
+from tests.chaos.clients.counter import Counter
+from tests.chaos.clients.replication import Replication
+from tests.chaos.clients.traffic import Traffic
+from tests.chaos.cluster.cluster import Cluster, now_s
+from tests.chaos.cluster.topics import topics
+from tests.chaos.faults.configuration_faults import Mend
+from tests.chaos.faults.faults import EXPIRIES, FAULTS
+from tests.chaos.judges.acts import Guard
+from tests.chaos.judges.answers import wrong_answers
+from tests.chaos.judges.evidence import Evidence
+from tests.chaos.judges.planted import missed
+from tests.chaos.judges.verdict import some
 from tests.chaos.progress import Progress
-from tests.chaos.replication import Replication
-from tests.chaos.topics import topics
-from tests.chaos.traffic import Traffic
-from tests.chaos.verdict import some
 
 _POLL_S: Final = 0.1
 # Long past the bound: what is not served by then will never be.

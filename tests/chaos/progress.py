@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from tests.chaos.cluster import now_s
+from tests.chaos.cluster.cluster import now_s
 
 _WIDTH: Final = 30
 

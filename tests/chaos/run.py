@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.acts import Guard
-from tests.chaos.cluster import RECOVERY_S, now_s
+from tests.chaos.cluster.cluster import RECOVERY_S, now_s
+from tests.chaos.judges.acts import Guard
+from tests.chaos.judges.planted import sentences
 from tests.chaos.phase import Phase, Report
-from tests.chaos.planted import sentences
 from tests.chaos.progress import Progress
 
 

@@ -5,10 +5,10 @@ import json
 import os
 import sys
 
-from tests.deterministic.planted import BUGS
+from tests.deterministic.faults.planted import BUGS
 from tests.deterministic.run import hush, run
 from tests.deterministic.schedule import Schedule
-from tests.deterministic.wire import Coverage
+from tests.deterministic.world.wire import Coverage
 
 
 def say(what: str) -> None:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from typing import Any, Final
 
-from tests.deterministic.planted import BUGS
+from tests.deterministic.faults.planted import BUGS
 from tests.deterministic.schedule import STEPS, Outcome, Schedule
-from tests.deterministic.wire import Coverage
+from tests.deterministic.world.wire import Coverage
 
 _CHUNK: Final = 8
 _BAR: Final = 40

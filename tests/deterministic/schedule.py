@@ -8,17 +8,17 @@ from typing import Final
 from zlib import crc32
 
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
-from tests.deterministic.answered import wrong_answers
-from tests.deterministic.clients import Clients
-from tests.deterministic.cluster import Cluster
-from tests.deterministic.configuration import ConfigurationFaults, Outage, follows_policies
-from tests.deterministic.daemon_process import GRACE_S, TICK_S, TIMEOUT_S
-from tests.deterministic.faults import Faults
-from tests.deterministic.replicated_clients import ReplicatedClients
-from tests.deterministic.replicated_faults import ReplicatedFaults
-from tests.deterministic.settled import Settled
-from tests.deterministic.topics import topics
-from tests.deterministic.wire import Coverage
+from tests.deterministic.clients.clients import Clients
+from tests.deterministic.clients.replicated_clients import ReplicatedClients
+from tests.deterministic.faults.faults import Faults
+from tests.deterministic.faults.replicated_faults import ReplicatedFaults
+from tests.deterministic.judges.answered import wrong_answers
+from tests.deterministic.judges.settled import Settled
+from tests.deterministic.world.cluster import Cluster
+from tests.deterministic.world.configuration import ConfigurationFaults, Outage, follows_policies
+from tests.deterministic.world.daemon_process import GRACE_S, TICK_S, TIMEOUT_S
+from tests.deterministic.world.topics import topics
+from tests.deterministic.world.wire import Coverage
 
 STEPS: Final = 200
 # I6: session timeout + tick + reclaim grace + 2 s.

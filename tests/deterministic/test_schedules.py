@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.deterministic.planted import BUGS
+from tests.deterministic.faults.planted import BUGS
 from tests.support.time.waiting import eventually
 
 SCHEDULES = 300

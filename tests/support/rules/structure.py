@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -110,6 +111,16 @@ def junk_drawers(paths: Iterable[Path]) -> Iterator[Breach]:
     for path in paths:
         if path.suffix == ".py" and not JUNK_DRAWERS.isdisjoint({path.stem, *path.parent.parts}):
             yield Breach(str(path), "named for nothing that is in it")
+
+
+def crowded(paths: Iterable[Path], most: int) -> Iterator[Breach]:
+    """Folders with more modules side by side than somebody who looks for one reads through."""
+    modules = Counter(
+        path.parent for path in paths if path.suffix == ".py" and path.name != "__init__.py"
+    )
+    for folder, count in sorted(modules.items()):
+        if count > most:
+            yield Breach(str(folder), f"{count} modules")
 
 
 def code_in_init(path: Path, source: str) -> Iterator[Breach]:

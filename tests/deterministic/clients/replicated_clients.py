@@ -1,0 +1,208 @@
+"""What clients and operators do with the replicated topic, and what they were told (I9)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.values import TopicRules
+from broker_ctl.dataplane.replication.client import ReplicaClient
+from broker_ctl.dataplane.replication.messages import ANY_EPOCH
+from broker_ctl.ports import ControllerAdmin
+from tests.deterministic.clients.clients import Clients
+from tests.deterministic.world.cluster import Cluster
+from tests.deterministic.world.daemon_process import DaemonProcess
+from tests.deterministic.world.replicated_topics import create_topic
+from tests.support.replicas.replica_logs import (
+    Acknowledged,
+    Consumed,
+    ReplicaLog,
+    contradictions,
+    disorder,
+    divergent,
+    lost,
+    shared_epochs,
+    unappointed,
+    unlike,
+)
+
+TOPIC: Final = "r"
+HOST: Final = "client"
+_PARTITIONS: Final = 2
+_MOST_PARTITIONS: Final = 3
+_MIN_ISR: Final = 2
+_PRODUCE_S: Final = 2.0
+_FRESH_S: Final = 2.0
+
+
+class ReplicatedClients:
+    """Producers, each of which waits for its answer, consumers, and an operator."""
+
+    def __init__(self, cluster: Cluster, clients: Clients) -> None:
+        self._cluster = cluster
+        self._clients = clients
+        self._draws = cluster.draws
+        self._numbers = count(1)
+        self._producing: set[TopicPartition] = set()
+        self._links: dict[str, ReplicaClient] = {}
+        self._acknowledged: list[Acknowledged] = []
+        self._consumed: set[Consumed] = set()
+        self._produced_s: dict[TopicPartition, float] = {}
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Those that have a state."""
+        return sorted(self._cluster.observer.partitions.states)
+
+    # Operators.
+
+    def create_topic(self) -> None:
+        """Each broker is preferred by as many partitions as any other, as far as that goes."""
+        brokers = [daemon.number for daemon in self._cluster.daemons]
+        replicas = {n: (*brokers[n:], *brokers[:n]) for n in range(_PARTITIONS)}
+        create_topic(self._cluster.ensemble, TOPIC, replicas, TopicRules(min_isr=_MIN_ISR))
+
+    def _desks(self) -> Iterator[tuple[DaemonProcess, ControllerAdmin]]:
+        """Whoever controls, and whoever only thinks so."""
+        for daemon in self._cluster.running:
+            if daemon.parts is not None and daemon.parts.partitions is not None:
+                desk = daemon.parts.partitions.desk()
+                if desk is not None:
+                    yield daemon, desk
+
+    def _some_desk(self) -> tuple[DaemonProcess, ControllerAdmin] | None:
+        desks = list(self._desks())
+        return self._draws.choice(desks) if desks else None
+
+    async def reassign_any(self) -> None:
+        """Two or three replicas, in whatever order."""
+        if not self.partitions or (found := self._some_desk()) is None:
+            return
+        daemon, desk = found
+        partition = self._draws.choice(self.partitions)
+        brokers = [one.number for one in self._cluster.daemons]
+        target = tuple(self._draws.sample(brokers, self._draws.choice([2, 3, 3])))
+        work = daemon.call(desk.reassign({partition: target}, is_dry_run=False))
+        await self._clients.ask(f"reassign {partition} to {target}", work)
+
+    async def cancel_any(self) -> None:
+        if (found := self._some_desk()) is not None:
+            daemon, desk = found
+            work = daemon.call(desk.cancel_reassignment([], is_dry_run=False))
+            await self._clients.ask("cancel", work)
+
+    async def grow(self) -> None:
+        partitions = len(self.partitions)
+        found = self._some_desk()
+        if found is not None and partitions and partitions < _MOST_PARTITIONS:
+            daemon, desk = found
+            work = daemon.call(desk.grow_topic(TOPIC, partitions + 1, {}, is_dry_run=False))
+            await self._clients.ask(f"grow to {partitions + 1}", work)
+
+    async def elect_preferred(self) -> None:
+        if (found := self._some_desk()) is not None:
+            daemon, desk = found
+            await self._clients.ask(
+                "elect", daemon.call(desk.elect("preferred", [], is_dry_run=False))
+            )
+
+    def controllers(self) -> list[DaemonProcess]:
+        return [daemon for daemon, _ in self._desks()]
+
+    # Producers and consumers.
+
+    async def produce_any(self) -> None:
+        if self.partitions:
+            await self.produce(self._draws.choice(self.partitions))
+
+    async def produce(self, partition: TopicPartition) -> None:
+        """One record, unless the last one is still under way."""
+        if partition in self._producing or (daemon := self._clients.pick()) is None:
+            return
+        self._producing.add(partition)
+        try:
+            await self._clients.ask(f"produce to {partition}", self._produce(partition, daemon))
+        finally:
+            self._producing.discard(partition)
+
+    async def _produce(self, partition: TopicPartition, daemon: DaemonProcess) -> None:
+        if daemon.parts is None:
+            return
+        led = await daemon.call(daemon.parts.partition_leaders.find(*partition))
+        if led.leader is None or led.state is None:
+            return
+        number = next(self._numbers)
+        value = f"{partition} {number}".encode()
+        epoch = self._draws.choice([ANY_EPOCH, led.state.leader_epoch])
+        link = self._link(led.leader.address)
+        produced = await link.produce(partition, [value], leader_epoch=epoch)
+        self._acknowledged.append(
+            Acknowledged(
+                partition,
+                produced.offset,
+                value,
+                produced.leader_epoch,
+                led.leader.broker_id,
+                "",
+                number,
+            )
+        )
+        self._produced_s[partition] = self._cluster.turns.now_s
+
+    async def consume_any(self) -> None:
+        """All of a partition, at whichever broker says that it leads."""
+        if self.partitions:
+            partition = self._draws.choice(self.partitions)
+            broker = self._draws.choice(self._cluster.daemons)
+            work = self._consume(partition, broker.replicas.address)
+            await self._clients.ask(f"consume {partition} at {broker.number}", work)
+
+    async def _consume(self, partition: TopicPartition, address: str) -> None:
+        found = await self._link(address).consume(partition)
+        for offset, record in enumerate(found.records):
+            self._consumed.add(Consumed(partition, offset, record.value))
+
+    def _link(self, address: str) -> ReplicaClient:
+        if address not in self._links:
+            network = self._cluster.network.of(HOST)
+            self._links[address] = ReplicaClient(network, address, timeout_s=_PRODUCE_S)
+        return self._links[address]
+
+    async def close(self) -> None:
+        for link in self._links.values():
+            await link.close()
+
+    # What must hold.
+
+    def stale(self) -> Iterator[str]:
+        """Partitions into which nothing could be written lately."""
+        now_s = self._cluster.turns.now_s
+        for partition in self.partitions:
+            if now_s - self._produced_s.get(partition, 0.0) > _FRESH_S:
+                yield f"{partition} takes no record"
+
+    def judge(self) -> Iterator[str]:
+        """By what was told: at any time."""
+        seen: list[Acknowledged | Consumed] = [*self._acknowledged, *self._consumed]
+        yield from shared_epochs(self._acknowledged)
+        yield from unappointed(self._acknowledged, self._cluster.observer.partitions.appointed)
+        yield from contradictions(seen)
+        yield from disorder(self._acknowledged)
+
+    async def judge_logs(self) -> Sequence[str]:
+        """By all logs, when all is calm and nobody produces."""
+        states = self._cluster.observer.partitions.states
+        logs = [
+            log
+            for daemon in self._cluster.daemons
+            for log in await self._logs(daemon.number, daemon.replicas.address)
+        ]
+        seen: list[Acknowledged | Consumed] = [*self._acknowledged, *self._consumed]
+        return [*lost(seen, logs, states), *divergent(logs), *unlike(logs, states)]
+
+    async def _logs(self, broker: int, address: str) -> list[ReplicaLog]:
+        link = self._link(address)
+        return [
+            ReplicaLog(broker, held.partition, held.high_watermark, await link.log(held.partition))
+            for held in await link.held()
+        ]

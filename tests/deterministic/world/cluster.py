@@ -1,0 +1,104 @@
+"""Everything that one schedule runs on, built from one seed."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from broker_ctl.testing.memory_store.ensemble import EnsembleRules
+from tests.deterministic.judges.observer import ConfigurationEnsemble, ObservedEnsemble, Observer
+from tests.deterministic.world.broker_process import BrokerProcess
+from tests.deterministic.world.daemon_process import (
+    GRACE_S,
+    TICK_S,
+    DaemonProcess,
+    broker_id_of,
+)
+from tests.deterministic.world.loops import Turns, TurnsClock, new_loop
+from tests.deterministic.world.network import MemoryNetwork
+from tests.deterministic.world.replica_process import ReplicaProcess
+from tests.deterministic.world.topics import new_workload
+from tests.deterministic.world.wire import Coverage
+
+_DAEMONS: Final = 3
+_SERVERS: Final = 3
+_LAG_S: Final = 0.003
+_NETWORK_LAG_S: Final = 0.002
+_PING_S: Final = 0.5
+# One schedule in so many has a configuration store of its own.
+_CONFIGURATION_SHARE: Final = 4
+
+
+class Cluster:
+    """Three daemons with their broker processes, over three servers.
+
+    Attributes:
+        configuration: the server of the configuration store, where that is one of its own.
+    """
+
+    def __init__(self, seed: int, coverage: Coverage, tell: Callable[[str], None]) -> None:
+        self.draws = random.Random(seed)
+        self.turns = Turns()
+        self.tell = tell
+        self.coverage = coverage
+        self.observer = Observer(GRACE_S)
+        self.driver = new_loop(self.turns, "driver")
+        rules = EnsembleRules(_SERVERS, TICK_S, _PING_S, lambda: self.draws.random() * _LAG_S)
+        servers = new_loop(self.turns, "servers")
+        self.ensemble = ObservedEnsemble(rules, self.draws, servers, self.observer)
+        # Its draws are its own: a schedule without it is what it was.
+        draws = random.Random(f"configuration {seed}")
+        self.configuration: ConfigurationEnsemble | None = None
+        if seed % _CONFIGURATION_SHARE == 0:
+            alone = EnsembleRules(1, TICK_S, _PING_S)
+            self.configuration = ConfigurationEnsemble(alone, draws, servers, self.observer)
+        self.network = MemoryNetwork(lambda: self.draws.random() * _NETWORK_LAG_S)
+        self.workload, self.dials = new_workload()
+        self.by_id: dict[str, DaemonProcess] = {}
+        for number in range(_DAEMONS):
+            broker_id = broker_id_of(number)
+            process = BrokerProcess(
+                broker_id,
+                self.workload,
+                TurnsClock(self.turns),
+                self.draws,
+                acts=self.observer,
+                replicas=ReplicaProcess(number, self.turns, self.network),
+                network=self.driver,
+            )
+            self.by_id[broker_id] = DaemonProcess(
+                number,
+                self.turns,
+                self.ensemble,
+                configuration=self.configuration,
+                process=process,
+                peers=self.by_id,
+                coverage=coverage,
+                draws=random.Random(self.draws.getrandbits(64)),
+                on_doubt=self.observer.forget,
+            )
+        self.daemons = list(self.by_id.values())
+        self.loops = [self.driver, servers]
+
+    @property
+    def running(self) -> list[DaemonProcess]:
+        """Daemons that can be asked."""
+        return [daemon for daemon in self.daemons if daemon.is_running and daemon.parts]
+
+    def say(self, what: str) -> None:
+        self.tell(f"{self.turns.now_s - 1000:9.3f} {what}")
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run until ``work`` has ended, in the driver's loop."""
+        task = self.driver.create_task(work, name="driver")
+        self.turns.run_until(task.done)
+        task.result()
+
+    async def until(self, condition: Callable[[], bool], limit_s: float) -> bool:
+        """Wait in virtual time."""
+        end_s = self.turns.now_s + limit_s
+        while not condition():
+            if self.turns.now_s >= end_s:
+                return False
+            await asyncio.sleep(0.05)
+        return True

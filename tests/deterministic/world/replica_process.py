@@ -1,0 +1,90 @@
+"""The part of a broker process that keeps replicas: a loop of its own, and a disk that stays."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.replication.plane import SimulatedReplicas
+from broker_ctl.dataplane.replication.storage import MemoryStorage
+from tests.deterministic.world.loops import ProcessLoop, Turns, TurnsClock, new_loop
+from tests.deterministic.world.network import MemoryNetwork
+
+_T = TypeVar("_T")
+
+REPLICA_PORT: Final = 6650
+
+
+def host_of(number: int) -> str:
+    return f"b{number}"
+
+
+def address_of(number: int) -> str:
+    """Where the replicas of broker ``number`` are fetched."""
+    return f"{host_of(number)}:{REPLICA_PORT}"
+
+
+class ReplicaProcess:
+    """One process after another on one disk.
+
+    Attributes:
+        granted: how long it may take writes, by what its daemon said last.
+    """
+
+    def __init__(self, number: int, turns: Turns, network: MemoryNetwork) -> None:
+        self.number = number
+        self.address = address_of(number)
+        self.host = host_of(number)
+        self.loop: ProcessLoop = new_loop(turns, f"replicas of {self.host}")
+        self.replicas: SimulatedReplicas | None = None
+        self._turns = turns
+        self._network = network
+        self._disk = MemoryStorage()
+        self._life = 0
+        self.granted: Callable[[], Authority] = Authority
+
+    def _authority(self) -> Authority:
+        return self.granted()
+
+    async def start(self) -> None:
+        """A new process, which has what is on the disk."""
+        self._life += 1
+        self.loop = new_loop(self._turns, f"replicas of {self.host} #{self._life}")
+        self.replicas = replicas = SimulatedReplicas(
+            self.number,
+            self.address,
+            self._disk,
+            self._network.of(self.host),
+            clock=TurnsClock(self._turns),
+            authority=self._authority,
+        )
+        await self.run(replicas.start())
+
+    async def kill(self) -> None:
+        """All that stood between it and others is reset, and nothing of it runs any more."""
+        replicas, self.replicas = self.replicas, None
+        self._network.drop(self.host)
+        if self.loop.is_stopped:
+            self.loop.continue_process()
+        if replicas is not None:
+            await self.run(replicas.stop())
+
+    async def run(self, work: Awaitable[_T]) -> _T:
+        """Do something in its loop, from another one."""
+
+        async def done() -> _T:
+            return await work
+
+        told = asyncio.get_running_loop().create_future()
+
+        def tell(ended: asyncio.Task[_T]) -> None:
+            if not ended.cancelled():
+                # Whoever waited may have gone away; then it failed for nobody.
+                ended.exception()
+            if not told.done():
+                told.set_result(None)
+
+        task = self.loop.create_task(done(), name=f"asked of {self.loop.name}")
+        task.add_done_callback(tell)
+        await told
+        return task.result()
