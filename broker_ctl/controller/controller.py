@@ -56,7 +56,7 @@ class ControllerDependencies:
         call: brings instructions to the daemons of brokers (`http_sender.calling`).
         rules: asked at each turn, since they may change at run time.
         has_queues: instructions go through ZKQueue, not by HTTP.
-        draws: give ids to topics that have none.
+        rng: give ids to topics that have none.
         make_office: what works in one leading.
     """
 
@@ -68,7 +68,7 @@ class ControllerDependencies:
     has_queues: bool
     journal: TransitionJournal
     instruments: ControllerInstruments
-    draws: random.Random
+    rng: random.Random
     make_office: MakeOffice
 
 
@@ -151,7 +151,7 @@ class PartitionController:
         writes = FencedWrites(store, leadership, watches.own)
         transport = self._transport(context, mailroom, writes, watches)
         engine = self._engine(context, writes, transport)
-        ids = TopicIds(store, context, writes, parts.draws)
+        ids = TopicIds(store, context, writes, parts.rng)
         loader = Loader(store, context, rules, instruments, ids)
         membership = BrokerChanges(context, loader, engine, transport)
         controlled = ControllerContext(

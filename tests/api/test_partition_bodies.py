@@ -32,40 +32,40 @@ def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
                 yield from places(part, (*above, index))
 
 
-def changed(body: Any, draws: random.Random) -> Any:
+def changed(body: Any, rng: random.Random) -> Any:
     """A part that is another, is gone, is named twice, or has company."""
-    way = draws.choice(list(places(body)))
+    way = rng.choice(list(places(body)))
     if not way:
-        return draws.choice([*ODD, *HUGE])
+        return rng.choice([*ODD, *HUGE])
     found = copy.deepcopy(body)
     *to, last = way
     inside = found
     for key in to:
         inside = inside[key]
-    match draws.randrange(4):
+    match rng.randrange(4):
         case 0:
-            inside[last] = draws.choice([*ODD, *HUGE])
+            inside[last] = rng.choice([*ODD, *HUGE])
         case 1:
             del inside[last]
         case 2 if isinstance(inside, dict):
-            inside[draws.choice(["", "x", "partitions", "99999999999", "-1", "\u0663", "0 "])] = (
-                draws.choice([*ODD, *HUGE])
+            inside[rng.choice(["", "x", "partitions", "99999999999", "-1", "\u0663", "0 "])] = (
+                rng.choice([*ODD, *HUGE])
             )
         case _:
-            inside[last] = [inside[last]] * draws.choice([0, 2, 300])
+            inside[last] = [inside[last]] * rng.choice([0, 2, 300])
     return found
 
 
-def bodies(body: Any, draws: random.Random) -> Iterator[bytes]:
+def bodies(body: Any, rng: random.Random) -> Iterator[bytes]:
     for _ in range(BODIES):
         found = body
-        for _ in range(draws.randint(1, 3)):
-            found = changed(found, draws) if isinstance(found, dict) else found
+        for _ in range(rng.randint(1, 3)):
+            found = changed(found, rng) if isinstance(found, dict) else found
         data = json.dumps(found).encode()
-        match draws.randrange(6):
+        match rng.randrange(6):
             case 0:
-                cut = draws.randrange(len(data) + 1)
-                data = data[:cut] + draws.choice([b"\xff", b"\x00", b"\xed\xa0\x80", b""])
+                cut = rng.randrange(len(data) + 1)
+                data = data[:cut] + rng.choice([b"\xff", b"\x00", b"\xed\xa0\x80", b""])
             case 1 if data.startswith(b'{"'):
                 # Which of two of a name counts is the decoder's; that one is judged.
                 data = b'{"partitions": -1, ' + data[1:]
@@ -77,12 +77,12 @@ def bodies(body: Any, draws: random.Random) -> Iterator[bytes]:
 async def test_a_body_is_obeyed_or_refused_and_then_nothing_is_changed(
     leader: Broker, http: HttpClient, seed: int
 ) -> None:
-    draws, desk = random.Random(seed), leader.partition_desk
+    rng, desk = random.Random(seed), leader.partition_desk
     assert (await http.request("PUT", leader.url + TOPIC, json=LISTS)).status == 200
     broken: list[tuple[str, str, bytes, object]] = []
     refused = obeyed = 0
     for method, path, body in (one for one in ALL if one[2] is not None):
-        for data in bodies(body, draws):
+        for data in bodies(body, rng):
             before = copy.deepcopy(desk.written)
             reply = await http.request(method, leader.url + path, content=data)
             if reply.status < 300:

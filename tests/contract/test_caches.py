@@ -144,7 +144,7 @@ async def test_of_twenty_stores_that_count_at_once_none_loses_a_count(
 ) -> None:
     stores = [await open_store() for _ in range(20)]
     caches = [values_of(store) for store in stores]
-    clock, draws = SystemClock(), random.Random(1)
+    clock, rng = SystemClock(), random.Random(1)
     rounds = 5
 
     async def count(store: MetadataStore, cache: ValueCache[int]) -> None:
@@ -153,7 +153,7 @@ async def test_of_twenty_stores_that_count_at_once_none_loses_a_count(
             cache,
             lambda number: b"%d" % number,
             clock=clock,
-            draws=draws,
+            rng=rng,
             rules=UpdateRules(),
         )
         for _ in range(rounds):

@@ -43,9 +43,9 @@ class RealBroker(Broker):
         )
         self._hosts = hosts
         self.actions: list[Action] = []
-        draws = random.Random(number)
+        rng = random.Random(number)
         super().__init__(
-            number, self.zookeeper, SystemClock(), draws, Steering(draws, 0.0), tick_s=TICK_S
+            number, self.zookeeper, SystemClock(), rng, Steering(rng, 0.0), tick_s=TICK_S
         )
         self.watcher.listen(self.actions.append)
 
@@ -214,7 +214,7 @@ async def standing(broker: RealBroker) -> AsyncIterator[tuple[Election, list[Lea
         clock=broker.clock,
         seat=paths.LOADBALANCE_SEAT,
         leader=LeaderBroker(broker.broker_id, ""),
-        draws=random.Random(0),
+        rng=random.Random(0),
     )
     broker.watcher.listen(election.session_changed)
 

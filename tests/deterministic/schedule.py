@@ -109,11 +109,11 @@ class Schedule:
 
     async def _take_steps(self, pending: asyncio.TaskGroup) -> None:
         verbs, weights = zip(*self._verbs().items(), strict=True)
-        draws, observer = self._cluster.draws, self._cluster.observer
+        rng, observer = self._cluster.rng, self._cluster.observer
         for number in range(STEPS):
-            (verb,) = draws.choices(verbs, weights)
+            (verb,) = rng.choices(verbs, weights)
             pending.create_task(verb(), name=f"step {number}")
-            await asyncio.sleep(draws.expovariate(1 / _PAUSE_S))
+            await asyncio.sleep(rng.expovariate(1 / _PAUSE_S))
             for said in wrong_answers(self._cluster):
                 observer.complain(said, self._cluster.turns.now_s)
             if observer.violations:

@@ -113,43 +113,43 @@ class Recorder:
         await asyncio.sleep(0)
 
 
-def operation(draws: random.Random) -> Operation:
-    path, data = draws.choice(PATHS), draws.randbytes(3)
-    version = draws.choice([ANY_VERSION, 0, 1])
+def operation(rng: random.Random) -> Operation:
+    path, data = rng.choice(PATHS), rng.randbytes(3)
+    version = rng.choice([ANY_VERSION, 0, 1])
     operations: list[Operation] = [
-        Create(path, data, draws.choice(MODES)),
+        Create(path, data, rng.choice(MODES)),
         SetData(path, data, version),
         Delete(path, version),
         Check(path, version),
     ]
-    return draws.choice(operations)
+    return rng.choice(operations)
 
 
 def script(seed: int) -> list[tuple[str, int, Any]]:
     """What is done, by which session, with which arguments."""
-    draws = random.Random(seed)
+    rng = random.Random(seed)
     verbs = ["create", "create", "set", "delete", "multi", "get", "children", "get_many"]
     steps: list[tuple[str, int, Any]] = []
     for number in range(STEPS):
-        verb, session = draws.choice(verbs), draws.randrange(SESSIONS)
-        path, version = draws.choice(PATHS), draws.choice([ANY_VERSION, 0, 1])
+        verb, session = rng.choice(verbs), rng.randrange(SESSIONS)
+        path, version = rng.choice(PATHS), rng.choice([ANY_VERSION, 0, 1])
         arguments: Sequence[Any]
         match verb:
             case "create":
-                arguments = (path, draws.randbytes(3), draws.choice(MODES))
+                arguments = (path, rng.randbytes(3), rng.choice(MODES))
             case "set":
-                arguments = (path, draws.randbytes(3), version)
+                arguments = (path, rng.randbytes(3), version)
             case "delete":
                 arguments = (path, version)
             case "multi":
-                arguments = ([operation(draws) for _ in range(draws.randrange(1, 4))],)
+                arguments = ([operation(rng) for _ in range(rng.randrange(1, 4))],)
             case "get_many":
                 arguments = (PATHS,)
             case _:
                 arguments = (path,)
         steps.append((verb, session, arguments))
         if number % 60 == 59:
-            steps.append(("expire", draws.randrange(SESSIONS), ()))
+            steps.append(("expire", rng.randrange(SESSIONS), ()))
     return steps
 
 

@@ -82,7 +82,7 @@ class FallbackPlacement:
         drained: Callable[[], Collection[str]] = tuple,
         rules: Callable[[], FallbackRules],
         clock: Clock,
-        draws: Random,
+        rng: Random,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -90,7 +90,7 @@ class FallbackPlacement:
         self._drained = drained
         self._rules = rules
         self._clock = clock
-        self._draws = draws
+        self._rng = rng
         self._view: ClusterView | None = None
         self._turn = asyncio.Lock()
 
@@ -127,7 +127,7 @@ class FallbackPlacement:
         if known is not None and now_s - known.taken_at_s < _FRESH_S:
             return replace(known, constraints=self._constraints())
         ids = sorted(self._registry.peers)
-        asked = sorted(self._draws.sample(ids, min(_MOST_REPORTS, len(ids))))
+        asked = sorted(self._rng.sample(ids, min(_MOST_REPORTS, len(ids))))
         nodes = await self._store.get_many([paths.load_report(each) for each in asked])
         brokers: dict[str, BrokerView] = {}
         for broker_id, node in zip(asked, nodes, strict=True):
@@ -145,7 +145,7 @@ class FallbackPlacement:
         return ClusterView(
             epoch=0,
             taken_at_s=now_s,
-            draw_seed=self._draws.getrandbits(32),
+            draw_seed=self._rng.getrandbits(32),
             brokers=brokers,
             bundles={},
             constraints=self._constraints(),

@@ -77,7 +77,7 @@ class PartitionedTopics:
             self.cache,
             PartitionedTopic.encode,
             clock=parts.clock,
-            draws=parts.draws,
+            rng=parts.rng,
             rules=UPDATE_RULES,
         )
 

@@ -52,12 +52,12 @@ class PolicyStore:
     store: MetadataStore
     flag: PolicyFlag
     clock: Clock
-    draws: random.Random
+    rng: random.Random
 
     @classmethod
-    def of(cls, store: MetadataStore, clock: Clock, draws: random.Random) -> "PolicyStore":
+    def of(cls, store: MetadataStore, clock: Clock, rng: random.Random) -> "PolicyStore":
         """With the flag of the same store."""
-        return cls(store, PolicyFlag(store), clock, draws)
+        return cls(store, PolicyFlag(store), clock, rng)
 
 
 class PolicyNodes(Generic[T]):
@@ -81,7 +81,7 @@ class PolicyNodes(Generic[T]):
             self._reader,
             encode,
             clock=parts.clock,
-            draws=parts.draws,
+            rng=parts.rng,
             rules=UPDATE_RULES,
         )
 

@@ -43,7 +43,7 @@ class OwnershipDependencies:
     moves: Moves
     deletions: Deletions
     dataplane: DataPlane
-    draws: random.Random
+    rng: random.Random
     is_preloading: bool = True
     split_rules: Callable[[], SplitRules] = SplitRules
     on_owner_change: Callable[[OwnershipChange], None] | None = None
@@ -120,7 +120,7 @@ def _reclaim(
         acquirer=acquirer,
         releaser=releaser,
         dataplane=parts.dataplane,
-        draws=parts.draws,
+        rng=parts.rng,
         is_preloading=parts.is_preloading,
     )
     return Reclaim(

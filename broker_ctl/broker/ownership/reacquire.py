@@ -78,7 +78,7 @@ class BulkReacquirer:
         acquirer: Acquirer,
         releaser: Releaser,
         dataplane: DataPlane,
-        draws: random.Random,
+        rng: random.Random,
         is_preloading: bool,
     ) -> None:
         self._store = store
@@ -88,7 +88,7 @@ class BulkReacquirer:
         self._acquirer = acquirer
         self._releaser = releaser
         self._dataplane = dataplane
-        self._draws = draws
+        self._rng = rng
         self._is_preloading = is_preloading
         self._in_flight = 0
         self.peak_in_flight = 0
@@ -104,7 +104,7 @@ class BulkReacquirer:
         until_s = asyncio.get_running_loop().time() + limit_s
         if len(wanted) > _BATCH:
             # An outage ends the sessions of many brokers at once.
-            await asyncio.sleep(self._draws.uniform(0, _WINDOW_S))
+            await asyncio.sleep(self._rng.uniform(0, _WINDOW_S))
         stale = list(wanted)
         while stale := await self._settle(stale, epoch):
             left_s = until_s - asyncio.get_running_loop().time()

@@ -32,7 +32,7 @@ class AntiAffinity:
             namespaces.cache,
             _encode,
             clock=parts.clock,
-            draws=parts.draws,
+            rng=parts.rng,
             rules=UPDATE_RULES,
         )
 

@@ -44,7 +44,7 @@ class DynamicConfiguration:
     """The settings of the start under the overrides of ``/admin/configuration``."""
 
     def __init__(
-        self, store: MetadataStore, settings: Settings, *, clock: Clock, draws: random.Random
+        self, store: MetadataStore, settings: Settings, *, clock: Clock, rng: random.Random
     ) -> None:
         self._start = settings
         self._current = settings
@@ -58,7 +58,7 @@ class DynamicConfiguration:
             self._reader,
             DynamicValues.encode,
             clock=clock,
-            draws=draws,
+            rng=rng,
             rules=UPDATE_RULES,
         )
 

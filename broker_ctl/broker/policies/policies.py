@@ -38,10 +38,10 @@ class Policies:
         cluster: str,
         namespaces: Namespaces,
         clock: Clock,
-        draws: random.Random,
+        rng: random.Random,
     ) -> "Policies":
         """Those of one cluster."""
-        parts = PolicyStore.of(configuration_store, clock, draws)
+        parts = PolicyStore.of(configuration_store, clock, rng)
         clusters = Clusters(parts, cluster)
         tenants = Tenants(parts, clusters, namespaces)
         return cls(

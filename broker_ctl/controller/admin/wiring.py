@@ -13,8 +13,8 @@ from broker_ctl.controller.procedures.topic_creation import TopicCreation
 from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
 
 
-def office_maker(broker_id: int, draws: random.Random) -> MakeOffice:
-    """Opens an office in each leading of this broker; ``draws`` gives the ids of topics."""
+def office_maker(broker_id: int, rng: random.Random) -> MakeOffice:
+    """Opens an office in each leading of this broker; ``rng`` gives the ids of topics."""
 
     def make(parts: ControllerContext) -> Procedures:
         deletions, reassignments = TopicDeletions(parts), Reassignments(parts)
@@ -22,9 +22,9 @@ def office_maker(broker_id: int, draws: random.Random) -> MakeOffice:
         desk = ControllerOperations(
             parts,
             broker_id,
-            growth=TopicCreation(parts, draws),
+            growth=TopicCreation(parts, rng),
             configuring=TopicConfiguration(parts),
-            adopting=TopicAdoption(parts, deletions, draws),
+            adopting=TopicAdoption(parts, deletions, rng),
             deletions=deletions,
             reassignments=reassignments,
             preferred=preferred,

@@ -62,22 +62,22 @@ class TopicAdoption:
     """Gives ids by order, in one leading; that the node has one then comes back as a change."""
 
     def __init__(
-        self, parts: ControllerContext, deletions: TopicDeletions, draws: random.Random
+        self, parts: ControllerContext, deletions: TopicDeletions, rng: random.Random
     ) -> None:
         self._store = parts.store
         self._context = parts.context
         self._engine = parts.engine
         self._deletions = deletions
-        self._draws = draws
+        self._rng = rng
 
     async def judge(self, name: str, topic_id: str | None) -> Reply:
         """What would be done; see `ControllerAdmin.adopt_topic`."""
-        given = topic_id or new_topic_id(self._draws)
+        given = topic_id or new_topic_id(self._rng)
         return self._told(name, given, await self._found(name, await self._read(name), given))
 
     async def adopt(self, name: str, topic_id: str | None) -> Reply:
         """Do it; see `ControllerAdmin.adopt_topic`."""
-        given = topic_id or new_topic_id(self._draws)
+        given = topic_id or new_topic_id(self._rng)
         told: Reply | None = None
         for _ in range(_TRIES):
             topic = await self._read(name)

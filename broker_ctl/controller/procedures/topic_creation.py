@@ -43,12 +43,12 @@ _LENGTH_BYTES: Final = 4
 class TopicCreation:
     """New topics and new partitions of one leading."""
 
-    def __init__(self, parts: ControllerContext, draws: random.Random) -> None:
+    def __init__(self, parts: ControllerContext, rng: random.Random) -> None:
         self._store = parts.store
         self._context = parts.context
         self._engine = parts.engine
         self._rules = parts.rules
-        self._draws = draws
+        self._rng = rng
 
     def spread(self, partitions: int, replication_factor: int) -> Replicas:
         """See `ControllerAdmin.spread`."""
@@ -93,7 +93,7 @@ class TopicCreation:
         for each in (path, configuration):
             await make_parents(self._store, self._engine, each)
         made = TopicAssignment(
-            new_topic_id(self._draws),
+            new_topic_id(self._rng),
             {number: Assignment(each) for number, each in replicas.items()},
             0,
         )

@@ -25,21 +25,21 @@ _BITS: Final = 128
 _TRIES: Final = 10
 
 
-def new_topic_id(draws: random.Random) -> str:
+def new_topic_id(rng: random.Random) -> str:
     """One that no other topic has."""
-    return f"{draws.getrandbits(_BITS):032x}"
+    return f"{rng.getrandbits(_BITS):032x}"
 
 
 class TopicIds:
     """Gives them in one leading."""
 
     def __init__(
-        self, store: MetadataStore, context: Context, writes: FencedWrites, draws: random.Random
+        self, store: MetadataStore, context: Context, writes: FencedWrites, rng: random.Random
     ) -> None:
         self._store = store
         self._context = context
         self._writes = writes
-        self._draws = draws
+        self._rng = rng
 
     async def give(self, name: str, topic: TopicAssignment) -> TopicAssignment | None:
         """Write an id into the node of a topic that has none; the node then, None: it is gone.
@@ -74,7 +74,7 @@ class TopicIds:
         path, version = partition_paths.topic(name), topic.version + 1
         below = await self._store.children(path)
         if not below:
-            return TopicAssignment(new_topic_id(self._draws), topic.partitions, version), []
+            return TopicAssignment(new_topic_id(self._rng), topic.partitions, version), []
         known = self._context.topics.get(name)
         if known is None:
             raise CorruptRecord(

@@ -43,7 +43,7 @@ class Election:
         clock: Clock,
         seat: ElectionName,
         leader: LeaderBroker,
-        draws: random.Random,
+        rng: random.Random,
         records: ElectionRecords | None = None,
     ) -> None:
         self._seat_node = ElectionNode(store, deletions, seat, records or LeaderRecords(leader))
@@ -51,7 +51,7 @@ class Election:
         self._clock = clock
         self._seat = seat
         self._own = leader
-        self._draws = draws
+        self._rng = rng
         self._state = State.ELECTING
         self._leadership: Leadership | None = None
         self._leader: LeaderBroker | None = None
@@ -267,7 +267,7 @@ class Election:
         """
         # What an earlier candidacy left behind must not take the new node with it.
         await self._seat_node.wait_left()
-        left_s = pause_s(self._setbacks, self._draws.uniform(0, 1))
+        left_s = pause_s(self._setbacks, self._rng.uniform(0, 1))
         if not self._has_authority:
             # A seat that may not be used is only in the way of others.
             left_s = max(left_s, _RETRY_S)

@@ -73,7 +73,7 @@ class Locks:
         *,
         broker_id: str,
         broker_of: Callable[[Versioned], str | None],
-        draws: random.Random,
+        rng: random.Random,
         on_verified: Callable[[float], None] | None = None,
     ) -> None:
         self._store = store
@@ -85,7 +85,7 @@ class Locks:
         self._unheard: dict[str, None] = {}
         self._waiting: dict[str, dict[asyncio.Event, None]] = {}
         self._doubts = RevalidationQueue(
-            store, root, draws, judge=self._judge, on_verified=on_verified
+            store, root, rng, judge=self._judge, on_verified=on_verified
         )
         self._stop_watching: Callable[[], None] | None = None
         self.lost: Counter[Event] = Counter()

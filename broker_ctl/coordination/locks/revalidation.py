@@ -35,14 +35,14 @@ class RevalidationQueue:
         self,
         store: MetadataStore,
         root: str,
-        draws: random.Random,
+        rng: random.Random,
         *,
         judge: Callable[[Lock, Versioned | None], None],
         on_verified: Callable[[float], None] | None,
     ) -> None:
         self._store = store
         self._root = root
-        self._draws = draws
+        self._rng = rng
         self._judge = judge
         self._on_verified = on_verified
         self._since_s: dict[Lock, float] = {}
@@ -69,7 +69,7 @@ class RevalidationQueue:
         try:
             if len(self._since_s) > _BATCH:
                 # Brokers reconnect in herds.
-                await asyncio.sleep(self._draws.uniform(0, _WINDOW_S))
+                await asyncio.sleep(self._rng.uniform(0, _WINDOW_S))
             while self._since_s:
                 batch = list(islice(self._since_s, _BATCH))
                 since_s = min(self._since_s.pop(lock) for lock in batch)

@@ -68,7 +68,7 @@ class _Least:
     ) -> None:
         self._of_topic = {broker: of_topic.get(broker, 0) for broker in brokers}
         self._of_all = {broker: (of_all or {}).get(broker, 0) for broker in brokers}
-        self._draws = 0
+        self._rng = 0
         self._heap: list[tuple[int, int, int, int]] = []
         for broker in sorted(brokers):
             self._push(broker)
@@ -83,6 +83,6 @@ class _Least:
         return taken
 
     def _push(self, broker: int) -> None:
-        self._draws += 1
-        tie = splitmix64(self._draws)
+        self._rng += 1
+        tie = splitmix64(self._rng)
         heapq.heappush(self._heap, (self._of_topic[broker], self._of_all[broker], tie, broker))

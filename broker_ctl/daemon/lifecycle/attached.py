@@ -268,7 +268,7 @@ def _election(base: Foundation) -> Election:
         clock=base.clock,
         seat=paths.ATTACH_SEAT,
         leader=LeaderBroker(base.urls.broker_id, base.urls.web_url or base.urls.web_url_tls or ""),
-        draws=base.draws,
+        rng=base.rng,
     )
     base.watcher.listen(election.session_changed)
     return election

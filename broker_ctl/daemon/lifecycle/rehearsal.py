@@ -64,9 +64,9 @@ async def _rehearse(settings: Settings) -> Rehearsal:
 
 def _parts(settings: Settings) -> Sequence[Callable[[], object]]:
     """One by one, so that the second fault is told with the first."""
-    draws = random.SystemRandom()
+    rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
-        lambda: open_stores(settings, draws, StoreInstruments(), (0, b"")),
+        lambda: open_stores(settings, rng, StoreInstruments(), (0, b"")),
         lambda: surface_rules(settings, credentials_of(settings)),
     ]
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
@@ -74,12 +74,12 @@ def _parts(settings: Settings) -> Sequence[Callable[[], object]]:
     return [
         *shared,
         lambda: peer_context(settings),
-        lambda: _require_dataplane(settings, draws),
+        lambda: _require_dataplane(settings, rng),
     ]
 
 
-def _require_dataplane(settings: Settings, draws: random.Random) -> None:
-    dataplane = build_dataplane(settings, SystemClock(), draws)
+def _require_dataplane(settings: Settings, rng: random.Random) -> None:
+    dataplane = build_dataplane(settings, SystemClock(), rng)
     if settings.dataplane.kind is DataPlaneKind.SIMULATED:
         require_safe_authority(settings, dataplane)
 
@@ -98,7 +98,7 @@ class _Rehearsing(LiveEnvironment):
         self, settings: Settings, instruments: StoreInstruments
     ) -> tuple[OwnStore, OwnStore]:
         """Not connected, and under no session."""
-        return open_stores(settings, self.draws, instruments, (0, b""))
+        return open_stores(settings, self.rng, instruments, (0, b""))
 
 
 def _refused(settings: Settings, parts: Sequence[Callable[[], object]]) -> list[Problem]:

@@ -224,7 +224,7 @@ def _coordinate(base: Foundation) -> Coordination:
         paths.OWNERSHIP,
         broker_id=broker_id,
         broker_of=_broker_of,
-        draws=base.draws,
+        rng=base.rng,
         on_verified=base.instruments.session.revalidation_s.observe,
     )
     election = Election(
@@ -234,7 +234,7 @@ def _coordinate(base: Foundation) -> Coordination:
         clock=base.clock,
         seat=paths.LOADBALANCE_SEAT,
         leader=LeaderBroker(broker_id, base.urls.web_url or base.urls.web_url_tls or ""),
-        draws=base.draws,
+        rng=base.rng,
     )
     base.watcher.listen(locks.session_changed)
     base.watcher.listen(election.session_changed)
@@ -295,14 +295,14 @@ def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
         cluster=base.settings.broker.cluster_name,
         namespaces=namespaces,
         clock=base.clock,
-        draws=base.draws,
+        rng=base.rng,
     )
 
 
 def _manage(base: Foundation, coordination: Coordination) -> BrokerServices:
     settings, clock, history = base.settings, base.clock, history_of(base)
     dataplane, watched = base.surroundings.dataplane(settings), settings.dataplane
-    configuration = DynamicConfiguration(base.lasting, settings, clock=clock, draws=base.draws)
+    configuration = DynamicConfiguration(base.lasting, settings, clock=clock, rng=base.rng)
     namespaces, owners = _cached(base, coordination.registry, configuration)
     reporter = _reporter(base, coordination.registry, dataplane, configuration)
     watcher, moves = base.watcher, coordination.moves
@@ -316,7 +316,7 @@ def _manage(base: Foundation, coordination: Coordination) -> BrokerServices:
             moves=moves,
             deletions=base.deletions,
             dataplane=dataplane,
-            draws=base.draws,
+            rng=base.rng,
             is_preloading=settings.session.reclaim_preload,
             split_rules=configuration.derive(split_rules),
             on_owner_change=owner_changes(history, base.watcher),

@@ -21,7 +21,7 @@ _ACT_LOG_BYTES = 1 << 30
 _MAX_REPLY_BYTES = 16 << 20
 
 
-def build_dataplane(settings: Settings, clock: Clock, draws: random.Random) -> DataPlane:
+def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> DataPlane:
     """What serves the messages of this broker.
 
     Raises:
@@ -35,7 +35,7 @@ def build_dataplane(settings: Settings, clock: Clock, draws: random.Random) -> D
                 workload,
                 clock,
                 broker_id=settings.broker.broker_id,
-                draw=draws,
+                draw=rng,
                 act_log=None if path is None else FileServeLog(path, _ACT_LOG_BYTES),
                 capacity=_capacity(chosen, workload.capacity_of(settings.broker.broker_id)),
                 origin_s=chosen.simulated_origin_s,

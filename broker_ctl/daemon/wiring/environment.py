@@ -49,7 +49,7 @@ class Environment(Protocol):
         ...
 
     @property
-    def draws(self) -> random.Random:
+    def rng(self) -> random.Random:
         """The only source of chance, the nonce of this run included."""
         ...
 
@@ -93,9 +93,9 @@ class Environment(Protocol):
 class LiveEnvironment:
     """Those of a process."""
 
-    def __init__(self, clock: Clock, draws: random.Random) -> None:
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
         self.clock = clock
-        self.draws = draws
+        self.rng = rng
 
     def open_stores(
         self, settings: Settings, instruments: StoreInstruments
@@ -109,7 +109,7 @@ class LiveEnvironment:
         directory = settings.session.session_directory
         if settings.session.stop_mode is StopMode.KEEP and directory is not None:
             kept = session_file.take(directory)
-        return open_stores(settings, self.draws, instruments, kept)
+        return open_stores(settings, self.rng, instruments, kept)
 
     def keep_session(self, settings: Settings, session_id: int, password: bytes) -> bool:
         """In a file."""
@@ -125,7 +125,7 @@ class LiveEnvironment:
         Raises:
             StartError: a secret that cannot be read. SettingsError: an unknown workload.
         """
-        return build_dataplane(settings, self.clock, self.draws)
+        return build_dataplane(settings, self.clock, self.rng)
 
     def host_usage(self, settings: Settings) -> UsageSource:
         """From the process table."""

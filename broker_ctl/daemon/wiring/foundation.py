@@ -39,7 +39,7 @@ class Foundation:
     settings: Settings
     surroundings: Environment
     clock: Clock
-    draws: random.Random
+    rng: random.Random
     urls: BrokerUrls
     nonce: str
     credentials: Credentials | None
@@ -64,8 +64,8 @@ def build_foundation(settings: Settings, surroundings: Environment) -> Foundatio
         StartError, SettingsError: a file that cannot be read, or is no secret or certificate.
     """
     urls = broker_urls(settings)
-    clock, draws, instruments = surroundings.clock, surroundings.draws, Instruments()
-    nonce = f"{draws.getrandbits(128):032x}"
+    clock, rng, instruments = surroundings.clock, surroundings.rng, Instruments()
+    nonce = f"{rng.getrandbits(128):032x}"
     store, configuration_store = surroundings.open_stores(settings, instruments.store)
     control = InstrumentedStore(store, instruments.store, clock)
     metadata = gathering(store, settings, instruments.store, clock)
@@ -86,7 +86,7 @@ def build_foundation(settings: Settings, surroundings: Environment) -> Foundatio
         settings=settings,
         surroundings=surroundings,
         clock=clock,
-        draws=draws,
+        rng=rng,
         urls=urls,
         nonce=nonce,
         credentials=credentials_of(settings),

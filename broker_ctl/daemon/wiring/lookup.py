@@ -70,7 +70,7 @@ def leaderless_of(
         drained=lambda: directives.drains,
         rules=configuration.derive(_leaderless_rules),
         clock=base.clock,
-        draws=base.draws,
+        rng=base.rng,
     )
 
 
@@ -93,7 +93,7 @@ def partitioned_topics_of(
     base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
 ) -> PartitionedTopics:
     """Topics with partitions, which their clients ask for first."""
-    parts = PolicyStore.of(base.lasting_configuration, base.clock, base.draws)
+    parts = PolicyStore.of(base.lasting_configuration, base.clock, base.rng)
     rules = CacheRules.expiring(base.settings.metadata.cache_expiry_s)
     return PartitionedTopics(
         parts, namespaces, rules, lambda: configuration.current().surface.most_partitions

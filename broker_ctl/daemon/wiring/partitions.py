@@ -150,7 +150,7 @@ def _election(base: Foundation, number: int) -> Election:
         clock=base.clock,
         seat=paths.CONTROLLER_SEAT,
         leader=own,
-        draws=base.draws,
+        rng=base.rng,
         records=ControllerRecords(own, number, base.clock),
     )
     base.watcher.listen(election.session_changed)
@@ -174,8 +174,8 @@ def _controller(
             has_queues=base.settings.partitions.transport is StateChangeTransport.ZKQUEUE,
             journal=_journal(history),
             instruments=base.instruments.controller,
-            draws=base.draws,
-            make_office=office_maker(number, base.draws),
+            rng=base.rng,
+            make_office=office_maker(number, base.rng),
         )
     )
 

@@ -94,7 +94,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 def open_stores(
     settings: Settings,
-    draws: random.Random,
+    rng: random.Random,
     instruments: StoreInstruments,
     reattach: tuple[int, bytes],
 ) -> tuple[OwnStore, OwnStore]:
@@ -110,7 +110,7 @@ def open_stores(
         settings,
         metadata.store_url,
         "metadata-store",
-        draws,
+        rng,
         instruments=instruments,
         reattach=reattach,
         max_retries=settings.session.reconnect_max_retries,
@@ -120,7 +120,7 @@ def open_stores(
     # Nothing is owned there, so an outage of it never ends the process.
     name = "configuration-metadata-store"
     return store, open_store(
-        settings, metadata.configuration_url, name, draws, instruments=instruments
+        settings, metadata.configuration_url, name, rng, instruments=instruments
     )
 
 
@@ -128,7 +128,7 @@ def open_store(
     settings: Settings,
     url: StoreUrl,
     name: str,
-    draws: random.Random,
+    rng: random.Random,
     *,
     instruments: StoreInstruments,
     reattach: tuple[int, bytes] = (0, b""),
@@ -166,7 +166,7 @@ def open_store(
             on_resolved=instruments.ambiguous_results.add,
             on_no_quorum=lambda servers: instruments.without_quorum.tell(servers, name),
         ),
-        draws,
+        rng,
     )
 
 

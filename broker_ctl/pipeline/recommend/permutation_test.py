@@ -49,11 +49,11 @@ def least_pairs(limit: float) -> int:
 def _choices(pairs: int) -> Iterator[NDArray[np.float64]]:
     """Signs, a few thousand choices at a time, shape (choices, pairs)."""
     total = 1 << min(pairs, _MOST_ENUMERATED)
-    draws = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(_SEED)
     for start in range(0, total, _AT_ONCE):
         numbers = np.arange(start, min(start + _AT_ONCE, total))
         if pairs <= _MOST_ENUMERATED:
             bits = (numbers[:, None] >> np.arange(pairs)) & 1
         else:
-            bits = draws.integers(0, 2, (len(numbers), pairs))
+            bits = rng.integers(0, 2, (len(numbers), pairs))
         yield np.where(bits, 1.0, -1.0)

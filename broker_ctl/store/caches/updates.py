@@ -28,14 +28,14 @@ class Updates(Generic[T]):
         encode: Callable[[T], bytes],
         *,
         clock: Clock,
-        draws: random.Random,
+        rng: random.Random,
         rules: UpdateRules,
     ) -> None:
         self._store = store
         self._cache = cache
         self._encode = encode
         self._clock = clock
-        self._draws = draws
+        self._rng = rng
         self._rules = rules
 
     async def read_modify_update(self, path: str, change: Callable[[T], T]) -> Stat:
@@ -90,7 +90,7 @@ class Updates(Generic[T]):
                         f"{path}: others were quicker {attempts} times in {took_s:.1f} s"
                     ) from error
             # Full jitter: those who met here do not meet again at the same time.
-            await asyncio.sleep(min(self._draws.uniform(0, pause_s), left_s))
+            await asyncio.sleep(min(self._rng.uniform(0, pause_s), left_s))
             pause_s = min(2 * pause_s, self._rules.most_s)
             attempts += 1
             # Past the cache: the event of the write that was quicker may still be on its way.

@@ -22,10 +22,10 @@ class Dialer:
     Docs: pulsar-session-watcher.
     """
 
-    def __init__(self, hosts: Sequence[tuple[str, int]], draws: random.Random) -> None:
+    def __init__(self, hosts: Sequence[tuple[str, int]], rng: random.Random) -> None:
         self._hosts = list(hosts)
-        self._draws = draws
-        draws.shuffle(self._hosts)
+        self._rng = rng
+        rng.shuffle(self._hosts)
         self._next = 0
         self._failures = 0
 
@@ -67,4 +67,4 @@ class Dialer:
         if outage_s < timeout_s:
             cap_s = min(cap_s, _LIVE_DELAY_S)
         ceiling_s = min(cap_s, _FIRST_DELAY_S * 2 ** min(rounds - 1, _MAX_DOUBLINGS))
-        return self._draws.uniform(0, ceiling_s)
+        return self._rng.uniform(0, ceiling_s)

@@ -90,9 +90,9 @@ async def _minded(work: Awaitable[None], end: Callable[[errors.StoreError], None
 class Session:
     """Keeps a session, and a connection for its requests."""
 
-    def __init__(self, options: SessionOptions, draws: random.Random) -> None:
+    def __init__(self, options: SessionOptions, rng: random.Random) -> None:
         self._options = options
-        self._dialer = Dialer(options.hosts, draws)
+        self._dialer = Dialer(options.hosts, rng)
         self._outlook = Outlook(options.hosts, options.tls, options.on_no_quorum)
         self._connection: Connection | None = None
         self._session_id = options.session_id

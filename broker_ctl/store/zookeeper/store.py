@@ -89,7 +89,7 @@ class StoreOptions:
 class ZooKeeperStore:
     """`MetadataStore` on a real ensemble."""
 
-    def __init__(self, options: StoreOptions, draws: random.Random | None = None) -> None:
+    def __init__(self, options: StoreOptions, rng: random.Random | None = None) -> None:
         self._options = options
         self._chroot = options.chroot.rstrip("/")
         self._session = Session(
@@ -107,7 +107,7 @@ class ZooKeeperStore:
                 on_reply=options.on_reply,
                 on_no_quorum=options.on_no_quorum,
             ),
-            draws or random.SystemRandom(),
+            rng or random.SystemRandom(),
         )
         # With credentials the nodes belong to whoever holds them; without, to everybody.
         acl = protocol.AUTHED_UNRESTRICTED if options.digest else protocol.UNRESTRICTED_ACCESS

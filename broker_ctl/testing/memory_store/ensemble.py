@@ -46,17 +46,17 @@ class EnsembleRules:
 class MemoryEnsemble:
     """What all `MemoryStore`s of a test or a simulation share.
 
-    ``draws`` decide which server a client meets. Without ``loop`` the running one is used.
+    ``rng`` decides which server a client meets. Without ``loop`` the running one is used.
     """
 
     def __init__(
         self,
         rules: EnsembleRules | None = None,
-        draws: random.Random | None = None,
+        rng: random.Random | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._rules = rules or EnsembleRules()
-        self._draws = draws
+        self._rng = rng
         self._loop = loop
         self.servers = tuple(Server(number) for number in range(self._rules.servers))
         self.leader = self.servers[0]
@@ -99,7 +99,7 @@ class MemoryEnsemble:
         if session is None:
             raise SessionExpired("the server does not know the session")
         former, session.client = session.client, client
-        client.server = serving[0] if self._draws is None else self._draws.choice(serving)
+        client.server = serving[0] if self._rng is None else self._rng.choice(serving)
         # Its state must not lie before what the client has seen elsewhere.
         client.server.catch_up()
         client.server.clients[client] = None

@@ -63,23 +63,23 @@ def changing_routes(broker: Broker) -> Iterator[tuple[str, str]]:
             yield route.method, re.sub(r"\{(\w+)[^}]*\}", "x", path)
 
 
-def odd_bodies(draws: random.Random) -> Iterator[bytes]:
+def odd_bodies(rng: random.Random) -> Iterator[bytes]:
     yield from RAW
     for value in ODD:
         yield json.dumps(value).encode()
     for _ in range(20):
-        names = draws.sample(WORDS, draws.randint(1, 4))
-        yield json.dumps({name: draws.choice(ODD) for name in names}).encode()
+        names = rng.sample(WORDS, rng.randint(1, 4))
+        yield json.dumps({name: rng.choice(ODD) for name in names}).encode()
 
 
 @pytest.mark.timeout(300)
 async def test_every_body_has_an_answer(leader: Broker, http: HttpClient) -> None:
-    draws = random.Random(1)
+    rng = random.Random(1)
     broken: list[tuple[str, str, bytes, object]] = []
     paths = {*changing_routes(leader), *((method, path) for method, path, _ in DONE)}
     paths.add(("POST", "/control/v1/pause"))
     for method, path in sorted(paths):
-        for body in odd_bodies(draws):
+        for body in odd_bodies(rng):
             reply = await http.request(method, leader.url + path, content=body)
             if reply.status >= 300 and reply.status not in REFUSALS:
                 broken.append((method, path, body[:80], reply.status))

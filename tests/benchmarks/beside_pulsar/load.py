@@ -45,12 +45,12 @@ class Flow:
 
 def flows(seed: int, per_second: float) -> tuple[Flow, ...]:
     """All topics; before and after the step as many messages come in."""
-    draws = random.Random(seed)
-    hot = _skewed(draws, per_second * _HOT_RATIO)
-    calm = _skewed(draws, per_second * (1 - _HOT_RATIO))
+    rng = random.Random(seed)
+    hot = _skewed(rng, per_second * _HOT_RATIO)
+    calm = _skewed(rng, per_second * (1 - _HOT_RATIO))
     # Hashes of names that count lie close together.
-    names = [f"{draws.getrandbits(64):016x}" for _ in range(_TOPICS)]
-    rising = set(draws.sample(range(_TOPICS), _RISING))
+    names = [f"{rng.getrandbits(64):016x}" for _ in range(_TOPICS)]
+    rising = set(rng.sample(range(_TOPICS), _RISING))
     risen = [rate * _RISE if number in rising else rate for number, rate in enumerate(hot)]
     risen = [rate * sum(hot) / sum(risen) for rate in risen]
     return tuple(
@@ -60,8 +60,8 @@ def flows(seed: int, per_second: float) -> tuple[Flow, ...]:
     )
 
 
-def _skewed(draws: random.Random, total: float) -> list[float]:
-    weights = [draws.paretovariate(1.1) for _ in range(_TOPICS)]
+def _skewed(rng: random.Random, total: float) -> list[float]:
+    weights = [rng.paretovariate(1.1) for _ in range(_TOPICS)]
     most = sum(weights) * _MOST_RATIO
     weights = [min(weight, most) for weight in weights]
     return [total * weight / sum(weights) for weight in weights]
@@ -69,9 +69,9 @@ def _skewed(draws: random.Random, total: float) -> list[float]:
 
 def first_owners(seed: int, brokers: Sequence[str]) -> dict[Bundle, str]:
     """The same skewed placement for both sides to start from."""
-    draws = random.Random(seed + 1)
+    rng = random.Random(seed + 1)
     bundles = [bundle for name in (HOT, CALM) for bundle in Ring.even(name, BUNDLES).bundles]
-    chosen = draws.choices(brokers, _PLACED[: len(brokers)], k=len(bundles))
+    chosen = rng.choices(brokers, _PLACED[: len(brokers)], k=len(bundles))
     return dict(zip(bundles, chosen, strict=True))
 
 

@@ -101,11 +101,11 @@ class Askers:
         await self._all_answered
         return now_s() - began_s
 
-    async def at_rate(self, rate: float, length_s: float, draws: Random) -> float:
+    async def at_rate(self, rate: float, length_s: float, rng: Random) -> float:
         """An open loop; seconds until the last was answered."""
         began_s = self._begin()
         end_s = began_s + length_s
-        await pace(takewhile(lambda due_s: due_s < end_s, arrivals(rate, draws)), self._due)
+        await pace(takewhile(lambda due_s: due_s < end_s, arrivals(rate, rng)), self._due)
         self._is_over = True
         self._end_if_answered()
         await self._all_answered

@@ -51,9 +51,9 @@ class Broker:
         registration = Registration(broker_id, 0, 0, self._urls)
         self._registry = Registry(store, registration, Deletions(store), TICK_S)
         self._usage = SystemUsage(cpu=ResourceUsage(cpu_ratio * _CPU_LIMIT, _CPU_LIMIT))
-        draws = random.Random(number)
+        rng = random.Random(number)
         self._measured = [
-            {str(bundle): _traffic(draws, index) for index, bundle in enumerate(bundles)}
+            {str(bundle): _traffic(rng, index) for index, bundle in enumerate(bundles)}
             for _ in range(_MEASUREMENTS)
         ]
         self._updated_ms = 0
@@ -104,10 +104,10 @@ class Broker:
         return payload
 
 
-def _traffic(draws: random.Random, index: int) -> BundleStats:
+def _traffic(rng: random.Random, index: int) -> BundleStats:
     """Some tens of KB/s; one bundle in a thousand has more messages than a bundle should."""
-    rate = _HOT_MSG_RATE if index % _ONE_IN_HOT == 0 else draws.uniform(50, 150)
-    bytes_s = draws.uniform(20_000, 80_000)
+    rate = _HOT_MSG_RATE if index % _ONE_IN_HOT == 0 else rng.uniform(50, 150)
+    bytes_s = rng.uniform(20_000, 80_000)
     return BundleStats(rate / 2, rate / 2, bytes_s, bytes_s, 10, 20, 30)
 
 

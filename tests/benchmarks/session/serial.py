@@ -28,14 +28,14 @@ async def measure_serial(hosts: str, chroot: str, bundles: int, jute_bytes: int)
     """Seconds from the first until the last of them is renewed."""
     options = StoreOptions(hosts=hosts, chroot=chroot, max_frame_bytes=jute_bytes)
     store = ZooKeeperStore(options)
-    draws = random.Random(1)
+    rng = random.Random(1)
     urls = BrokerUrls(BROKER_ID, f"http://{BROKER_ID}", native_url="pulsar://127.0.0.1:6650")
     record = NamespaceEphemeralData(urls).encode()
     dataplane = SimulatedDataPlane(
-        Workload.named("steady", 0), SystemClock(), broker_id=BROKER_ID, draw=draws
+        Workload.named("steady", 0), SystemClock(), broker_id=BROKER_ID, draw=rng
     )
     locks = Locks(
-        store, paths.OWNERSHIP, broker_id=BROKER_ID, broker_of=lambda _: BROKER_ID, draws=draws
+        store, paths.OWNERSHIP, broker_id=BROKER_ID, broker_of=lambda _: BROKER_ID, rng=rng
     )
     await store.start()
     try:

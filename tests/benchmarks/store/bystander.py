@@ -56,11 +56,11 @@ async def standing_by(store: ZooKeeperStore, watch: Watch) -> AsyncIterator[dict
 
 
 async def _measured(watch: Watch) -> Mapping[str, Any]:
-    draws, over = random.Random(1), asyncio.Event()
+    rng, over = random.Random(1), asyncio.Event()
     async with direct_store(watch.host) as store:
 
         async def read() -> None:
-            if await store.get(draws.choice(watch.reads)) is None:
+            if await store.get(rng.choice(watch.reads)) is None:
                 raise RuntimeError("a node of the foreground is gone")
 
         async def write() -> None:
@@ -74,7 +74,7 @@ async def _measured(watch: Watch) -> Mapping[str, Any]:
 
         async with asyncio.TaskGroup() as group:
             gets = group.create_task(
-                ask_open_loop(until_over(arrivals(watch.read_rate, draws)), read), name="gets"
+                ask_open_loop(until_over(arrivals(watch.read_rate, rng)), read), name="gets"
             )
             sets = group.create_task(
                 ask_open_loop(until_over(every(1 / watch.write_rate)), write), name="sets"

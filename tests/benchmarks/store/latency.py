@@ -107,14 +107,14 @@ class _Turns:
 
     async def slice(self, one: Slices, seed: int) -> list[float]:
         """Ask at the due times that belong to ``seed``; each answer is looked at."""
-        draws = random.Random(f"{one.rate} {seed}")
+        rng = random.Random(f"{one.rate} {seed}")
         end_s = now_s() + one.length_s
         dues_s = []
-        for due_s in arrivals(one.rate, draws):
+        for due_s in arrivals(one.rate, rng):
             if due_s >= end_s:
                 break
             dues_s.append(due_s)
-        return await ask_open_loop(dues_s, lambda: self._ask(draws.randrange(len(self._paths))))
+        return await ask_open_loop(dues_s, lambda: self._ask(rng.randrange(len(self._paths))))
 
     async def _ask(self, index: int) -> None:
         node = await self._store.get(self._paths[index])

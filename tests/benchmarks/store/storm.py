@@ -189,7 +189,7 @@ class _Beside:
         self._store = store
         self._control = control
         self._waits = waits
-        self._draws = random.Random(453)
+        self._rng = random.Random(453)
         self._version: int | None = None
         self._is_over = False
         self.gets_s: list[float] = []
@@ -211,11 +211,11 @@ class _Beside:
         return itertools.takewhile(lambda _: not self._is_over, dues_s)
 
     async def _foreground(self) -> None:
-        dues_s = self._until_end(arrivals(_FOREGROUND_RATE, self._draws))
+        dues_s = self._until_end(arrivals(_FOREGROUND_RATE, self._rng))
         self.gets_s = await ask_open_loop(dues_s, self._get)
 
     async def _get(self) -> None:
-        index = self._draws.randrange(_NODES)
+        index = self._rng.randrange(_NODES)
         path = keys(_ROOT, _NODES)[index]
         self._waits.asked(path)
         node = await self._store.get(path)

@@ -105,10 +105,10 @@ class Topics:
         for first in range(0, self.count, _TOPICS_PER_NAMESPACE):
             yield f"{paths.POLICIES}/{_namespace(first)}", policies
             yield f"{paths.LOCAL_POLICIES}/{_namespace(first)}", local_policies
-        draws, size_bytes = random.Random(453), 0
+        rng, size_bytes = random.Random(453), 0
         for topic in range(self.count):
             yield _partitions(topic), encode({"partitions": 4})
-            data = encode(_managed_ledger(draws))
+            data = encode(_managed_ledger(rng))
             size_bytes += len(data)
             yield _ledger(topic), data
         if size_bytes > _MOST_BYTES:
@@ -130,8 +130,8 @@ class Topics:
         return cursors + [path for path, _ in self.nodes()]
 
 
-def _managed_ledger(draws: random.Random) -> dict[str, Any]:
-    size_bytes = min(draws.lognormvariate(0, _SPREAD) * _MEDIAN_BYTES, _CAP_BYTES)
+def _managed_ledger(rng: random.Random) -> dict[str, Any]:
+    size_bytes = min(rng.lognormvariate(0, _SPREAD) * _MEDIAN_BYTES, _CAP_BYTES)
     segments = max(1, round(size_bytes / (len(encode(_SEGMENT)) + 1)))
     return {"ledgers": [_SEGMENT] * segments}
 

@@ -110,7 +110,7 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
             constraints=lambda: NO_CONSTRAINTS,
             rules=lambda: RULES,
             clock=broker.clock,
-            draws=random.Random(1),
+            rng=random.Random(1),
             drained=partial(getattr, door, "drained"),
         )
         door.lookup = Lookup(

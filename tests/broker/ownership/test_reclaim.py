@@ -257,12 +257,12 @@ async def test_one_expiry_after_another_loses_nothing() -> None:
     for seed in range(12):
         async with cluster(seed=seed) as built:
             (broker,) = built.brokers
-            draws = random.Random(seed)
+            rng = random.Random(seed)
             before = await take_all(broker, built.bundles)
             await asyncio.sleep(0.5)
             for _ in range(4):
                 broker.expire()
-                await asyncio.sleep(draws.uniform(0.0, 0.06))
+                await asyncio.sleep(rng.uniform(0.0, 0.06))
             await broker.store.wait_connected()
             await built.settled()
             assert broker.owned().keys() == before.keys()

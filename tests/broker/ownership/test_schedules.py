@@ -25,9 +25,9 @@ MOST_BUNDLES = 24
 class Schedule:
     """Draws what happens next."""
 
-    def __init__(self, built: Cluster, draws: random.Random) -> None:
+    def __init__(self, built: Cluster, rng: random.Random) -> None:
         self._built = built
-        self._draws = draws
+        self._rng = rng
         self._cut: set[str] = set()
         self.outcomes: dict[str, int] = {}
 
@@ -43,10 +43,10 @@ class Schedule:
         verbs, weights = zip(*kinds, strict=True)
         async with asyncio.TaskGroup() as group:
             for step in range(STEPS):
-                (verb,) = self._draws.choices(verbs, weights)
-                broker = self._draws.choice(self._built.brokers)
+                (verb,) = self._rng.choices(verbs, weights)
+                broker = self._rng.choice(self._built.brokers)
                 group.create_task(self._attempt(verb, broker), name=f"step {step}")
-                await asyncio.sleep(self._draws.expovariate(2.0))
+                await asyncio.sleep(self._rng.expovariate(2.0))
 
     async def _attempt(
         self, verb: Callable[[MemoryBroker], Awaitable[None]], broker: MemoryBroker
@@ -63,18 +63,18 @@ class Schedule:
     async def _acquire(self, broker: MemoryBroker) -> None:
         """As a lookup does."""
         ring = await broker.namespaces.ring(self._built.bundles[0].namespace)
-        bundle = self._draws.choice(ring.bundles)
+        bundle = self._rng.choice(ring.bundles)
         if await broker.ownership.owner_of(bundle) is None:
             await broker.ownership.acquire(bundle)
 
     async def _unload(self, broker: MemoryBroker) -> None:
         if owned := sorted(broker.owned()):
-            await broker.ownership.unload(self._draws.choice(owned))
+            await broker.ownership.unload(self._rng.choice(owned))
 
     async def _split(self, broker: MemoryBroker) -> None:
         ring = await broker.namespaces.ring(self._built.bundles[0].namespace)
         if (owned := sorted(broker.owned())) and len(ring.bundles) < MOST_BUNDLES:
-            bundle = self._draws.choice(owned)
+            bundle = self._rng.choice(owned)
             await broker.ownership.split(bundle, "range_equally_divide")
 
     async def _blink(self, broker: MemoryBroker) -> None:
@@ -87,14 +87,14 @@ class Schedule:
             return
         self._cut.add(broker.broker_id)
         broker.memory.disconnect()
-        await asyncio.sleep(self._draws.choice([0.5, 3.0, 9.0, 11.0, 16.0]))
+        await asyncio.sleep(self._rng.choice([0.5, 3.0, 9.0, 11.0, 16.0]))
         broker.memory.reconnect()
         self._cut.discard(broker.broker_id)
 
     async def _fail_calls(self, broker: MemoryBroker) -> None:
-        verb = self._draws.choice(["load", "renew", "split", "unload", "fence", "loaded"])
-        is_executed = self._draws.random() < 0.5
-        broker.steering.fail(verb, is_executed=is_executed, times=self._draws.randrange(1, 4))
+        verb = self._rng.choice(["load", "renew", "split", "unload", "fence", "loaded"])
+        is_executed = self._rng.random() < 0.5
+        broker.steering.fail(verb, is_executed=is_executed, times=self._rng.randrange(1, 4))
 
 
 async def owners_after_asking(built: Cluster, bundle: Bundle) -> list[MemoryBroker]:

@@ -40,7 +40,7 @@ class Scene:
 
     @staticmethod
     def _configuration(store: MemoryStore, settings: Settings) -> DynamicConfiguration:
-        return DynamicConfiguration(store, settings, clock=LoopClock(), draws=random.Random(1))
+        return DynamicConfiguration(store, settings, clock=LoopClock(), rng=random.Random(1))
 
     async def written(self) -> Any:
         node = await self.other_store.get(CONFIGURATION)
@@ -120,7 +120,7 @@ async def test_overrides_that_stand_at_the_start_hold_from_the_start() -> None:
     async with scene() as built:
         await built.other.set(INTERVAL, "0.5")
         late = DynamicConfiguration(
-            built.store, Settings(), clock=LoopClock(), draws=random.Random(2)
+            built.store, Settings(), clock=LoopClock(), rng=random.Random(2)
         )
         await late.start()
         assert late.current().shedding.interval_s == 30

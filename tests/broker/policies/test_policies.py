@@ -68,7 +68,7 @@ class Scene:
             cluster=CLUSTER,
             namespaces=namespaces,
             clock=clock,
-            draws=random.Random(seed),
+            rng=random.Random(seed),
         )
         return namespaces, policies
 

@@ -279,7 +279,7 @@ class Pushing(TryingStore):
 
     def __init__(self, store: MetadataStore) -> None:
         super().__init__(store)
-        self.draws = random.Random(9)
+        self.rng = random.Random(9)
         self.pushed = 0
         self.elected: list[tuple[tuple[int, ...], int]] = []
 
@@ -299,8 +299,8 @@ class Pushing(TryingStore):
         assert node is not None
         state = decode_state(node)
         followers = [each for each in state.isr if each != state.leader]
-        if state.leader != NO_LEADER and followers and self.draws.random() < 0.3:
-            left = tuple(each for each in state.isr if each != self.draws.choice(followers))
+        if state.leader != NO_LEADER and followers and self.rng.random() < 0.3:
+            left = tuple(each for each in state.isr if each != self.rng.choice(followers))
             self.pushed += 1
             await self._inner.set(path, encode_state(state._replace(isr=left)), state.version)
             return state._replace(isr=left)

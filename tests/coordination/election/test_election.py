@@ -36,7 +36,7 @@ class Candidate:
             clock=party.clock,
             seat=SEAT,
             leader=LeaderBroker(party.broker_id, f"http://{party.broker_id}"),
-            draws=party.draws,
+            rng=party.rng,
         )
         self.leaderships: list[Leadership] = []
         self.is_at_work = False
@@ -481,15 +481,15 @@ async def test_two_leadings_of_one_process_never_overlap_however_long_the_work_t
 async def test_whatever_happens_to_connections_and_sessions_one_leads_in_the_end() -> None:
     for seed in range(6):
         async with candidates(3) as all_:
-            draws = all_[0].party.draws
-            draws.seed(seed)
+            rng = all_[0].party.rng
+            rng.seed(seed)
             for one in all_:
                 one.stand()
             for _ in range(40):
-                await asyncio.sleep(draws.uniform(0, 1.0))
+                await asyncio.sleep(rng.uniform(0, 1.0))
                 assert sum(one.election.leadership is not None for one in all_) <= 1
-                one = draws.choice(all_)
-                match draws.randrange(4):
+                one = rng.choice(all_)
+                match rng.randrange(4):
                     case 0:
                         one.party.blink()
                     case 1:
@@ -497,7 +497,7 @@ async def test_whatever_happens_to_connections_and_sessions_one_leads_in_the_end
                     case 2:
                         one.store.disconnect()
                         asyncio.get_running_loop().call_later(
-                            draws.uniform(0, 12.0), one.store.reconnect
+                            rng.uniform(0, 12.0), one.store.reconnect
                         )
                     case 3:
                         one.party.ensemble.reap()

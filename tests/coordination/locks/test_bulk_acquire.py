@@ -23,7 +23,7 @@ def locks_of(party: Party) -> Locks:
         ROOT,
         broker_id=party.broker_id,
         broker_of=lambda node: node.data.decode(),
-        draws=party.draws,
+        rng=party.rng,
     )
 
 

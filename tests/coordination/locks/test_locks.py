@@ -59,7 +59,7 @@ class Holder:
             ROOT,
             broker_id=party.broker_id,
             broker_of=broker_of,
-            draws=random.Random(0),
+            rng=random.Random(0),
             on_verified=self.verified_s.append,
         )
         party.watcher.listen(self.locks.session_changed)
@@ -557,17 +557,17 @@ async def test_a_release_whose_outcome_is_unknown_counts_as_given_up() -> None:
 @in_virtual_time
 async def test_news_in_any_order_never_breaks_a_lock() -> None:
     async with holders() as (one,):
-        draws = random.Random(1)
+        rng = random.Random(1)
         told = [Action.CONNECTION_LOST, Action.VERIFY, Action.FENCE, Action.RECONNECTED]
         for _ in range(30):
             lock = await one.acquire()
             for _ in range(20):
-                if draws.random() < 0.5:
-                    one.locks.session_changed(draws.choice(told))
+                if rng.random() < 0.5:
+                    one.locks.session_changed(rng.choice(told))
                 else:
                     one.locks._notified(Notification(Change.DELETED, PATH, 1))
-                if draws.random() < 0.2:
-                    await asyncio.sleep(draws.uniform(0, 0.01))
+                if rng.random() < 0.2:
+                    await asyncio.sleep(rng.uniform(0, 0.01))
             await one.locks.release(lock)
         assert one.lost == []
 

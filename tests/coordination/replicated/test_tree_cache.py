@@ -107,21 +107,21 @@ async def test_what_was_missed_while_cut_off_is_found_afterwards() -> None:
 @in_virtual_time
 async def test_the_copy_converges_whatever_happens(seed: int) -> None:
     async with parties(2) as (reader, writer):
-        draws = reader.draws
-        draws.seed(seed)
+        rng = reader.rng
+        rng.seed(seed)
         await writer.store.create(ROOT)
         tree = TreeCache(reader.store, ROOT, decode)
         await tree.start()
         for _ in range(150):
-            path = f"{ROOT}/{draws.choice('abcde')}"
-            data = draws.choice([b"1", b"2", b"3", b"corrupt", b"newer"])
-            mode = draws.choice([CreateMode.PERSISTENT, CreateMode.EPHEMERAL])
-            match draws.randrange(10):
+            path = f"{ROOT}/{rng.choice('abcde')}"
+            data = rng.choice([b"1", b"2", b"3", b"corrupt", b"newer"])
+            mode = rng.choice([CreateMode.PERSISTENT, CreateMode.EPHEMERAL])
+            match rng.randrange(10):
                 case 0:
                     reader.blink()
                 case 1:
                     reader.store.disconnect()
-                    delay_s = draws.choice([0.1, 1.0, 12.0])
+                    delay_s = rng.choice([0.1, 1.0, 12.0])
                     asyncio.get_running_loop().call_later(delay_s, reader.store.reconnect)
                 case 2:
                     writer.expire()
@@ -131,7 +131,7 @@ async def test_the_copy_converges_whatever_happens(seed: int) -> None:
                     await attempt(writer.store.set(path, data))
                 case _:
                     await attempt(writer.store.create(path, data, mode))
-            await asyncio.sleep(draws.choice([0.0, 0.001, 0.01, 0.5]))
+            await asyncio.sleep(rng.choice([0.0, 0.001, 0.01, 0.5]))
         reader.store.reconnect()
         await eventually(lambda: tree.values == as_it_stands(reader), deadline_s=30.0)
         await tree.wait_synced()

@@ -66,7 +66,7 @@ class Surroundings:
     def __init__(self) -> None:
         self.ensemble = MemoryEnsemble()
         self.clock = LoopClock()
-        self.draws = random.Random(1)
+        self.rng = random.Random(1)
         self.store = MemoryStore(self.ensemble, session_timeout_s=20.0)
         self.parts: Dependencies | None = None
 
@@ -78,7 +78,7 @@ class Surroundings:
 
     def dataplane(self, _: Settings) -> DataPlane:
         steady = Workload.named("steady", seed=1)
-        return SimulatedDataPlane(steady, self.clock, broker_id=BROKER, draw=self.draws)
+        return SimulatedDataPlane(steady, self.clock, broker_id=BROKER, draw=self.rng)
 
     def host_usage(self, _: Settings) -> UsageSource:
         return IdleHost()

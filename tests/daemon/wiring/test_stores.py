@@ -35,7 +35,7 @@ def counted(histogram: Histogram) -> float:
 class Opened:
     """In the place of `ZooKeeperStore`: what it was opened with."""
 
-    def __init__(self, options: StoreOptions, _draws: random.Random) -> None:
+    def __init__(self, options: StoreOptions, _rng: random.Random) -> None:
         self.options = options
 
 

@@ -374,37 +374,37 @@ class Cluster:
         return {number: stored.records if stored else [] for number, stored in found.items()}
 
 
-def steps(cluster: Cluster, draws: random.Random) -> list[tuple[int, Callable[[], None]]]:
+def steps(cluster: Cluster, rng: random.Random) -> list[tuple[int, Callable[[], None]]]:
     """What may happen next, each with how often it does."""
 
     def broker() -> int:
-        return draws.choice(BROKERS)
+        return rng.choice(BROKERS)
 
     def some() -> list[int]:
-        return draws.sample(BROKERS, draws.randint(1, 3))
+        return rng.sample(BROKERS, rng.randint(1, 3))
 
     def flip() -> bool:
-        return draws.random() < 0.5
+        return rng.random() < 0.5
 
     def act(of: Cluster) -> list[tuple[int, Callable[[], None]]]:
         return [
-            (6, lambda: of.produce(broker(), draws.randint(1, 3))),
+            (6, lambda: of.produce(broker(), rng.randint(1, 3))),
             (6, lambda: of.produce_and_fetch(of.store.leader, 1, some())),
             (4, lambda: of.name(broker())),
-            (4, lambda: of.serve(broker(), draws.randint(1, 2))),
+            (4, lambda: of.serve(broker(), rng.randint(1, 2))),
             (4, lambda: of.receive(broker())),
             (4, lambda: of.replicate(broker())),
             (4, lambda: of.catch_up(some())),
             (1, lambda: of.hang_up(broker())),
             (4, lambda: of.instruct(broker())),
             (1, lambda: of.repeat(broker())),
-            (1, lambda: of.hear_old_news(broker(), draws.randrange(100))),
+            (1, lambda: of.hear_old_news(broker(), rng.randrange(100))),
             (2, of.control),
             (1, lambda: of.move(broker())),
-            (1, lambda: of.ask_for(draws.randint(1, 2))),
+            (1, lambda: of.ask_for(rng.randint(1, 2))),
             (3, lambda: of.wish(of.store.leader)),
             (1, lambda: of.wish(broker())),
-            (3, lambda: of.compare_and_set(flip(), flip(), is_late=draws.random() < 0.3)),
+            (3, lambda: of.compare_and_set(flip(), flip(), is_late=rng.random() < 0.3)),
             (2, of.answer),
             (3, lambda: of.change_isr(of.store.leader)),
             (1, of.time_passes),
@@ -419,10 +419,10 @@ def steps(cluster: Cluster, draws: random.Random) -> list[tuple[int, Callable[[]
 
 def walk(seed: int) -> Cluster:
     """A run; the same for the same seed."""
-    draws = random.Random(seed)
+    rng = random.Random(seed)
     cluster = Cluster()
-    weights, acts = zip(*steps(cluster, draws), strict=True)
-    for act in draws.choices(acts, weights, k=STEPS):
+    weights, acts = zip(*steps(cluster, rng), strict=True)
+    for act in rng.choices(acts, weights, k=STEPS):
         act()
         cluster.what_is_acknowledged_is_in_every_replica_in_sync()
         cluster.logs_agree_up_to_the_high_watermark()

@@ -26,7 +26,7 @@ class Clients:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._draws = cluster.draws
+        self._rng = cluster.rng
         self._written: dict[str, set[int]] = {}
         self.outcomes: dict[str, int] = {}
 
@@ -48,7 +48,7 @@ class Clients:
     def pick(self) -> DaemonProcess | None:
         """A daemon that answers, or one that is stopped: nobody knows before asking."""
         running = self._cluster.running
-        return self._draws.choice(running) if running else None
+        return self._rng.choice(running) if running else None
 
     # Clients.
 
@@ -77,7 +77,7 @@ class Clients:
 
     async def look_up_any(self) -> None:
         if (daemon := self.pick()) is not None:
-            topic = self._draws.choice(topics())
+            topic = self._rng.choice(topics())
             await self.ask(f"lookup at {daemon.broker_id}", self.look_up(topic, daemon))
 
     # Operators.
@@ -85,7 +85,7 @@ class Clients:
     async def unload_any(self) -> None:
         daemon = self.pick()
         if daemon is not None and daemon.parts is not None and (owned := daemon.owned()):
-            bundle = self._draws.choice(owned)
+            bundle = self._rng.choice(owned)
             work = daemon.call(daemon.unload(bundle))
             await self.ask(f"unload {bundle.range} at {daemon.broker_id}", work)
 
@@ -94,7 +94,7 @@ class Clients:
         if daemon is None or daemon.parts is None or not (owned := daemon.owned()):
             return
         if len(self._cluster.observer.standing) < _MOST_BUNDLES:
-            bundle = self._draws.choice(owned)
+            bundle = self._rng.choice(owned)
             work = daemon.call(daemon.parts.ownership.split(bundle, "range_equally_divide"))
             await self.ask(f"split {bundle.range} at {daemon.broker_id}", work)
 
@@ -107,14 +107,14 @@ class Clients:
         ]
         standing = sorted(self._cluster.observer.standing)
         if leaders and standing:
-            (leader, desk), bundle = self._draws.choice(leaders), self._draws.choice(standing)
-            to = self._draws.choice(self._cluster.daemons).broker_id
+            (leader, desk), bundle = self._rng.choice(leaders), self._rng.choice(standing)
+            to = self._rng.choice(self._cluster.daemons).broker_id
             work = leader.call(desk.move(bundle, to))
             await self.ask(f"move {bundle.range} to {to} by {leader.broker_id}", work)
 
     async def turn_load(self) -> None:
-        dial = self._draws.choice(self._cluster.dials)
-        dial.traffic = traffic_of(self._draws.choice([1.0, 100.0, 4_000.0, 20_000.0]))
+        dial = self._rng.choice(self._cluster.dials)
+        dial.traffic = traffic_of(self._rng.choice([1.0, 100.0, 4_000.0, 20_000.0]))
 
     async def create_namespace(self) -> None:
         """Once, and until it is there."""
@@ -138,8 +138,8 @@ class Clients:
         daemon = self.pick()
         if daemon is None or daemon.store is None:
             return
-        write = self._draws.choice([self._count, self._come_and_go, self._queue_up, self._transact])
-        sign = f"{daemon.broker_id} {self._draws.getrandbits(64):016x}"
+        write = self._rng.choice([self._count, self._come_and_go, self._queue_up, self._transact])
+        sign = f"{daemon.broker_id} {self._rng.getrandbits(64):016x}"
         await self.ask(f"{write.__name__} at {daemon.broker_id}", daemon.call(write(daemon, sign)))
 
     async def _count(self, daemon: DaemonProcess, sign: str) -> None:
@@ -159,7 +159,7 @@ class Clients:
     async def _come_and_go(self, daemon: DaemonProcess, sign: str) -> None:
         assert daemon.store is not None
         path = f"{_COUNTERS}/e-{sign[-8:]}"
-        mode = self._draws.choice([CreateMode.EPHEMERAL, CreateMode.PERSISTENT])
+        mode = self._rng.choice([CreateMode.EPHEMERAL, CreateMode.PERSISTENT])
         node = await daemon.store.create(path, sign.encode(), mode, make_parents=True)
         await daemon.store.delete(node.path, node.stat.version)
 

@@ -41,7 +41,7 @@ class ReplicatedClients:
     def __init__(self, cluster: Cluster, clients: Clients) -> None:
         self._cluster = cluster
         self._clients = clients
-        self._draws = cluster.draws
+        self._rng = cluster.rng
         self._numbers = count(1)
         self._producing: set[TopicPartition] = set()
         self._links: dict[str, ReplicaClient] = {}
@@ -72,16 +72,16 @@ class ReplicatedClients:
 
     def _some_desk(self) -> tuple[DaemonProcess, ControllerAdmin] | None:
         desks = list(self._desks())
-        return self._draws.choice(desks) if desks else None
+        return self._rng.choice(desks) if desks else None
 
     async def reassign_any(self) -> None:
         """Two or three replicas, in whatever order."""
         if not self.partitions or (found := self._some_desk()) is None:
             return
         daemon, desk = found
-        partition = self._draws.choice(self.partitions)
+        partition = self._rng.choice(self.partitions)
         brokers = [one.number for one in self._cluster.daemons]
-        target = tuple(self._draws.sample(brokers, self._draws.choice([2, 3, 3])))
+        target = tuple(self._rng.sample(brokers, self._rng.choice([2, 3, 3])))
         work = daemon.call(desk.reassign({partition: target}, is_dry_run=False))
         await self._clients.ask(f"reassign {partition} to {target}", work)
 
@@ -113,7 +113,7 @@ class ReplicatedClients:
 
     async def produce_any(self) -> None:
         if self.partitions:
-            await self.produce(self._draws.choice(self.partitions))
+            await self.produce(self._rng.choice(self.partitions))
 
     async def produce(self, partition: TopicPartition) -> None:
         """One record, unless the last one is still under way."""
@@ -133,7 +133,7 @@ class ReplicatedClients:
             return
         number = next(self._numbers)
         value = f"{partition} {number}".encode()
-        epoch = self._draws.choice([ANY_EPOCH, led.state.leader_epoch])
+        epoch = self._rng.choice([ANY_EPOCH, led.state.leader_epoch])
         link = self._link(led.leader.address)
         produced = await link.produce(partition, [value], leader_epoch=epoch)
         self._acknowledged.append(
@@ -152,8 +152,8 @@ class ReplicatedClients:
     async def consume_any(self) -> None:
         """All of a partition, at whichever broker says that it leads."""
         if self.partitions:
-            partition = self._draws.choice(self.partitions)
-            broker = self._draws.choice(self._cluster.daemons)
+            partition = self._rng.choice(self.partitions)
+            broker = self._rng.choice(self._cluster.daemons)
             work = self._consume(partition, broker.replicas.address)
             await self._clients.ask(f"consume {partition} at {broker.number}", work)
 

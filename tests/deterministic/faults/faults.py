@@ -28,7 +28,7 @@ class Faults:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._draws = cluster.draws
+        self._rng = cluster.rng
         self._cut: set[DaemonProcess] = set()
         self.counts: dict[str, int] = {}
 
@@ -38,15 +38,15 @@ class Faults:
         self._cluster.say(f"* {kind}: {what}")
 
     def _any(self) -> DaemonProcess:
-        return self._draws.choice(self._cluster.daemons)
+        return self._rng.choice(self._cluster.daemons)
 
     # Requests.
 
     async def cut_request(self) -> None:
         """The connection ends before or after the next request of a kind is executed."""
         daemon = self._any()
-        kind = self._draws.choice([kind for kind in COVERED if kind is not Kind.CLOSE_SESSION])
-        point = self._draws.choice(list(Point))
+        kind = self._rng.choice([kind for kind in COVERED if kind is not Kind.CLOSE_SESSION])
+        point = self._rng.choice(list(Point))
         daemon.wire.cut_at(kind, point)
         self.note("cut request", f"{daemon.broker_id} {point} {kind}")
 
@@ -56,9 +56,9 @@ class Faults:
         self.note("too large", daemon.broker_id)
 
     async def delay(self) -> None:
-        daemon, by_s = self._any(), self._draws.choice([0.02, 0.2, 1.0, 3.5])
+        daemon, by_s = self._any(), self._rng.choice([0.02, 0.2, 1.0, 3.5])
         self.note("delay", f"{daemon.broker_id} by {by_s} s")
-        await self._slow_down(daemon, by_s, self._draws.uniform(0.5, 4.0))
+        await self._slow_down(daemon, by_s, self._rng.uniform(0.5, 4.0))
 
     @staticmethod
     async def _slow_down(daemon: DaemonProcess, by_s: float, for_s: float) -> None:
@@ -69,7 +69,7 @@ class Faults:
     # Connections and sessions.
 
     async def cut(self) -> None:
-        daemon, for_s = self._any(), TIMEOUT_S * self._draws.choice(_CUTS)
+        daemon, for_s = self._any(), TIMEOUT_S * self._rng.choice(_CUTS)
         if daemon in self._cut or (store := daemon.store) is None:
             return
         self.note("cut", f"{daemon.broker_id} for {for_s:.1f} s")
@@ -99,7 +99,7 @@ class Faults:
     # Servers.
 
     async def change_leader(self) -> None:
-        for_s = self._draws.choice([0.2, 1.0, 3.0])
+        for_s = self._rng.choice([0.2, 1.0, 3.0])
         self.note("leader change", f"takes {for_s} s")
         self._cluster.ensemble.change_leader(for_s)
 
@@ -110,8 +110,8 @@ class Faults:
         if not followers:
             return
         server, for_s = (
-            self._draws.choice(followers),
-            TIMEOUT_S * self._draws.choice(_FOLLOWER_CUTS),
+            self._rng.choice(followers),
+            TIMEOUT_S * self._rng.choice(_FOLLOWER_CUTS),
         )
         self.note("follower cut", f"server {server.number} for {for_s:.1f} s")
         ensemble.cut_off(server)
@@ -123,7 +123,7 @@ class Faults:
 
     async def pause(self) -> None:
         """As SIGSTOP, and SIGCONT."""
-        daemon, for_s = self._any(), TIMEOUT_S * self._draws.choice(_PAUSES)
+        daemon, for_s = self._any(), TIMEOUT_S * self._rng.choice(_PAUSES)
         if daemon.is_stopped or not daemon.is_running:
             return
         self.note("pause", f"{daemon.broker_id} for {for_s:.1f} s")
@@ -162,12 +162,12 @@ class Faults:
 
     async def stop_daemon(self) -> None:
         """By a signal; the session is closed, or kept for the next daemon."""
-        daemon, is_keeping = self._any(), self._draws.random() < 0.4
+        daemon, is_keeping = self._any(), self._rng.random() < 0.4
         if not daemon.is_running or daemon.parts is None:
             return
         self.note("stop and keep" if is_keeping else "stop", daemon.broker_id)
-        if not is_keeping and self._draws.random() < 0.7:
-            daemon.wire.cut_at(Kind.CLOSE_SESSION, self._draws.choice(list(Point)))
+        if not is_keeping and self._rng.random() < 0.7:
+            daemon.wire.cut_at(Kind.CLOSE_SESSION, self._rng.choice(list(Point)))
         incarnation = daemon.incarnation
         daemon.stop(is_keeping=is_keeping)
 
@@ -187,7 +187,7 @@ class Faults:
                 daemon.start()
 
     async def step_wall_clock(self) -> None:
-        daemon, by_ms = self._any(), self._draws.choice([-3_600_000, -5_000, 5_000, 3_600_000])
+        daemon, by_ms = self._any(), self._rng.choice([-3_600_000, -5_000, 5_000, 3_600_000])
         self.note("clock step", f"{daemon.broker_id} by {by_ms} ms")
         daemon.clock.stepped_ms += by_ms
 
@@ -195,15 +195,15 @@ class Faults:
 
     async def lose_calls(self) -> None:
         daemon = self._any()
-        is_done = self._draws.random() < 0.5
-        daemon.link.calls.losses = [is_done] * self._draws.randrange(1, 4)
+        is_done = self._rng.random() < 0.5
+        daemon.link.calls.losses = [is_done] * self._rng.randrange(1, 4)
         self.note("data plane", f"{daemon.broker_id} loses {'answers' if is_done else 'calls'}")
 
     async def delay_calls(self) -> None:
         """The next calls that change something arrive when nobody waits for their answers."""
         daemon = self._any()
-        count, most_s = self._draws.randrange(1, 4), self._draws.choice(_LATE_S)
-        daemon.link.calls.late_s = [self._draws.uniform(0.3, most_s) for _ in range(count)]
+        count, most_s = self._rng.randrange(1, 4), self._rng.choice(_LATE_S)
+        daemon.link.calls.late_s = [self._rng.uniform(0.3, most_s) for _ in range(count)]
         self.note("late calls", f"{daemon.broker_id} {count} calls, by up to {most_s} s")
 
     async def kill_calling(self) -> None:
@@ -212,7 +212,7 @@ class Faults:
         if not daemon.is_running:
             return
         calls = daemon.link.calls
-        calls.late_s = [self._draws.uniform(0.3, max(_LATE_S)) for _ in range(_CALLS)]
+        calls.late_s = [self._rng.uniform(0.3, max(_LATE_S)) for _ in range(_CALLS)]
 
         def has_called() -> bool:
             return daemon.link.calls is not calls or len(calls.late_s) < _CALLS
@@ -234,7 +234,7 @@ class Faults:
 
     async def replace_process(self) -> None:
         """The broker process dies behind a living daemon, and another one comes (I11)."""
-        daemon, for_s = self._any(), self._draws.choice([0.1, 1.0, 6.0])
+        daemon, for_s = self._any(), self._rng.choice([0.1, 1.0, 6.0])
         if not daemon.process.is_alive:
             return
         self.note("broker process", f"{daemon.broker_id} is away for {for_s} s")

@@ -22,7 +22,7 @@ class ReplicatedFaults:
         self._cluster = cluster
         self._clients = clients
         self._faults = faults
-        self._draws = cluster.draws
+        self._rng = cluster.rng
 
     async def kill_controller(self) -> None:
         for daemon in self._clients.controllers():
@@ -42,9 +42,9 @@ class ReplicatedFaults:
     async def cut_network(self) -> None:
         """Two broker processes, or one and all clients, do not reach each other."""
         hosts = [daemon.replicas.host for daemon in self._cluster.daemons]
-        one, other = self._draws.sample([*hosts, HOST], 2)
-        for_s, network = self._draws.choice(_CUTS_S), self._cluster.network
-        is_silent = self._draws.random() < 0.5
+        one, other = self._rng.sample([*hosts, HOST], 2)
+        for_s, network = self._rng.choice(_CUTS_S), self._cluster.network
+        is_silent = self._rng.random() < 0.5
         self._faults.note("network", f"{one} and {other} are apart for {for_s} s")
         if is_silent:
             network.fall_silent(one, other)
@@ -55,8 +55,8 @@ class ReplicatedFaults:
 
     async def pause_process(self) -> None:
         """A broker process that keeps replicas, as by SIGSTOP; its daemon goes on."""
-        daemon = self._draws.choice(self._cluster.daemons)
-        for_s, loop = TIMEOUT_S * self._draws.choice(_PAUSES), daemon.replicas.loop
+        daemon = self._rng.choice(self._cluster.daemons)
+        for_s, loop = TIMEOUT_S * self._rng.choice(_PAUSES), daemon.replicas.loop
         if loop.is_stopped:
             return
         self._faults.note("pause process", f"{daemon.broker_id} for {for_s:.1f} s")

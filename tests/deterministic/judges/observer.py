@@ -252,11 +252,11 @@ class ObservedEnsemble(MemoryEnsemble):
     def __init__(
         self,
         rules: EnsembleRules,
-        draws: random.Random,
+        rng: random.Random,
         loop: asyncio.AbstractEventLoop,
         observer: Observer,
     ) -> None:
-        super().__init__(rules, draws, loop)
+        super().__init__(rules, rng, loop)
         self._observer = observer
         self._is_ending = False
         self.trace = 0
@@ -286,11 +286,11 @@ class ConfigurationEnsemble(MemoryEnsemble):
     def __init__(
         self,
         rules: EnsembleRules,
-        draws: random.Random,
+        rng: random.Random,
         loop: asyncio.AbstractEventLoop,
         observer: Observer,
     ) -> None:
-        super().__init__(rules, draws, loop)
+        super().__init__(rules, rng, loop)
         self._observer = observer
 
     def write_as_admin(self, operations: Sequence[Operation]) -> None:

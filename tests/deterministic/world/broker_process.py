@@ -40,7 +40,7 @@ class BrokerProcess:
         broker_id: str,
         workload: Workload,
         clock: Clock,
-        draws: random.Random,
+        rng: random.Random,
         *,
         acts: ServeLog,
         replicas: ReplicaProcess,
@@ -51,7 +51,7 @@ class BrokerProcess:
             workload,
             clock,
             broker_id=broker_id,
-            draw=draws,
+            draw=rng,
             act_log=acts,
             tick_s=ACT_TICK_S,
             topic_close_s=0.01,
@@ -123,10 +123,10 @@ class ProcessCalls(HttpClient):
         late_s: for the next calls that change something, how long each is on its way.
     """
 
-    def __init__(self, process: BrokerProcess, draws: random.Random) -> None:
+    def __init__(self, process: BrokerProcess, rng: random.Random) -> None:
         super().__init__(timeout_s=_TIMEOUT_S, max_body_bytes=0)
         self._process = process
-        self._draws = draws
+        self._rng = rng
         self.is_severed = False
         self.losses: list[bool] = []
         self.late_s: list[float] = []
@@ -158,7 +158,7 @@ class ProcessCalls(HttpClient):
         return answer
 
     async def _pass(self, *, is_lost: bool) -> None:
-        await asyncio.sleep(self._draws.random() * _LONGEST_S)
+        await asyncio.sleep(self._rng.random() * _LONGEST_S)
         if is_lost or self.is_severed:
             raise HttpError("no answer")
 
@@ -166,8 +166,8 @@ class ProcessCalls(HttpClient):
 class DataPlaneLink(WebhookDataPlane):
     """`DataPlane` of one daemon; its authority is there at once, and not when it is asked for."""
 
-    def __init__(self, process: BrokerProcess, clock: Clock, draws: random.Random) -> None:
-        self.calls = ProcessCalls(process, draws)
+    def __init__(self, process: BrokerProcess, clock: Clock, rng: random.Random) -> None:
+        self.calls = ProcessCalls(process, rng)
         super().__init__(URL, self.calls, clock, failure_timeout_s=0.0)
         self._process = process
         self.replicas: ReplicaLink | None = None

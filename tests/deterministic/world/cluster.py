@@ -37,22 +37,22 @@ class Cluster:
     """
 
     def __init__(self, seed: int, coverage: Coverage, tell: Callable[[str], None]) -> None:
-        self.draws = random.Random(seed)
+        self.rng = random.Random(seed)
         self.turns = Turns()
         self.tell = tell
         self.coverage = coverage
         self.observer = Observer(GRACE_S)
         self.driver = new_loop(self.turns, "driver")
-        rules = EnsembleRules(_SERVERS, TICK_S, _PING_S, lambda: self.draws.random() * _LAG_S)
+        rules = EnsembleRules(_SERVERS, TICK_S, _PING_S, lambda: self.rng.random() * _LAG_S)
         servers = new_loop(self.turns, "servers")
-        self.ensemble = ObservedEnsemble(rules, self.draws, servers, self.observer)
+        self.ensemble = ObservedEnsemble(rules, self.rng, servers, self.observer)
         # Its draws are its own: a schedule without it is what it was.
-        draws = random.Random(f"configuration {seed}")
+        rng = random.Random(f"configuration {seed}")
         self.configuration: ConfigurationEnsemble | None = None
         if seed % _CONFIGURATION_SHARE == 0:
             alone = EnsembleRules(1, TICK_S, _PING_S)
-            self.configuration = ConfigurationEnsemble(alone, draws, servers, self.observer)
-        self.network = MemoryNetwork(lambda: self.draws.random() * _NETWORK_LAG_S)
+            self.configuration = ConfigurationEnsemble(alone, rng, servers, self.observer)
+        self.network = MemoryNetwork(lambda: self.rng.random() * _NETWORK_LAG_S)
         self.workload, self.dials = new_workload()
         self.by_id: dict[str, DaemonProcess] = {}
         for number in range(_DAEMONS):
@@ -61,7 +61,7 @@ class Cluster:
                 broker_id,
                 self.workload,
                 TurnsClock(self.turns),
-                self.draws,
+                self.rng,
                 acts=self.observer,
                 replicas=ReplicaProcess(number, self.turns, self.network),
                 network=self.driver,
@@ -74,7 +74,7 @@ class Cluster:
                 process=process,
                 peers=self.by_id,
                 coverage=coverage,
-                draws=random.Random(self.draws.getrandbits(64)),
+                rng=random.Random(self.rng.getrandbits(64)),
                 on_doubt=self.observer.forget,
             )
         self.daemons = list(self.by_id.values())

@@ -34,7 +34,7 @@ class ConfigurationFaults:
     def __init__(self, cluster: Cluster, faults: Faults) -> None:
         self._cluster = cluster
         self._faults = faults
-        self._draws = cluster.draws
+        self._rng = cluster.rng
         self._cut: set[DaemonProcess] = set()
 
     def _note(self, kind: str, what: str) -> None:
@@ -43,8 +43,8 @@ class ConfigurationFaults:
 
     async def cut(self) -> None:
         """One daemon's connection, for a while."""
-        daemon = self._draws.choice(self._cluster.daemons)
-        for_s = TIMEOUT_S * self._draws.choice(_CUTS)
+        daemon = self._rng.choice(self._cluster.daemons)
+        for_s = TIMEOUT_S * self._rng.choice(_CUTS)
         store = daemon.configuration
         if store is None or not store.is_connected or daemon in self._cut:
             return
@@ -59,7 +59,7 @@ class ConfigurationFaults:
     async def expire(self) -> None:
         """One daemon's session there, and not the one that it owns bundles in."""
         ensemble = self._cluster.configuration
-        daemon = self._draws.choice(self._cluster.daemons)
+        daemon = self._rng.choice(self._cluster.daemons)
         store = daemon.configuration
         if ensemble is not None and store is not None and store.session_id in ensemble.session_ids:
             self._note("expiry", daemon.broker_id)
@@ -68,14 +68,14 @@ class ConfigurationFaults:
     async def restart(self) -> None:
         """Its server is away for a while, and knows its sessions when it comes back."""
         if (ensemble := self._cluster.configuration) is not None:
-            for_s = self._draws.choice(_RESTARTS_S)
+            for_s = self._rng.choice(_RESTARTS_S)
             self._note("restart", f"takes {for_s} s")
             ensemble.change_leader(for_s)
 
     async def change_policies(self) -> None:
         """An operator says something of namespaces that nobody has."""
         if self._cluster.configuration is not None:
-            name = f"p{self._draws.getrandbits(32):08x}"
+            name = f"p{self._rng.getrandbits(32):08x}"
             self._cluster.say(f"policy {name}")
             set_policy(self._cluster.configuration, name)
 

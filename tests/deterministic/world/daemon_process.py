@@ -113,7 +113,7 @@ class DaemonProcess:
         process: BrokerProcess,
         peers: Mapping[str, "DaemonProcess"],
         coverage: Coverage,
-        draws: random.Random,
+        rng: random.Random,
         on_doubt: Callable[[str], None],
     ) -> None:
         self.number = number
@@ -121,8 +121,8 @@ class DaemonProcess:
         self.process = process
         self.replicas = process.replicas
         self.clock = TurnsClock(turns)
-        self.draws = draws
-        self.wire = Wire(draws, coverage)
+        self.rng = rng
+        self.wire = Wire(rng, coverage)
         self.configuration_wire = Wire(random.Random(f"{number}"), coverage)
         self.incarnation = 0
         self.parts: Dependencies | None = None
@@ -138,7 +138,7 @@ class DaemonProcess:
         self._on_doubt = on_doubt
         self._kept_session = 0
         self.loop = new_loop(turns, self.broker_id)
-        self.link = DataPlaneLink(process, self.clock, draws)
+        self.link = DataPlaneLink(process, self.clock, rng)
         self._signals = StopSignals()
         self.main: asyncio.Task[int] | None = None
 
@@ -155,7 +155,7 @@ class DaemonProcess:
         """A new daemon."""
         self.incarnation += 1
         self.loop = new_loop(self._turns, f"{self.broker_id} #{self.incarnation}")
-        self.link = DataPlaneLink(self.process, self.clock, self.draws)
+        self.link = DataPlaneLink(self.process, self.clock, self.rng)
         self._signals = StopSignals()
         self.main = self.loop.create_task(self._main(), name=f"main {self.loop.name}")
         self.main.add_done_callback(self._ended)

@@ -44,8 +44,8 @@ class Wire:
         requests: every write that was executed, for whoever judges what was answered.
     """
 
-    def __init__(self, draws: random.Random, coverage: Coverage) -> None:
-        self._draws = draws
+    def __init__(self, rng: random.Random, coverage: Coverage) -> None:
+        self._rng = rng
         self._coverage = coverage
         self._cut: tuple[Kind, Point] | None = None
         self._is_next_too_large = False
@@ -55,7 +55,7 @@ class Wire:
         self.requests: dict[Request, None] = {}
 
     async def transit(self) -> None:
-        await asyncio.sleep(self._draws.random() * _LONGEST_S + self.slow_s)
+        await asyncio.sleep(self._rng.random() * _LONGEST_S + self.slow_s)
 
     def cut_at(self, kind: Kind, point: Point) -> None:
         """The next request of the kind meets the end of its connection there."""

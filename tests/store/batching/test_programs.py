@@ -90,45 +90,45 @@ class Ask:
 class Author:
     """Draws requests."""
 
-    def __init__(self, draws: random.Random) -> None:
-        self._draws = draws
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
         self._marks = 0
 
     def ask(self) -> Ask:
-        draws = self._draws
-        kind = draws.choice(["get", "exists", "children", "write", "write", "write", "multi"])
+        rng = self._rng
+        kind = rng.choice(["get", "exists", "children", "write", "write", "write", "multi"])
         if kind == "multi":
             operations = self._transaction()
             return Ask(kind, tuple(op.path for op in operations), operations)
         if kind == "write":
-            operation = self._change(draws.choice([*PATHS, *GUARDS, "/p/x", "/p/y/z"]))
+            operation = self._change(rng.choice([*PATHS, *GUARDS, "/p/x", "/p/y/z"]))
             return Ask(kind, (operation.path,), (operation,))
-        return Ask(kind, (draws.choice([*PATHS, *GUARDS]),))
+        return Ask(kind, (rng.choice([*PATHS, *GUARDS]),))
 
     def _change(self, path: str) -> Operation:
-        draws = self._draws
+        rng = self._rng
         self._marks += 1
         data = b"%d" % self._marks
-        version = draws.choice([-1, -1, 0, 1])
-        choice = draws.randrange(4)
+        version = rng.choice([-1, -1, 0, 1])
+        choice = rng.randrange(4)
         if choice == 0:
             return Delete(path, version)
         if choice == 1:
             return SetData(path, data, version)
-        mode = draws.choice([CreateMode.PERSISTENT, CreateMode.EPHEMERAL])
+        mode = rng.choice([CreateMode.PERSISTENT, CreateMode.EPHEMERAL])
         return Create(path, data, mode if path in PATHS else CreateMode.PERSISTENT)
 
     def _transaction(self) -> tuple[Operation, ...]:
-        draws = self._draws
-        checks = [Check(guard, draws.choice([-1, 0])) for guard in GUARDS if draws.random() < 0.5]
+        rng = self._rng
+        checks = [Check(guard, rng.choice([-1, 0])) for guard in GUARDS if rng.random() < 0.5]
         changes: list[Operation] = [
-            self._change(path) for path in draws.sample(PATHS, draws.randrange(1, 3))
+            self._change(path) for path in rng.sample(PATHS, rng.randrange(1, 3))
         ]
-        if draws.random() < 0.2:
+        if rng.random() < 0.2:
             changes.append(changes[0])
         operations = [*checks, *changes]
-        if draws.random() < 0.2:
-            draws.shuffle(operations)
+        if rng.random() < 0.2:
+            rng.shuffle(operations)
         return tuple(operations)
 
 
@@ -136,7 +136,7 @@ class Author:
 class Run:
     """A program on a bench."""
 
-    draws: random.Random
+    rng: random.Random
     cuts: list[int]
     asks: list[Ask] = field(default_factory=list)
     transits: int = 0
@@ -152,10 +152,10 @@ class Run:
                 # On the way there nothing was executed; on the way back all was.
                 built.under.disconnect()
                 asyncio.get_running_loop().call_later(0.05, built.under.reconnect)
-            await asyncio.sleep(self.draws.choice([0.0, 0.001, 0.002]))
+            await asyncio.sleep(self.rng.choice([0.0, 0.001, 0.002]))
 
         built.transit = transit
-        author = Author(self.draws)
+        author = Author(self.rng)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             for number in range(TASKS):
                 program = [author.ask() for _ in range(each)]
@@ -164,7 +164,7 @@ class Run:
 
     async def _carry_out(self, built: Bench, program: list[Ask]) -> None:
         for ask in program:
-            patience_s = self.draws.choice([0.0, 0.001, 0.004]) if self._gives_up(ask) else None
+            patience_s = self.rng.choice([0.0, 0.001, 0.004]) if self._gives_up(ask) else None
             try:
                 async with asyncio.timeout(patience_s):
                     ask.made = len(self.asks)
@@ -176,12 +176,12 @@ class Run:
                 ask.outcome = CANCELLED
             ask.answered = self.answers
             self.answers += 1
-            if self.draws.random() < 0.3:
-                await asyncio.sleep(self.draws.choice([0.0, 0.001]))
+            if self.rng.random() < 0.3:
+                await asyncio.sleep(self.rng.choice([0.0, 0.001]))
 
     def _gives_up(self, ask: Ask) -> bool:
         # Whether it was done all the same is told by what it writes.
-        return self.draws.random() < 0.15 and (ask.is_read or ask.mark is not None)
+        return self.rng.random() < 0.15 and (ask.is_read or ask.mark is not None)
 
 
 async def _soon() -> None:

@@ -26,7 +26,7 @@ def test_of_nodes_that_are_all_alike_the_estimate_comes_close(size: int) -> None
 
 @given(st.lists(st.integers(1, 50_000), min_size=200, max_size=200), st.randoms())
 def test_a_batch_of_one_kind_is_seldom_larger_than_it_was_counted(
-    sizes: list[int], draws: object
+    sizes: list[int], rng: object
 ) -> None:
     kind = ReplySizes().kind("/a/b")
     for size in sizes * 2:

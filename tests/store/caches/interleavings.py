@@ -49,9 +49,9 @@ MIX: Final = (*[Action.READ] * 7, *Action, *Action, *[Action.TURN] * 5)
 EVERY_PATH: Final = (ROOT, *PATHS)
 
 
-def random_steps(draws: random.Random, count: int) -> list[Step]:
+def random_steps(rng: random.Random, count: int) -> list[Step]:
     """Seeded, for a store that is too slow for hypothesis."""
-    return [Step(draws.choice(MIX), draws.choice(EVERY_PATH)) for _ in range(count)]
+    return [Step(rng.choice(MIX), rng.choice(EVERY_PATH)) for _ in range(count)]
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Longest(random.Random):
 
 
 class Scene:
-    def __init__(self, draws: random.Random) -> None:
+    def __init__(self, rng: random.Random) -> None:
         self.store = ContendedStore(MemoryEnsemble())
         clock = LoopClock()
         self.cache = ValueCache(self.store, ("/c",), decode, clock, CacheRules())
@@ -68,7 +68,7 @@ class Scene:
             self.cache,
             lambda number: b"%d" % number,
             clock=clock,
-            draws=draws,
+            rng=rng,
             rules=UpdateRules(stop_s=STOP_S),
         )
 
@@ -78,8 +78,8 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(draws: random.Random | None = None) -> AsyncIterator[Scene]:
-    built = Scene(draws or random.Random(1))
+async def scene(rng: random.Random | None = None) -> AsyncIterator[Scene]:
+    built = Scene(rng or random.Random(1))
     await built.store.start()
     await built.store.wait_connected()
     await built.cache.start()

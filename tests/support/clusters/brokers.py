@@ -77,8 +77,8 @@ def broker_of(node: Versioned) -> str | None:
 class Steering:
     """Counts the points at which the world can change, and lets it change at a chosen one."""
 
-    def __init__(self, draws: random.Random, longest_s: float = 0.002) -> None:
-        self._draws = draws
+    def __init__(self, rng: random.Random, longest_s: float = 0.002) -> None:
+        self._rng = rng
         self.longest_s = longest_s
         self._left = 0
         self._fault: Callable[[], object] | None = None
@@ -101,7 +101,7 @@ class Steering:
 
     async def point(self) -> None:
         """One message or call, on its way there or back."""
-        await asyncio.sleep(self._draws.uniform(0, self.longest_s))
+        await asyncio.sleep(self._rng.uniform(0, self.longest_s))
         self.passed += 1
         if self._fault is not None:
             self._left -= 1
@@ -292,7 +292,7 @@ class Broker:
         number: int,
         store: StartableStore,
         clock: Clock,
-        draws: random.Random,
+        rng: random.Random,
         steering: Steering,
         *,
         mode: AuthorityMode = AuthorityMode.LEASE,
@@ -313,7 +313,7 @@ class Broker:
             tick_s=tick_s,
         )
         self.locks = Locks(
-            store, paths.OWNERSHIP, broker_id=self.broker_id, broker_of=broker_of, draws=draws
+            store, paths.OWNERSHIP, broker_id=self.broker_id, broker_of=broker_of, rng=rng
         )
         registration = Registration(f"nonce-{number}", 0, 0, self.urls)
         self.deletions = Deletions(store)
@@ -337,7 +337,7 @@ class Broker:
             Workload.named("steady", 0),
             clock,
             broker_id=self.broker_id,
-            draw=draws,
+            draw=rng,
             act_log=MemoryServeLog(1_000_000),
             tick_s=ACT_TICK_S,
         )
@@ -351,7 +351,7 @@ class Broker:
             moves=self.moves,
             deletions=self.deletions,
             dataplane=self.dataplane,
-            draws=draws,
+            rng=rng,
             is_preloading=is_preloading,
             split_rules=lambda: self.split_rules,
             on_owner_change=self.changes.append,
@@ -445,7 +445,7 @@ class MemoryBroker(Broker):
         self,
         ensemble: ObservedEnsemble,
         number: int,
-        draws: random.Random,
+        rng: random.Random,
         *,
         mode: AuthorityMode = AuthorityMode.LEASE,
         operation_timeout_s: float = 30.0,
@@ -453,7 +453,7 @@ class MemoryBroker(Broker):
         dataplane: SteeredDataPlane | None = None,
         is_preloading: bool = True,
     ) -> None:
-        steering = Steering(draws)
+        steering = Steering(rng)
         self.ensemble = ensemble
         self.memory = MemoryStore(
             ensemble,
@@ -467,7 +467,7 @@ class MemoryBroker(Broker):
             number,
             self.memory,
             LoopClock(),
-            draws,
+            rng,
             steering,
             mode=mode,
             dataplane=dataplane,

@@ -433,7 +433,7 @@ class Metadata:
     """
 
     def __init__(self) -> None:
-        clock, draws = SystemClock(), random.Random(1)
+        clock, rng = SystemClock(), random.Random(1)
         self._ensemble = MemoryEnsemble()
         self.store = MemoryStore(self._ensemble)
         self.namespaces = Namespaces(
@@ -450,11 +450,11 @@ class Metadata:
             cluster=CLUSTER,
             namespaces=self.namespaces,
             clock=clock,
-            draws=draws,
+            rng=rng,
         )
-        parts = PolicyStore.of(self.store, clock, draws)
+        parts = PolicyStore.of(self.store, clock, rng)
         self.partitioned_topics = PartitionedTopics(parts, self.namespaces, CacheRules())
-        self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, draws=draws)
+        self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, rng=rng)
         self.directives = Directives(self.store)
 
     @property

@@ -338,7 +338,7 @@ class PartitionCluster:
                 has_queues=self.has_queues,
                 journal=journal,
                 instruments=instruments,
-                draws=random.Random(epoch),
+                rng=random.Random(epoch),
                 make_office=office,
             )
         )

@@ -60,7 +60,7 @@ class Party:
     ) -> None:
         self.ensemble = ensemble
         self.broker_id = f"b{number}:8080"
-        self.draws = random.Random(number)
+        self.rng = random.Random(number)
         self.longest_s = LONGEST_S
         self.clock = SteppableClock()
         self.store = store or MemoryStore(
@@ -84,7 +84,7 @@ class Party:
         self.watcher.listen_grants(self.grants.append)
 
     async def _transit(self) -> None:
-        await asyncio.sleep(self.draws.uniform(0, self.longest_s))
+        await asyncio.sleep(self.rng.uniform(0, self.longest_s))
 
     async def start(self) -> None:
         self.watcher.start()

@@ -9,12 +9,12 @@ from broker_ctl.core.model.names import DOMAINS
 _ALPHABET: Final = "abc019-_.~!*'();:@&=+$,?#[] %25\"\\^`{|}<>äßé漢字🙂\u0301\u200b"
 
 
-def odd_names(draws: random.Random, namespace: str, count: int) -> list[str]:
+def odd_names(rng: random.Random, namespace: str, count: int) -> list[str]:
     """So many complete names of both domains in one namespace, all different."""
     found: set[str] = set()
     while len(found) < count:
-        length = draws.randrange(1, 24)
-        local = "".join(draws.choice(_ALPHABET) for _ in range(length)).strip()
+        length = rng.randrange(1, 24)
+        local = "".join(rng.choice(_ALPHABET) for _ in range(length)).strip()
         if local and local not in {".", ".."}:
-            found.add(f"{draws.choice(DOMAINS)}://{namespace}/{local}")
+            found.add(f"{rng.choice(DOMAINS)}://{namespace}/{local}")
     return sorted(found)

@@ -413,13 +413,13 @@ class Counters:
     """Stores that count up one node, each over a network with random delays and cuts."""
 
     def __init__(self, seed: int) -> None:
-        self._draws = random.Random(seed)
+        self._rng = random.Random(seed)
         self.ensemble = MemoryEnsemble()
         self.stores = [MemoryStore(self.ensemble, transit=self._transit) for _ in range(3)]
         self.acknowledged: list[int] = []
 
     async def _transit(self) -> None:
-        for _ in range(self._draws.randrange(4)):
+        for _ in range(self._rng.randrange(4)):
             await asyncio.sleep(0)
 
     async def count(self, store: MemoryStore) -> None:
@@ -438,9 +438,9 @@ class Counters:
 
     async def trouble(self) -> None:
         while True:
-            for _ in range(self._draws.randrange(40)):
+            for _ in range(self._rng.randrange(40)):
                 await asyncio.sleep(0)
-            store = self._draws.choice(self.stores)
+            store = self._rng.choice(self.stores)
             store.disconnect()
             store.reconnect()
             await asyncio.sleep(0)
