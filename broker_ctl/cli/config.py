@@ -74,14 +74,14 @@ def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
 
     reading = read(file, os.environ, overrides)
     problems = list(reading.problems)
-    warnings: tuple[Problem, ...] = ()
+    warnings = reading.warnings
     if not problems:
         problems = [
             refusal.problem(reading.settings) for refusal in start_refusals(reading.settings)
         ]
         rehearsal = rehearse(reading.settings)
         problems += rehearsal.problems
-        warnings = rehearsal.warnings
+        warnings += rehearsal.warnings
     vain = list(without_effect(reading.settings))
     if output == "json":
         _echo_json(

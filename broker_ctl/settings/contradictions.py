@@ -211,7 +211,7 @@ def _bounds_are_in_order(settings: "Settings") -> Iterator[Contradiction]:
         )
     if settings.planner.low_percent >= settings.planner.high_percent:
         yield Contradiction(
-            ("loadBalancerBalanceLowPercentage", "loadBalancerBalanceHighPercentage"),
+            ("loadBalancerPlannerLowPercentage", "loadBalancerPlannerHighPercentage"),
             "a broker that was relieved would be too full again",
         )
 

@@ -1,11 +1,11 @@
 """From entries to values: what is ours, what is Pulsar's, what is a slip."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
-from broker_ctl.settings.compat.deprecated import OLD_KEYS, translate
+from broker_ctl.settings.compat.deprecated import OLD_KEYS, RENAMED, renamed, translate
 from broker_ctl.settings.compat.pulsar_keys import is_pulsar_key
 from broker_ctl.settings.declarations import Declaration
 from broker_ctl.settings.schema import Entry, Problem
@@ -25,6 +25,7 @@ class Intake:
         resets: keys with an empty text, which gives the default back.
         unused: keys that are Pulsar's and mean nothing here.
         unknown: keys that nobody knows.
+        warnings: keys that were renamed.
     """
 
     values: dict[str, object] = field(default_factory=dict)
@@ -33,6 +34,7 @@ class Intake:
     unused: list[Entry] = field(default_factory=list)
     unknown: list[Entry] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
 
 
 def take_in(entries: Iterable[Entry], known: Mapping[str, Declaration]) -> Intake:
@@ -50,6 +52,7 @@ def take_in(entries: Iterable[Entry], known: Mapping[str, Declaration]) -> Intak
             intake.problems.append(Problem(entry.origin, entry.key, "", message))
         else:
             intake.unknown.append(entry)
+    intake.warnings.extend(_renamed(ours))
     for key, entry in translate(ours).items():
         _read(intake, known[key], entry)
     return intake
@@ -67,7 +70,14 @@ def _read(intake: Intake, declaration: Declaration, entry: Entry) -> None:
         intake.origins[declaration.key] = entry.origin
 
 
+def _renamed(ours: Mapping[str, Entry]) -> Iterator[Problem]:
+    for key, entry in ours.items():
+        if new := RENAMED.get(key):
+            effect = "without effect, as the new key is given too" if new in ours else "deprecated"
+            yield Problem(entry.origin, key, "", f"{effect}; the key is called {new}")
+
+
 def _closest(key: str, known: Mapping[str, Declaration]) -> str | None:
     spellings = {known.lower(): known for known in (*known, *OLD_KEYS)}
     found = get_close_matches(key.lower(), spellings, n=1, cutoff=_CLOSE)
-    return spellings[found[0]] if found else None
+    return renamed(spellings[found[0]]) if found else None

@@ -26,12 +26,14 @@ class Reading:
         problems: what is wrong, of all sources; with any, nothing may be started.
         unused: keys that are Pulsar's and mean nothing here.
         unknown: keys that nobody knows.
+        warnings: keys under a name that the next release no longer accepts.
     """
 
     settings: Settings
     problems: tuple[Problem, ...]
     unused: tuple[Entry, ...]
     unknown: tuple[Entry, ...]
+    warnings: tuple[Problem, ...]
 
 
 def load(file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Settings:
@@ -72,6 +74,7 @@ def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
         tuple(problems),
         tuple(entry for intake in intakes for entry in intake.unused),
         tuple(entry for intake in intakes for entry in intake.unknown),
+        tuple(warning for intake in intakes for warning in intake.warnings),
     )
 
 

@@ -36,7 +36,7 @@ _DEADLINE_S: Final = 1800.0
 _DURATION_S: Final = 120
 _DAYS: Final = 7
 _MOST_DIFFERENCE: Final = 1e-9
-_SWEPT: Final = "loadBalancerBalanceHighPercentage"
+_SWEPT: Final = "loadBalancerPlannerHighPercentage"
 # One candidate needs at least six pairs to be supported.
 _SEEDS: Final = 8
 _MEASURES: Final = slice(4, None)

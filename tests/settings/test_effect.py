@@ -33,7 +33,7 @@ def test_a_shedder_that_is_tuned_under_balance_is_told_what_balance_goes_by(tmp_
     (one,) = without_effect(of_a_file(tmp_path, "", f"{THRESHOLD}=20"))
     assert (one.key, one.origin) == (THRESHOLD, f"{tmp_path}/broker.conf:2")
     assert one.why == f"needs {SHEDDER}=ThresholdShedder; {SHEDDER} is balance (default)"
-    assert one.instead == ("loadBalancerBalanceHighPercentage", "loadBalancerBalanceLowPercentage")
+    assert one.instead == ("loadBalancerPlannerHighPercentage", "loadBalancerPlannerLowPercentage")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ class ClusterBalancer:
         acts: whether this process may change anything in the cluster (pulsarAct).
 
     Args:
-        is_beside: it may although the cluster balances itself (pulsarActBesideOwnBalancing).
+        is_beside: it may although the cluster balances itself (pulsarActDespiteClusterBalancer).
         obstacle: why these brokers cannot be asked at all; empty: they can.
     """
 
@@ -81,5 +81,5 @@ def told(findings: Iterable[Finding]) -> str:
         return f"what is asked of the cluster would not be heeded: {told}"
     return (
         f"the cluster balances itself, and each would undo what the other does: {told} / or set "
-        "pulsarActBesideOwnBalancing=true"
+        "pulsarActDespiteClusterBalancer=true"
     )

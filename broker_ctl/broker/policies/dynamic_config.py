@@ -14,7 +14,7 @@ from broker_ctl.broker.namespaces.policy_store import UPDATE_RULES
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.replicated.node_cache import NodeCache
 from broker_ctl.errors import SettingsError
-from broker_ctl.settings.compat.deprecated import OLD_KEYS
+from broker_ctl.settings.compat.deprecated import OLD_KEYS, renamed
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.store import paths
@@ -136,7 +136,7 @@ class DynamicConfiguration:
 
         def change(found: DynamicValues | None) -> DynamicValues:
             texts = {} if found is None else found.texts
-            wanted = {**texts, key: text}
+            wanted = {**_others(texts, key), key: text}
             _, stood = self._start.with_dynamic(texts)
             _, problems = self._start.with_dynamic(wanted)
             # What was wrong before is not this caller's fault, unless it is the same key.
@@ -150,6 +150,8 @@ class DynamicConfiguration:
             return
         await self._updates.read_modify_update_or_create(paths.CONFIGURATION, change)
         log.info("%s is overridden by %r for all brokers", key, text)
+        if renamed(key) != key:
+            log.warning("%s is deprecated; the key is called %s", key, renamed(key))
 
     async def delete(self, key: str, *, is_dry_run: bool = False) -> bool:
         """Take an override away, or only look; whether there was one.
@@ -160,9 +162,10 @@ class DynamicConfiguration:
 
         def change(found: DynamicValues | None) -> DynamicValues:
             texts = {} if found is None else found.texts
-            if key not in texts:
+            rest = _others(texts, key)
+            if rest == texts:
                 raise _NothingToDelete(key)
-            return DynamicValues({known: text for known, text in texts.items() if known != key})
+            return DynamicValues(rest)
 
         try:
             if is_dry_run:
@@ -170,7 +173,7 @@ class DynamicConfiguration:
                 return True
             await self._updates.read_modify_update_or_create(paths.CONFIGURATION, change)
         except _NothingToDelete:
-            if key not in DYNAMIC_KEYS:
+            if renamed(key) not in DYNAMIC_KEYS:
                 raise SettingsError(f"{key[:128]}: no dynamic setting of ours") from None
             # Nothing was overridden: that is what was wanted.
             return False
@@ -190,6 +193,11 @@ class DynamicConfiguration:
         log.info("the overrides in %s have changed", paths.CONFIGURATION)
         for listener in tuple(self._listeners):
             listener(settings)
+
+
+def _others(texts: Mapping[str, str], key: str) -> dict[str, str]:
+    """The overrides of other settings; a renamed setting counts as one under both names."""
+    return {known: text for known, text in texts.items() if renamed(known) != renamed(key)}
 
 
 class _NothingToDelete(Exception):

@@ -14,7 +14,7 @@ Examples:
   broker-ctl attach --zookeeper zk1,zk2,zk3 --admin http://broker-1:8080
   broker-ctl attach --zookeeper zk1:2181/pulsar --admin http://broker-1:8080 --once
   broker-ctl attach --zookeeper zk1 --admin http://broker-1:8080 --history /var/lib/attached
-  broker-ctl attach --zookeeper zk1 --admin http://broker-1:8080 --act --quiet-own-balancing
+  broker-ctl attach --zookeeper zk1 --admin http://broker-1:8080 --act --disable-cluster-balancer
   broker-ctl attach --zookeeper zk1 --admin https://broker-1:8443 --token-file super-user.jwt
 
 \b
@@ -47,12 +47,13 @@ done; 1 no such cluster, or it cannot be balanced from outside; 2 a wrong option
 @click.option("--cluster", metavar="NAME", help="Where the store knows more than one cluster.")
 @click.option("--act", is_flag=True, help="Carry out what is planned; else it is only told.")
 @click.option(
-    "--quiet-own-balancing",
+    "--disable-cluster-balancer",
     "is_quieting",
     is_flag=True,
     help="Switch the cluster's own shedding and splitting off for as long as this runs.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask for --quiet-own-balancing.")
+@click.option("--quiet-own-balancing", "is_quieting_by_old_name", is_flag=True, hidden=True)
+@click.option("--yes", is_flag=True, help="Do not ask for --disable-cluster-balancer.")
 @click.option("--once", "is_once", is_flag=True, help="Show one plan and end; writes nothing.")
 @click.option(
     "--for",
@@ -89,6 +90,7 @@ def command(
     cluster: str | None,
     act: bool,
     is_quieting: bool,
+    is_quieting_by_old_name: bool,
     yes: bool,
     is_once: bool,
     limit_s: float | None,
@@ -105,10 +107,11 @@ def command(
     sheds or splits by itself, and names the settings that are in the way; nor before Pulsar 3.0,
     where no broker heeds a destination. Several that run at a time elect one that decides.
     """
+    is_quieting = is_quieting or is_quieting_by_old_name
     if is_once and (act or is_quieting or history):
-        raise click.UsageError("--once only shows: not with --act, --history or --quiet-...")
+        raise click.UsageError("--once only shows: not with --act, --history or --disable-...")
     if is_quieting and not act:
-        raise click.UsageError("--quiet-own-balancing goes with --act")
+        raise click.UsageError("--disable-cluster-balancer goes with --act")
     from broker_ctl.cli.attach.runner import Wanted, attach
 
     wanted = Wanted(

@@ -1,4 +1,4 @@
-"""``--quiet-own-balancing``: the cluster's own shedding and splitting, off while attach runs."""
+"""``--disable-cluster-balancer``: the cluster sheds and splits nothing while attach runs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -13,7 +13,8 @@ async def picture(attached: "Attached", *, is_verbose: bool = False) -> dict[str
     """The cluster, the plan, and what stands in the way of it.
 
     ``plan`` is None while another process leads, and while nothing could be planned: ``note`` says
-    why then. ``own_balancing`` is None where the cluster does not tell.
+    why then. ``cluster_balancer`` is None where the cluster does not tell;
+    ``own_balancing`` is its deprecated name.
     """
     findings, untold = await _findings(attached)
     base = attached.foundation
@@ -23,6 +24,7 @@ async def picture(attached: "Attached", *, is_verbose: bool = False) -> dict[str
         "url": base.urls.web_url,
         "acts": base.settings.pulsar.acts,
         "held_back": await attached.own_balancing.held_back(),
+        "cluster_balancer": findings,
         "own_balancing": findings,
         **await _seen(attached, is_verbose=is_verbose),
         **({"untold": untold} if untold else {}),

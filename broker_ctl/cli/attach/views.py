@@ -80,8 +80,8 @@ class Lines(Shows):
         print_table("", _BROKERS, map(_broker_cells, seen["brokers"]))
         print_table(_heaviest(seen), _BUNDLES, _bundle_rows(seen))
         print_plan(seen["plan"])
-        if seen["own_balancing"]:
-            print_table("in the way of acting", _WAYS, map(_way_cells, seen["own_balancing"]))
+        if seen["cluster_balancer"]:
+            print_table("in the way of acting", _WAYS, map(_way_cells, seen["cluster_balancer"]))
         if "untold" in seen:
             click.echo(f"what the cluster does by itself is not known: {seen['untold']}", err=True)
 
@@ -148,9 +148,9 @@ def _drawn(seen: Picture) -> Iterator[Table | Text]:
             yield _planned(seen["plan"])
     if seen["held_back"]:
         yield Text("held back: " + seen["held_back"].partition(":")[0], style="yellow")
-    if seen["own_balancing"]:
+    if seen["cluster_balancer"]:
         yield _table(
-            "what the cluster does by itself", _WAYS, map(_way_cells, seen["own_balancing"])
+            "what the cluster does by itself", _WAYS, map(_way_cells, seen["cluster_balancer"])
         )
     if "untold" in seen:
         yield Text(f"what the cluster does by itself is not known: {seen['untold']}", style="red")

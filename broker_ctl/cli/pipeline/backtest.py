@@ -30,11 +30,11 @@ Examples:
   broker-ctl pipeline backtest --tables tables --cluster east --hours 48 --to results --dry-run
   broker-ctl pipeline backtest --all --policy balance --policy threshold --to results
   broker-ctl pipeline backtest diurnal flash-crowd --to results --seeds 12 \\
-      --set loadBalancerBalanceHighPercentage=106,108,112 \\
-      --set loadBalancerBalanceLowPercentage=102,104
+      --set loadBalancerPlannerHighPercentage=106,108,112 \\
+      --set loadBalancerPlannerLowPercentage=102,104
   broker-ctl pipeline backtest diurnal --to results --random 40 --draw-seed 7 \\
-      --set loadBalancerBalanceHighPercentage=105..115 \\
-      --set loadBalancerBalanceSteadySeconds=300..2400
+      --set loadBalancerPlannerHighPercentage=105..115 \\
+      --set loadBalancerPlannerSteadySeconds=300..2400
 """
 
 

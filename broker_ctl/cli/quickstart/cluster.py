@@ -154,7 +154,7 @@ class DemoCluster:
                 **SETTINGS,
                 "loadHistoryDirectory": str((directory / "history").absolute()),
                 # One start for all, or a bundle's load would jump when it moves.
-                "simulatedOriginSeconds": f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f}",
+                "simulatedStartSeconds": f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f}",
             }
             daemons = self._daemons(directory, settings)
             for daemon in daemons.all:

@@ -24,7 +24,7 @@ Examples:
   broker-ctl simulate
   broker-ctl simulate flash-crowd
   broker-ctl simulate flash-crowd --policy balance --policy threshold --plot crowd.svg
-  broker-ctl simulate diurnal --set loadBalancerBalanceHighPercentage=115 --moves moves.csv
+  broker-ctl simulate diurnal --set loadBalancerPlannerHighPercentage=115 --moves moves.csv
   broker-ctl simulate diurnal --config broker.conf --policy settings --policy balance
   broker-ctl simulate --all --hours 48 --jobs 4 --output json
   broker-ctl simulate --trace week.parquet --events week-events.csv --brokers 12

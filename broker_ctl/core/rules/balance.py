@@ -91,20 +91,20 @@ class BalanceRules:
 
     Attributes:
         band: when a broker is too full, and how far it is relieved
-            (loadBalancerBalanceHighPercentage, loadBalancerBalanceLowPercentage).
+            (loadBalancerPlannerHighPercentage, loadBalancerPlannerLowPercentage).
         severe_ratio: above so many mean usages at the moment a broker is relieved whatever the
             churn budget and quiet hours say, as is one above ``overloaded_ratio``.
         overloaded_ratio: usage at the moment above which a broker that is too full for the band is
             relieved likewise (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
         churn_ratio: part of the cluster's load that may move within an hour where nothing is
-            urgent (loadBalancerBalanceChurnPercentagePerHour).
-        smoothing: how readings become demands (loadBalancerBalanceSteadySeconds,
-            loadBalancerBalanceRecentSeconds).
+            urgent (loadBalancerPlannerChurnPercentagePerHour).
+        smoothing: how readings become demands (loadBalancerPlannerSteadySeconds,
+            loadBalancerPlannerRecentSeconds).
         most_moves: most moves that one cycle proposes, the fullest broker's first; more than may
             ever be in flight at once would only be refused one by one.
         rest_s: quiet time of a bundle after a move (loadBalancerSheddingGracePeriodMinutes).
         return_s: for so long a bundle does not come back to a broker that it left
-            (loadBalancerBalanceReturnMinutes).
+            (loadBalancerPlannerReturnMinutes).
         quiet: when only what is severe is relieved (loadBalancerQuietHours).
         slow: when a broker is held to be slow, and gets nothing.
         headroom_ratio: usage of the others after the loss of one broker, above which the cluster

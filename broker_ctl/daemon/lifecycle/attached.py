@@ -179,7 +179,7 @@ def _attachment(base: Foundation, admin: PulsarAdmin, brokers: ForeignBrokers) -
         admin,
         base.clock,
         acts=pulsar.acts and not base.settings.balancing.dry_run,
-        is_beside=pulsar.acts_beside_own_balancing,
+        is_beside=pulsar.acts_despite_cluster_balancer,
         obstacle=brokers.deaf,
     )
     return Attachment(admin, own_balancing, OwnMoves())

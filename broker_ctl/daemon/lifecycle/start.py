@@ -46,7 +46,10 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
         os.getpid(),
         configuration or "without a file",
     )
-    for entry in read(configuration, os.environ, overrides).unknown:
+    reading = read(configuration, os.environ, overrides)
+    for warning in reading.warnings:
+        log.warning("%s", warning)
+    for entry in reading.unknown:
         log.warning("%s: %s is no setting of broker-ctl or Pulsar", entry.origin, entry.key)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_run(settings))

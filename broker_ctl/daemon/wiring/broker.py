@@ -317,7 +317,7 @@ def _manage(base: Foundation, coordination: Coordination) -> BrokerServices:
             deletions=base.deletions,
             dataplane=dataplane,
             rng=base.rng,
-            is_preloading=settings.session.reclaim_preload,
+            is_preloading=settings.session.reclaim_load_immediately,
             split_rules=configuration.derive(split_rules),
             on_owner_change=owner_changes(history, base.watcher),
             instruments=base.instruments.ownership,

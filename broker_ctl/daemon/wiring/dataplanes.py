@@ -38,7 +38,7 @@ def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> Dat
                 draw=rng,
                 act_log=None if path is None else FileServeLog(path, _ACT_LOG_BYTES),
                 capacity=_capacity(chosen, workload.capacity_of(settings.broker.broker_id)),
-                origin_s=chosen.simulated_origin_s,
+                origin_s=chosen.simulated_start_s,
                 minute_s=chosen.simulated_minute_s,
             )
         case DataPlaneKind.WEBHOOK:

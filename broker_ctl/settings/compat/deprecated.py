@@ -1,4 +1,4 @@
-"""Pulsar's old spellings, each with the rule by which Pulsar prefers it to the new one.
+"""Old spellings: Pulsar's, each with the rule by which Pulsar prefers it, and our own.
 
 Docs: pulsar-configuration. A rule is applied inside one source, so
 that a new spelling in the environment still wins over an old one in the file.
@@ -60,7 +60,27 @@ SPELLINGS: Final = (
         _if_changed,
     ),
 )
-OLD_KEYS: Final = frozenset(spelling.old for spelling in SPELLINGS)
+# Our own keys that were renamed: the old name is accepted for one release. The new one wins.
+RENAMED: Final[Mapping[str, str]] = {
+    "pulsarActBesideOwnBalancing": "pulsarActDespiteClusterBalancer",
+    "loadBalancerBalanceHighPercentage": "loadBalancerPlannerHighPercentage",
+    "loadBalancerBalanceLowPercentage": "loadBalancerPlannerLowPercentage",
+    "loadBalancerBalanceSeverePercentage": "loadBalancerPlannerSeverePercentage",
+    "loadBalancerBalanceChurnPercentagePerHour": "loadBalancerPlannerChurnPercentagePerHour",
+    "loadBalancerBalanceSteadySeconds": "loadBalancerPlannerSteadySeconds",
+    "loadBalancerBalanceRecentSeconds": "loadBalancerPlannerRecentSeconds",
+    "loadBalancerBalanceReturnMinutes": "loadBalancerPlannerReturnMinutes",
+    "simulatedOriginSeconds": "simulatedStartSeconds",
+    "simulatedSecondsPerMinute": "simulatedMinuteSeconds",
+    "stateQueueMaxInstructions": "zkQueueMaxInstructions",
+    "brokerReclaimPreload": "brokerReclaimLoadImmediately",
+}
+OLD_KEYS: Final = frozenset((*(spelling.old for spelling in SPELLINGS), *RENAMED))
+
+
+def renamed(key: str) -> str:
+    """The name that a setting has in this release."""
+    return RENAMED.get(key, key)
 
 
 def translate(entries: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -70,4 +90,7 @@ def translate(entries: Mapping[str, Entry]) -> dict[str, Entry]:
         old, new = entries.get(spelling.old), known.get(spelling.new)
         if old and old.value and spelling.wins(old.value, new.value if new else ""):
             known[spelling.new] = old
+    for name, new_name in RENAMED.items():
+        if name in entries:
+            known.setdefault(new_name, entries[name])
     return known

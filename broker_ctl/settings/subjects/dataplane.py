@@ -108,10 +108,10 @@ class DataPlaneSettings:
             used_with=(SIMULATED, given("simulatedWorkload")),
         ),
     ] = 10
-    simulated_origin_s: Annotated[
+    simulated_start_s: Annotated[
         float | None,
         Setting(
-            "simulatedOriginSeconds",
+            "simulatedStartSeconds",
             "Start of the workload on CLOCK_BOOTTIME, to share it; empty: when the daemon starts.",
             used_with=(SIMULATED,),
         ),
@@ -119,7 +119,7 @@ class DataPlaneSettings:
     simulated_minute_s: Annotated[
         float,
         Setting(
-            "simulatedSecondsPerMinute",
+            "simulatedMinuteSeconds",
             "How long a minute of the workload lasts; below 60 it goes by faster.",
             at_least=0.01,
             used_with=(SIMULATED,),

@@ -97,7 +97,7 @@ class PartitionSettings:
     max_queued_instructions: Annotated[
         int,
         Setting(
-            "stateQueueMaxInstructions",
+            "zkQueueMaxInstructions",
             "Instructions that may wait for one broker in ZooKeeper; more become one that says "
             "everything.",
             at_least=1,

@@ -24,7 +24,7 @@ class PlannerSettings:
     high_percent: Annotated[
         int,
         Setting(
-            "loadBalancerBalanceHighPercentage",
+            "loadBalancerPlannerHighPercentage",
             "Usage, in percent of the mean usage, above which a broker gives.",
             at_least=101,
             at_most=1000,
@@ -35,7 +35,7 @@ class PlannerSettings:
     low_percent: Annotated[
         int,
         Setting(
-            "loadBalancerBalanceLowPercentage",
+            "loadBalancerPlannerLowPercentage",
             "Usage, in percent of the mean usage, down to which a broker gives, and beyond which "
             "none receives.",
             at_least=100,
@@ -47,7 +47,7 @@ class PlannerSettings:
     severe_percent: Annotated[
         int,
         Setting(
-            "loadBalancerBalanceSeverePercentage",
+            "loadBalancerPlannerSeverePercentage",
             "Usage at the moment, in percent of the mean usage, above which a broker gives at "
             "once, quiet hours or not.",
             at_least=101,
@@ -59,7 +59,7 @@ class PlannerSettings:
     churn_percent: Annotated[
         float,
         Setting(
-            "loadBalancerBalanceChurnPercentagePerHour",
+            "loadBalancerPlannerChurnPercentagePerHour",
             "Share of the cluster's throughput that may move within an hour where nothing is "
             "urgent.",
             at_least=0,
@@ -71,7 +71,7 @@ class PlannerSettings:
     steady_s: Annotated[
         float,
         Setting(
-            "loadBalancerBalanceSteadySeconds",
+            "loadBalancerPlannerSteadySeconds",
             "After so long a reading counts half in what a bundle is taken to demand steadily.",
             at_least=0,
             is_dynamic=True,
@@ -81,7 +81,7 @@ class PlannerSettings:
     recent_s: Annotated[
         float,
         Setting(
-            "loadBalancerBalanceRecentSeconds",
+            "loadBalancerPlannerRecentSeconds",
             "After so long a reading counts half in what a bundle is taken to demand just now.",
             at_least=0,
             is_dynamic=True,
@@ -91,7 +91,7 @@ class PlannerSettings:
     return_minutes: Annotated[
         float,
         Setting(
-            "loadBalancerBalanceReturnMinutes",
+            "loadBalancerPlannerReturnMinutes",
             "How long a bundle does not come back to a broker that it left.",
             at_least=0,
             is_dynamic=True,

@@ -63,10 +63,10 @@ class PulsarSettings:
             used_with=(ATTACHED,),
         ),
     ] = False
-    acts_beside_own_balancing: Annotated[
+    acts_despite_cluster_balancer: Annotated[
         bool,
         Setting(
-            "pulsarActBesideOwnBalancing",
+            "pulsarActDespiteClusterBalancer",
             "Act although the cluster sheds or splits by itself: each undoes what the other does.",
             used_with=(ATTACHED, where("pulsarAct", "true")),
         ),

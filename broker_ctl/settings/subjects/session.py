@@ -67,10 +67,10 @@ class SessionSettings:
             used_with=(OWN_BROKER, A_PERIOD_OR_MORE),
         ),
     ] = 2000
-    reclaim_preload: Annotated[
+    reclaim_load_immediately: Annotated[
         bool,
         Setting(
-            "brokerReclaimPreload",
+            "brokerReclaimLoadImmediately",
             "Open the topics of a reclaimed bundle at once where the data plane lost it; otherwise "
             "each opens when its first client comes.",
             used_with=(OWN_BROKER,),

@@ -7,13 +7,13 @@ from broker_ctl.settings.conditions import shedders
 from broker_ctl.settings.schema import Setting
 
 # What strategy balance reads in place of the keys of Pulsar's shedders.
-_HIGH: Final = "loadBalancerBalanceHighPercentage"
-_LOW: Final = "loadBalancerBalanceLowPercentage"
-_STEADY: Final = "loadBalancerBalanceSteadySeconds"
-_RECENT: Final = "loadBalancerBalanceRecentSeconds"
-_CHURN: Final = "loadBalancerBalanceChurnPercentagePerHour"
-_SEVERE: Final = "loadBalancerBalanceSeverePercentage"
-_RETURN: Final = "loadBalancerBalanceReturnMinutes"
+_HIGH: Final = "loadBalancerPlannerHighPercentage"
+_LOW: Final = "loadBalancerPlannerLowPercentage"
+_STEADY: Final = "loadBalancerPlannerSteadySeconds"
+_RECENT: Final = "loadBalancerPlannerRecentSeconds"
+_CHURN: Final = "loadBalancerPlannerChurnPercentagePerHour"
+_SEVERE: Final = "loadBalancerPlannerSeverePercentage"
+_RETURN: Final = "loadBalancerPlannerReturnMinutes"
 
 
 @dataclass(frozen=True, slots=True)

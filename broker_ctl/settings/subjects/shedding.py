@@ -13,11 +13,11 @@ from broker_ctl.settings.values import one_of
 _STRATEGIES: Final = one_of([*SHEDDING.entries, "an entry point of broker_ctl.shedding"])
 
 # What strategy balance reads in place of the keys of Pulsar's shedders.
-_HIGH: Final = "loadBalancerBalanceHighPercentage"
-_LOW: Final = "loadBalancerBalanceLowPercentage"
-_STEADY: Final = "loadBalancerBalanceSteadySeconds"
-_RECENT: Final = "loadBalancerBalanceRecentSeconds"
-_CHURN: Final = "loadBalancerBalanceChurnPercentagePerHour"
+_HIGH: Final = "loadBalancerPlannerHighPercentage"
+_LOW: Final = "loadBalancerPlannerLowPercentage"
+_STEADY: Final = "loadBalancerPlannerSteadySeconds"
+_RECENT: Final = "loadBalancerPlannerRecentSeconds"
+_CHURN: Final = "loadBalancerPlannerChurnPercentagePerHour"
 
 
 @dataclass(frozen=True, slots=True)

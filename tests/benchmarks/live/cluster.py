@@ -156,7 +156,7 @@ def _settings(wanted: Wanted, origin_s: float) -> dict[str, str]:
         "simulatedWorkload": wanted.name,
         "simulatedSeed": str(wanted.seed),
         "simulatedBrokers": str(wanted.brokers),
-        "simulatedOriginSeconds": f"{origin_s:.6f}",
+        "simulatedStartSeconds": f"{origin_s:.6f}",
     }
 
 

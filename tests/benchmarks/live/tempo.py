@@ -24,14 +24,14 @@ INTERVALS: Final = (
     "loadBalanceSheddingDelayInSeconds",
     "loadBalancerSplitIntervalMinutes",
     "loadBalancerBundleMergeCoolDownMinutes",
-    "loadBalancerBalanceSteadySeconds",
-    "loadBalancerBalanceRecentSeconds",
-    "loadBalancerBalanceReturnMinutes",
+    "loadBalancerPlannerSteadySeconds",
+    "loadBalancerPlannerRecentSeconds",
+    "loadBalancerPlannerReturnMinutes",
 )
 # Shares of the load that may move within an hour, which is one by the clock in either case.
 _RATES: Final = {
     "loadBalancerMaxLoadMovedPerHourPercentage": None,
-    "loadBalancerBalanceChurnPercentagePerHour": 100.0,
+    "loadBalancerPlannerChurnPercentagePerHour": 100.0,
 }
 
 
@@ -40,7 +40,7 @@ def paced(settings: Settings, minute_s: float) -> Mapping[str, str]:
     ratio = minute_s / _MINUTE_S
     texts = {key: _scaled(settings.value(key), ratio, None) for key in INTERVALS}
     texts |= {key: _scaled(settings.value(key), 1 / ratio, most) for key, most in _RATES.items()}
-    return {**texts, "simulatedSecondsPerMinute": f"{minute_s:g}"}
+    return {**texts, "simulatedMinuteSeconds": f"{minute_s:g}"}
 
 
 def _scaled(value: object, ratio: float, most: float | None) -> str:

@@ -121,13 +121,13 @@ def test_what_was_split_or_merged_has_moved_only_if_its_owner_is_another() -> No
 
 def test_a_trace_minute_a_second_makes_all_intervals_a_sixtieth() -> None:
     texts = paced(Settings(), 1.0)
-    assert texts["simulatedSecondsPerMinute"] == "1"
+    assert texts["simulatedMinuteSeconds"] == "1"
     assert texts["statsUpdateFrequencyInSecs"] == "1"
     assert texts["loadBalancerReportUpdateMinIntervalMillis"] == "83"
     assert float(texts["loadBalancerSheddingIntervalMinutes"]) == pytest.approx(1 / 60, rel=1e-5)
-    assert texts["loadBalancerBalanceSteadySeconds"] == "20"
+    assert texts["loadBalancerPlannerSteadySeconds"] == "20"
     assert texts["loadBalancerMaxLoadMovedPerHourPercentage"] == "6000"
-    assert texts["loadBalancerBalanceChurnPercentagePerHour"] == "100"
+    assert texts["loadBalancerPlannerChurnPercentagePerHour"] == "100"
 
 
 def test_no_interval_of_balancing_is_forgotten() -> None:

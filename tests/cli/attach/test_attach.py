@@ -65,7 +65,7 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
     seen = json.loads(found.output)
     assert seen["throughput_imbalance"] == pytest.approx(1.0)
     assert seen["plan"]["decisions"] == []
-    assert seen["own_balancing"] == []
+    assert seen["cluster_balancer"] == seen["own_balancing"] == []
     assert list(out_of_system(seen)) == []
 
 
@@ -81,7 +81,8 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
             "clusterName=other is none of the clusters in /admin/clusters",
         ),
         (("--once", "--act"), "--once only shows"),
-        (("--quiet-own-balancing",), "--quiet-own-balancing goes with --act"),
+        (("--disable-cluster-balancer",), "--disable-cluster-balancer goes with --act"),
+        (("--quiet-own-balancing",), "--disable-cluster-balancer goes with --act"),
     ],
 )
 async def test_what_makes_no_sense_is_told(
@@ -121,7 +122,7 @@ async def test_it_quiets_the_cluster_acts_on_it_and_puts_its_settings_back(
     cluster, zookeeper = served
     cluster.running[DYNAMIC[0]] = cluster.running[DYNAMIC[1]] = "true"
     cluster.overrides[DYNAMIC[1]] = "true"
-    options = ["--act", "--quiet-own-balancing", "--yes", "--output", "json", "--for", "60"]
+    options = ["--act", "--disable-cluster-balancer", "--yes", "--output", "json", "--for", "60"]
     options += [word for setting in QUICK for word in ("--set", setting)]
     command = (sys.executable, "-m", "broker_ctl", "attach", "--zookeeper", zookeeper)
     process = await asyncio.create_subprocess_exec(

@@ -65,7 +65,7 @@ def picture(at_s: int = 0, **changes: Any) -> Mapping[str, Any]:
         "acts": True,
         "note": "",
         "held_back": "",
-        "own_balancing": [],
+        "cluster_balancer": [],
         "usage_imbalance": 1.5,
         "throughput_imbalance": 1.6,
         "brokers": [broker("b1:8080", 0.5), broker("b2:8080", 0.25)],
@@ -123,7 +123,9 @@ def test_the_live_table_shows_brokers_plan_and_what_is_in_the_way() -> None:
     out = StringIO()
     console = Console(file=out, force_terminal=True, width=160)
     with LiveTable(console) as live:
-        live.show(picture(own_balancing=[FINDING], decisions=[done(1)], held_back="so it is: why"))
+        live.show(
+            picture(cluster_balancer=[FINDING], decisions=[done(1)], held_back="so it is: why")
+        )
     shown = out.getvalue()
     for text in ("b1:8080", "50.0%", "2.0", MOVE["sentence"], FINDING["command"], "so it is"):
         assert text in shown

@@ -338,9 +338,9 @@ def test_a_bad_line_of_a_trace_is_named(trace: Path) -> None:
 
 
 def test_a_bad_setting_or_size_is_named() -> None:
-    result = simulate("diurnal", "--set", "loadBalancerBalanceHighPercentage=1")
+    result = simulate("diurnal", "--set", "loadBalancerPlannerHighPercentage=1")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "loadBalancerBalanceHighPercentage=1: allowed" in result.stderr
+    assert "loadBalancerPlannerHighPercentage=1: allowed" in result.stderr
     result = simulate("diurnal", "--brokers", "1", "--policy", "avg")
     assert result.exit_code == 1
     assert "1 brokers; 2 to" in result.stderr

@@ -109,7 +109,7 @@ async def test_it_acts_beside_the_clusters_own_balancing_where_that_is_wanted(
     cluster: ForeignCluster,
 ) -> None:
     cluster.running[DYNAMIC[0]] = "true"
-    async with attached_run(cluster, ACT, "pulsarActBesideOwnBalancing=true"):
+    async with attached_run(cluster, ACT, "pulsarActDespiteClusterBalancer=true"):
         await eventually(lambda: counts(cluster) == [4, 4, 4], what="four bundles each")
 
 
@@ -346,9 +346,9 @@ async def test_it_does_not_act_where_no_destination_is_heeded_whatever_it_may_ac
     cluster.version = version
     cluster.load_manager = f"org.apache.pulsar.broker.loadbalance.impl.{manager}"
     await cluster.report()
-    async with attached_run(cluster, ACT, "pulsarActBesideOwnBalancing=true") as run:
+    async with attached_run(cluster, ACT, "pulsarActDespiteClusterBalancer=true") as run:
         await eventually(lambda: "held_back" in results(run), what="decisions that are held back")
         why = await run.attached.own_balancing.held_back()
     assert told in why
-    assert "pulsarActBesideOwnBalancing" not in why
+    assert "pulsarActDespiteClusterBalancer" not in why
     assert cluster.asked == []

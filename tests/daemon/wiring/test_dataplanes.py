@@ -52,7 +52,7 @@ async def test_a_setting_says_otherwise() -> None:
 async def test_a_shorter_minute_makes_the_scenario_go_by_faster(
     minute_s: float, minute: int
 ) -> None:
-    usage = await usage_of({"simulatedSecondsPerMinute": minute_s}, at_s=90.0)
+    usage = await usage_of({"simulatedMinuteSeconds": minute_s}, at_s=90.0)
     bytes_s = (usage.bandwidth_in.usage + usage.bandwidth_out.usage) * 1000 / 8
     assert bytes_s == pytest.approx(expected_bytes_s(minute), rel=1e-5)
     assert expected_bytes_s(minute) != pytest.approx(expected_bytes_s(0), rel=1e-3)

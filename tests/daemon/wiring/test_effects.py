@@ -86,7 +86,7 @@ UNREAD_THERE = {
     "statusFilePath",
     "supportedNamespaceBundleSplitAlgorithms",
     # Asked for where it acts.
-    "pulsarActBesideOwnBalancing",
+    "pulsarActDespiteClusterBalancer",
 }
 
 

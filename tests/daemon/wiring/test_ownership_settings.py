@@ -41,7 +41,7 @@ def test_the_grace_is_what_is_set_and_at_least_a_heartbeat_s_period(
 
 @pytest.mark.parametrize("is_set", [True, False])
 def test_what_is_reclaimed_is_preloaded_as_it_is_set(*, is_set: bool) -> None:
-    settings = settings_with(f"brokerReclaimPreload={str(is_set).lower()}")
+    settings = settings_with(f"brokerReclaimLoadImmediately={str(is_set).lower()}")
     assert built(settings).managers.ownership._parts.is_preloading is is_set
 
 

@@ -126,7 +126,7 @@ def test_the_controller_decides_by_the_settings() -> None:
         "uncleanLeaderElectionEnable=true",
         "minInSyncReplicas=2",
         "replicaAcknowledgeTimeoutMillis=1500",
-        "stateQueueMaxInstructions=7",
+        "zkQueueMaxInstructions=7",
         "autoLeaderRebalanceEnabled=false",
         "leaderImbalancePerBrokerPercentage=20",
         "leaderImbalanceCheckIntervalSeconds=60",

@@ -14,7 +14,7 @@ from broker_ctl.core.planning.cycle import DecidingRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.pipeline.backtest.sweeps import dimension, grid
 
-HIGH, LOW = "loadBalancerBalanceHighPercentage", "loadBalancerBalanceLowPercentage"
+HIGH, LOW = "loadBalancerPlannerHighPercentage", "loadBalancerPlannerLowPercentage"
 
 
 def run(*words: object) -> Result:

@@ -11,7 +11,7 @@ from broker_ctl.pipeline.backtest.judging import compared, fronts
 from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, ReplayRow
 
 BASE = Named("settings", "")
-HIGH = Named("settings", "loadBalancerBalanceHighPercentage=112")
+HIGH = Named("settings", "loadBalancerPlannerHighPercentage=112")
 
 
 def row(trace: str, who: Named, seed: int, *measures: float) -> ReplayRow:

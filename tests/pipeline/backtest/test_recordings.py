@@ -159,10 +159,10 @@ def test_a_history_and_a_scenario_are_back_tested(
     size = ("--hours", 1, "--brokers", 2, "--seeds", 2)
     policies = ("--policy", "threshold", "--policy", "settings")
     words = ("steady-skew", "--tables", warehouse, "--to", target, *size, *policies)
-    done = run(*words, "--set", "loadBalancerBalanceHighPercentage=120", "--output", "json")
+    done = run(*words, "--set", "loadBalancerPlannerHighPercentage=120", "--output", "json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    high = "loadBalancerBalanceHighPercentage=120"
+    high = "loadBalancerPlannerHighPercentage=120"
     candidates = [("settings", ""), ("settings", high), ("threshold", "")]
     assert [
         (row["trace"], row["seed"], row["policy"], row["parameters"]) for row in found["replays"]

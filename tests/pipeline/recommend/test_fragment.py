@@ -14,9 +14,9 @@ from broker_ctl.settings.sources import read
 from tests.support.pipeline.backtest_rows import USUAL, Measured, comparisons, replays
 
 TIGHT = Named(
-    "settings", "loadBalancerBalanceHighPercentage=106 loadBalancerBalanceLowPercentage=102"
+    "settings", "loadBalancerPlannerHighPercentage=106 loadBalancerPlannerLowPercentage=102"
 )
-WIDE = Named("settings", "loadBalancerBalanceHighPercentage=120")
+WIDE = Named("settings", "loadBalancerPlannerHighPercentage=120")
 BALANCE, THRESHOLD = Named("balance", ""), Named("threshold", "")
 SEEDS = 8
 
@@ -50,10 +50,10 @@ def test_the_lines_are_those_of_the_best_candidate_with_its_evidence(tmp_path: P
         "#   load_moved_pct_per_h 2 -> 1.5, difference -0.5 [-0.5, -0.5]\n"
         "#   overload_broker_min 0 -> 0, difference +0 [+0, +0]\n"
         "# These lines were replayed together.\n"
-        "loadBalancerBalanceHighPercentage=106\n"
-        "loadBalancerBalanceLowPercentage=102\n"
+        "loadBalancerPlannerHighPercentage=106\n"
+        "loadBalancerPlannerLowPercentage=102\n"
         "#\n"
-        "# not supported: settings with loadBalancerBalanceHighPercentage=120: worse on diurnal:"
+        "# not supported: settings with loadBalancerPlannerHighPercentage=120: worse on diurnal:"
         " p99 1.235 ->\n"
         "#   1.435, difference +0.2 [+0.2, +0.2]\n"
     )
@@ -65,8 +65,8 @@ def test_the_lines_are_those_of_the_best_candidate_with_its_evidence(tmp_path: P
     assert (planner.high_percent, planner.low_percent) == (106, 102)
     row = found.to_row()
     assert row["settings"] == {
-        "loadBalancerBalanceHighPercentage": "106",
-        "loadBalancerBalanceLowPercentage": "102",
+        "loadBalancerPlannerHighPercentage": "106",
+        "loadBalancerPlannerLowPercentage": "102",
     }
     assert (row["candidates"], row["chance_allowed"]) == (2, 0.0125)
     (supported,) = row["supported"]
@@ -101,8 +101,8 @@ def test_a_policy_that_settings_make_is_named_by_its_strategies() -> None:
         (THRESHOLD, "threshold was replayed as Pulsar runs it, without the limits"),
         (Named("settings", "noSuchKeyAtAll=1"), "does not take it: noSuchKeyAtAll: no setting"),
         (
-            Named("settings", "loadBalancerBalanceHighPercentage=high"),
-            "this release does not take it: the back-test: loadBalancerBalanceHighPercentage=high",
+            Named("settings", "loadBalancerPlannerHighPercentage=high"),
+            "this release does not take it: the back-test: loadBalancerPlannerHighPercentage=high",
         ),
         (BALANCE, "it is the settings as they come"),
     ],
@@ -125,7 +125,7 @@ def test_a_name_from_outside_sets_nothing() -> None:
     text = fragment_of(found)
     entries, problems = parse(text, "recommended.conf")
     assert [(each.key, each.value) for each in entries] == [
-        ("loadBalancerBalanceHighPercentage", "120")
+        ("loadBalancerPlannerHighPercentage", "120")
     ]
     assert problems == []
     assert "Recorded traffic was only once" in text
@@ -133,7 +133,7 @@ def test_a_name_from_outside_sets_nothing() -> None:
 
 def test_many_others_are_counted() -> None:
     tried = [
-        (Named("settings", f"loadBalancerBalanceHighPercentage={110 + number}"), measured(1.2))
+        (Named("settings", f"loadBalancerPlannerHighPercentage={110 + number}"), measured(1.2))
         for number in range(13)
     ]
     text = fragment_of(Recommendation.of(findings("diurnal", (USUAL, measured(1.2)), *tried)))

@@ -17,7 +17,7 @@ from tests.support.pipeline.backtest_rows import USUAL, comparisons, replays
 from tests.support.pipeline.parquet_tables import write_rows
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, HOUR_MS
 
-WIDE = Named("settings", "loadBalancerBalanceHighPercentage=120")
+WIDE = Named("settings", "loadBalancerPlannerHighPercentage=120")
 BUNDLES = [f"t/n/0x{number << 28:08x}_0x{(number + 1) << 28:08x}" for number in range(4)]
 DAY = range(8, 20)
 STAMP = {"epoch": 2, "at_ms": DAY_ONE_MS + DAY_MS - 60_000}
@@ -33,9 +33,9 @@ def test_a_back_test_becomes_lines(spark: SparkSession, tmp_path: Path) -> None:
     write_rows(tmp_path, COMPARISONS, *(row._asdict() for row in comparisons(rows)))
     told = run(tmp_path)
     assert told.exit_code == 0, told.output
-    assert told.stdout.splitlines()[-1] == "loadBalancerBalanceHighPercentage=120"
+    assert told.stdout.splitlines()[-1] == "loadBalancerPlannerHighPercentage=120"
     answer = json.loads(run(tmp_path, "--output", "json").stdout)
-    assert answer["settings"] == {"loadBalancerBalanceHighPercentage": "120"}
+    assert answer["settings"] == {"loadBalancerPlannerHighPercentage": "120"}
     assert answer["supported"][0]["evidence"][1] == {
         "trace": "diurnal",
         "measure": "load_moved_pct_per_h",

@@ -26,7 +26,7 @@ QUICK = (
     "loadBalancerSheddingIntervalMinutes=0.003",
     "loadBalancerSplitIntervalMinutes=0.003",
     "loadBalancerSheddingGracePeriodMinutes=0",
-    "loadBalancerBalanceReturnMinutes=0",
+    "loadBalancerPlannerReturnMinutes=0",
     "loadBalancerMaxLoadMovedPerHourPercentage=1000",
     "loadBalancerAutoBundleSplitEnabled=false",
 )
