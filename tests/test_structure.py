@@ -1,12 +1,15 @@
 """The house rules, held against every file; each checker is shown to find what it looks for."""
 
+import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import pytest
+from aiohttp import web
 
-from tests.support.rules import structure
+from tests.support.rules import private_names, structure
 from tests.support.rules.structure import Breach, Budget
 
 ROOT: Final = Path(__file__).parents[1]
@@ -87,6 +90,19 @@ def test_every_dependency_is_pinned() -> None:
 def test_nothing_is_bound_to_one_machine() -> None:
     found = (b for path in FILES for b in structure.machine_bound(path, (ROOT / path).read_bytes()))
     assert told(found) == []
+
+
+def test_nothing_is_reached_that_is_private_to_a_library() -> None:
+    reached = [
+        breach
+        for path, source in sources("broker_ctl")
+        for breach in private_names.by_text(path, source)
+    ]
+    for path, _ in sources("broker_ctl"):
+        name = ".".join(path.with_suffix("").parts)
+        if path.name != "__main__.py":
+            reached += private_names.inherited(import_module(name.removesuffix(".__init__")))
+    assert list(map(str, reached)) == []
 
 
 # The checkers.
@@ -216,3 +232,37 @@ def test_ignored_files_are_no_part_of_the_project(tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.touch()
     assert structure.files_of(tmp_path) == [Path(".gitignore"), Path("broker_ctl/b.py")]
+
+
+class _Own(web.Response):
+    """What `private_names.inherited` shall find, and what it shall not."""
+
+    def close(self) -> None:
+        self._keep_alive = False
+        self._closed = True
+
+
+def test_a_private_attribute_of_a_base_is_found() -> None:
+    here = sys.modules[__name__]
+    private = "_keep_alive is private to aiohttp.web_response.StreamResponse"
+    assert told(private_names.inherited(here)) == [f"{__name__}:_Own: {private}"]
+
+
+@pytest.mark.parametrize(
+    ("source", "is_found"),
+    [
+        ('vars(route)["_handler"] = f', True),
+        ('route.__dict__["_handler"]', True),
+        ('setattr(route, "_handler", f)', True),
+        ('getattr(row, "_asdict")', False),
+        ('getattr(route, "handler")', False),
+        ('getattr(route, "__name__")', False),
+        ('names["_handler"]', False),
+    ],
+)
+def test_a_private_attribute_that_is_reached_by_a_text_is_found(
+    source: str, is_found: bool
+) -> None:
+    assert told(private_names.by_text(HERE, source)) == (
+        ["broker_ctl/x.py:1: reaches _handler by a text"] if is_found else []
+    )

@@ -257,3 +257,13 @@ async def test_a_free_port_can_be_asked_for(leader: Broker, http: HttpClient) ->
         assert reply.status == 200
     finally:
         await second.stop(1)
+
+
+async def test_no_timer_of_a_request_outlives_the_server(leader: Broker, http: HttpClient) -> None:
+    second = ApiServer(leader.parts, replace(ApiRules(CLUSTER), port=0))
+    await second.start()
+    assert (await http.request("GET", f"http://127.0.0.1:{second.port}/livez")).status == 200
+    deadlines = second._http._gate._deadlines
+    assert deadlines._queues
+    await second.stop(1)
+    assert not deadlines._queues

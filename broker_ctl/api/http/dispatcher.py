@@ -18,9 +18,11 @@ from broker_ctl.api.http import audit, dry_runs
 from broker_ctl.api.http.authorization import Authorizer
 from broker_ctl.api.http.broker_process import not_here
 from broker_ctl.api.http.connections import BoundedServer
+from broker_ctl.api.http.deadlines import Deadlines
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
-from broker_ctl.api.http.limits import RequestClasses, within
+from broker_ctl.api.http.limits import RequestClasses
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.api.http.server_log import ServerLog
 from broker_ctl.instruments.kinds import Counter
 
@@ -41,8 +43,8 @@ class Dispatcher:
         requests: Counter,
         max_body_bytes: int,
     ) -> None:
-        self._router = web.UrlDispatcher()
-        self._router.add_routes(routes)
+        self._routes = RouteTable(routes)
+        self._deadlines = Deadlines()
         self._lanes = lanes
         self._doorkeeper = doorkeeper
         self._requests = requests
@@ -52,7 +54,7 @@ class Dispatcher:
     def server(self, **options: Any) -> BoundedServer:
         """What answers on the connections of this event loop."""
         received = partial(
-            _Received, loop=asyncio.get_running_loop(), client_max_size=self._max_body_bytes
+            RoutedRequest, loop=asyncio.get_running_loop(), client_max_size=self._max_body_bytes
         )
         # A body that is packed is not unpacked, as in Pulsar: a small one could fill the memory.
         return BoundedServer(
@@ -66,20 +68,24 @@ class Dispatcher:
     def _not_understood(self) -> None:
         self._requests.add(_UNKNOWN, _UNKNOWN, _BAD_REQUEST)
 
-    async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
-        assert isinstance(request, _Received)
-        match = await request.matched(self._router)
+    def close(self) -> None:
+        """End no request any more that hangs."""
+        self._deadlines.close()
+
+    async def _answered(self, received: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(received, RoutedRequest)
+        request, found = self._route(received)
+        is_route = isinstance(found, web.UrlMappingMatchInfo)
         response: web.StreamResponse
         try:
             lane, limit_s = self._lanes.of(request)
             with lane:
-                if match.http_exception is not None:
-                    response = self._lost(request, match.http_exception)
+                if isinstance(found, web.HTTPException):
+                    response = self._lost(request, found)
                 else:
-                    response = await self._found(request, match, limit_s)
+                    response = await self._found(request, limit_s)
         except Exception as met:  # noqa: BLE001  # all of them become answers, none is swallowed
             response = self._explainer.answer(request, met)
-        is_route = match.http_exception is None
         if is_route and dry_runs.is_act(request):
             audit.note(request, response.status)
         # A method that some route has; others are one label value.
@@ -87,17 +93,34 @@ class Dispatcher:
         self._requests.add(route, method, str(response.status))
         return response
 
-    async def _found(
-        self, request: "_Received", match: web.UrlMappingMatchInfo, limit_s: float
-    ) -> web.StreamResponse:
-        await _meet_expectation(request, match)
+    def _route(
+        self, request: RoutedRequest
+    ) -> tuple[RoutedRequest, web.UrlMappingMatchInfo | web.HTTPException]:
+        """The request that is answered, and its route, or why it has none."""
+        url = request.rel_url
+        found = self._routes.find(request.method, url.path_safe)
+        path = url.raw_path
+        if isinstance(found, web.HTTPException) and path.endswith("/") and path != "/":
+            # Jetty serves it all the same, and scripts and scrapers rely on it.
+            path, query = path.rstrip("/") or "/", url.raw_query_string
+            cut = request.clone(rel_url=URL.build(path=path, query_string=query, encoded=True))
+            assert isinstance(cut, RoutedRequest)
+            request = cut
+            found = self._routes.find(request.method, request.rel_url.path_safe)
+        if isinstance(found, web.UrlMappingMatchInfo):
+            request.match_info = found
+        return request, found
+
+    async def _found(self, request: RoutedRequest, limit_s: float) -> web.StreamResponse:
+        await _meet_expectation(request)
         refused = self._doorkeeper.refusal(request, route_of(request))
         if refused is not None:
             return refused
         dry_runs.check(request)
-        return await within(limit_s, match.handler(request))
+        with self._deadlines.within(limit_s):
+            return await request.match_info.handler(request)
 
-    def _lost(self, request: "_Received", why: web.HTTPException) -> web.StreamResponse:
+    def _lost(self, request: RoutedRequest, why: web.HTTPException) -> web.StreamResponse:
         """The answer to what no route serves; it is made, not raised: that would keep frames."""
         refused = self._doorkeeper.refusal(request, _UNKNOWN)
         if refused is not None:
@@ -106,7 +129,7 @@ class Dispatcher:
         return self._explainer.answer(request, elsewhere or why)
 
 
-async def _meet_expectation(request: web.Request, match: web.UrlMappingMatchInfo) -> None:
+async def _meet_expectation(request: RoutedRequest) -> None:
     """Ask for a body that is announced.
 
     Raises:
@@ -117,34 +140,5 @@ async def _meet_expectation(request: web.Request, match: web.UrlMappingMatchInfo
         return
     if expected.lower() != _CONTINUE:
         raise ApiError(417, f"the only expectation that is met is {_CONTINUE}")
-    await match.expect_handler(request)
+    await request.match_info.expect_handler(request)
     await request.writer.drain()
-
-
-async def _nobody(request: web.Request) -> web.StreamResponse:
-    """In the place of a handler where no route serves a path."""
-    raise ApiError(404, f"nobody serves {request.path}")
-
-
-class _Received(web.Request):
-    """A request that is told its route, as an application tells its own."""
-
-    async def matched(self, router: web.UrlDispatcher) -> web.UrlMappingMatchInfo:
-        found = await self._resolved(router)
-        whole = self.rel_url.raw_path
-        if found.http_exception is not None and whole.endswith("/") and whole != "/":
-            # Jetty serves it all the same, and scripts and scrapers rely on it.
-            query = self.rel_url.raw_query_string
-            path = whole.rstrip("/") or "/"
-            self._rel_url = URL.build(path=path, query_string=query, encoded=True)
-            self._cache.pop("rel_url", None)
-            found = await self._resolved(router)
-        self._match_info = found
-        return found
-
-    async def _resolved(self, router: web.UrlDispatcher) -> web.UrlMappingMatchInfo:
-        found = await router.resolve(self)
-        if found.http_exception is not None:
-            # Such a route holds itself: only the garbage collection would take it.
-            vars(found.route)["_handler"] = _nobody
-        return found

@@ -94,6 +94,7 @@ class HttpServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        self._gate.close()
         await self._tasks.close()
 
     @property

@@ -1,10 +1,6 @@
 """How many requests may be in progress, and for how long."""
 
-import asyncio
-from collections.abc import Awaitable, Generator
-from functools import partial
-from types import coroutine
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from aiohttp import web
 
@@ -78,55 +74,3 @@ class RequestClasses:
         is_client = request.path.startswith(_CLIENT_PATHS)
         limit_s = _READ_LIMIT_S if request.method in _READS else _ACT_LIMIT_S
         return self.clients if is_client else self.brokers, limit_s
-
-
-@coroutine
-def within(
-    limit_s: float, answering: Awaitable[web.StreamResponse]
-) -> Generator[Any, Any, web.StreamResponse]:
-    """The answer, unless it hangs. Most answers wait for nothing: they are spared the timer.
-
-    Raises:
-        ApiError: 503, it is not done in time.
-    """
-    steps = answering.__await__()
-    try:
-        first = next(steps)
-    except StopIteration as done:
-        answer: web.StreamResponse = done.value
-        return answer
-    return (yield from _timed(limit_s, _Begun(first, steps)).__await__())
-
-
-class _Begun:
-    """The rest of an answer whose first step has been made; ``first`` is what it waits for."""
-
-    def __init__(self, first: Any, steps: Generator[Any, Any, web.StreamResponse]) -> None:
-        self._first = first
-        self._steps = steps
-
-    def __await__(self) -> Generator[Any, Any, web.StreamResponse]:
-        waits_for = self._first
-        while True:
-            try:
-                came = yield waits_for
-            except BaseException as error:  # noqa: BLE001  # cancelled while it waits: it shall hear of it
-                step = partial(self._steps.throw, error)
-            else:
-                step = partial(self._steps.send, came)
-            try:
-                waits_for = step()
-            except StopIteration as done:
-                answer: web.StreamResponse = done.value
-                return answer
-
-
-async def _timed(limit_s: float, answering: Awaitable[web.StreamResponse]) -> web.StreamResponse:
-    deadline = asyncio.timeout(limit_s)
-    try:
-        async with deadline:
-            return await answering
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        raise ApiError(503, f"not done within {limit_s:g} s", kind="Timeout") from None

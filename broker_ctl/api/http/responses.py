@@ -4,15 +4,18 @@ An error's body is ``{"error": class name, "reason": text}``: Pulsar's clients r
 brokers and the command line the name too.
 """
 
+import sys
+from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
-from aiohttp import hdrs, web
+import aiohttp
+from aiohttp import HttpVersion10, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.helpers import rfc822_formatted_time
-from aiohttp.http import SERVER_SOFTWARE, HttpVersion10
 
 from broker_ctl import codec, errors
+from broker_ctl.clock import SystemClock
 from broker_ctl.errors import (
     Ambiguous,
     BrokerCtlError,
@@ -85,6 +88,11 @@ _NO_CONTENT: Final = 204
 _UNAVAILABLE: Final = (SessionError, StoreClosed, Ambiguous)
 _RETRY_AFTER_S: Final = "1"
 _PHRASE_LETTERS: Final = 256
+# As aiohttp names itself.
+_SERVER: Final = (
+    f"Python/{sys.version_info.major}.{sys.version_info.minor} aiohttp/{aiohttp.__version__}"
+)
+_CLOCK: Final = SystemClock()
 
 
 class ApiError(BrokerCtlError):
@@ -101,7 +109,13 @@ class ApiResponse(web.Response):
 
     aiohttp's own looks for what an answer may be besides: in parts, compressed, with cookies. That
     takes a quarter as long as finding an owner. Whoever gives a body says its type.
+
+    Attributes:
+        keep_alive: whether the connection stays open, once it is sent.
     """
+
+    # In the place of aiohttp's property, which reads what only its own `prepare` writes.
+    keep_alive: bool = False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
         """Send it all."""
@@ -110,10 +124,10 @@ class ApiResponse(web.Response):
         body, is_head = body or b"", request.method == hdrs.METH_HEAD
         if body or not (is_head or self.status == _NO_CONTENT):
             headers[hdrs.CONTENT_LENGTH] = str(len(body))
-        headers[hdrs.DATE] = rfc822_formatted_time()
-        headers[hdrs.SERVER] = SERVER_SOFTWARE
+        headers[hdrs.DATE] = _date(_CLOCK.wall_ms() // 1000)
+        headers[hdrs.SERVER] = _SERVER
         # What a version of HTTP does unless it is told otherwise is not said.
-        is_kept = self._keep_alive = request.keep_alive
+        is_kept = self.keep_alive = request.keep_alive
         if is_kept == (version == HttpVersion10):
             headers[hdrs.CONNECTION] = "keep-alive" if is_kept else "close"
         first_line = f"HTTP/{version.major}.{version.minor} {self.status} {self.reason}"
@@ -123,6 +137,12 @@ class ApiResponse(web.Response):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """It is sent already."""
+
+
+@lru_cache(maxsize=1)
+def _date(wall_s: int) -> str:
+    """For the header, at so many seconds since 1970."""
+    return formatdate(wall_s, usegmt=True)
 
 
 def json(value: Any, status: int = 200) -> ApiResponse:
