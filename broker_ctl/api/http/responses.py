@@ -98,7 +98,7 @@ _CLOCK: Final = SystemClock()
 class ApiError(BrokerCtlError):
     """What the surface itself says no to, with its status."""
 
-    def __init__(self, status: int, reason: str, *, kind: str = "ApiError") -> None:
+    def __init__(self, status: int, reason: str, *, kind: str = "Refusal") -> None:
         super().__init__(reason)
         self.status = status
         self.kind = kind
