@@ -18,9 +18,8 @@ from broker_ctl.api.http import audit, dry_runs
 from broker_ctl.api.http.authorization import Authorizer
 from broker_ctl.api.http.broker_process import not_here
 from broker_ctl.api.http.connections import BoundedServer
-from broker_ctl.api.http.deadlines import Deadlines
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
-from broker_ctl.api.http.limits import RequestClasses
+from broker_ctl.api.http.limits import Deadlines, RequestClasses
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.api.http.server_log import ServerLog
