@@ -57,7 +57,7 @@ async def test_a_body_must_say_that_it_is_json(leader: Broker) -> None:
     body = b'{"epoch":1,"bundle":"t/ns/0x00000000_0x40000000"}'
     answer = await raw(
         leader,
-        b"POST /control/v1/take HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        b"POST /control/v1/acquire HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
         b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body),
     )
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -70,7 +70,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     monkeypatch.setattr(request_params, "_BODY_LIMIT_S", 0.1)
     answer = await raw(
         leader,
-        b"POST /control/v1/take HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        b"POST /control/v1/acquire HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
         b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
     )
     assert answer.startswith(b"HTTP/1.1 408 ")
@@ -148,7 +148,7 @@ async def test_a_tls_port_in_use_is_named_and_the_other_port_let_go(leader: Brok
         ("GET", "/admin/v2", 501),
         ("PATCH", "/admin/v2/namespaces/t/ns", 405),
         ("DELETE", "/metrics", 405),
-        ("GET", "/control/v1/take", 405),
+        ("GET", "/control/v1/acquire", 405),
     ],
 )
 async def test_what_is_not_served_is_refused_as_json(

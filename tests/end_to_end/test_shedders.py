@@ -82,7 +82,7 @@ class Admin:
         _, epoch = await eventually(lambda: leader_of(self._http, self._daemons), what="a leader")
         for bundle in RING.bundles:
             order = {"epoch": epoch, "bundle": str(bundle)}
-            reply = await self._http.request("POST", f"{daemon.url}/control/v1/take", json=order)
+            reply = await self._http.request("POST", f"{daemon.url}/control/v1/acquire", json=order)
             assert reply.status == 200, reply.body
 
     async def bring_back(self, daemon: DaemonProcess) -> bool:

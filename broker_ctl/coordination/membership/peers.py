@@ -2,16 +2,20 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from broker_ctl.codec import decode_object
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.commands import Command
+from broker_ctl.core.model.commands import PREVIOUS_VERBS, Command
 from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from broker_ctl.ports import CommandHandler, Reply
 
 log = logging.getLogger(__name__)
+
+# Of an answer to a verb that is not known: a broker of the previous release does not read the
+# command any further, and a proxy or another server has no such path. Nothing was carried out.
+_UNKNOWN_VERB: Final = frozenset({"InvalidName", "404"})
 
 
 class Peers(Protocol):
@@ -28,7 +32,10 @@ class Peers(Protocol):
 
 
 class HttpPeers:
-    """`POST {web address}/control/v1/{verb}`, answered with JSON or with the kind of an error."""
+    """`POST {web address}/control/v1/{verb}`, answered with JSON or with the kind of an error.
+
+    A broker of the previous release is sent the command again under the verb that it knows.
+    """
 
     def __init__(self, registry: Registry, http: HttpClient, own: CommandHandler) -> None:
         self._registry = registry
@@ -44,11 +51,19 @@ class HttpPeers:
         if not url:
             raise PeerUnreachable(f"{broker_id} is not registered")
         try:
+            return await self._post(broker_id, url, order.verb, order, timeout_s)
+        except PeerRefused as refused:
+            previous = PREVIOUS_VERBS.get(order.verb)
+            if previous is None or refused.kind not in _UNKNOWN_VERB:
+                raise
+            return await self._post(broker_id, url, previous, order, timeout_s)
+
+    async def _post(
+        self, broker_id: str, url: str, verb: str, order: Command, timeout_s: float
+    ) -> Reply:
+        try:
             reply = await self._http.request(
-                "POST",
-                f"{url}/control/v1/{order.verb}",
-                json=order.to_row(),
-                timeout_s=timeout_s,
+                "POST", f"{url}/control/v1/{verb}", json=order.to_row(), timeout_s=timeout_s
             )
             row = self._row(reply.body)
         except HttpError as error:

@@ -111,7 +111,7 @@ class ReceiveBundle(MoveCommand):
 class AcquireBundle:
     """To the broker that placement chose: take a bundle that nobody owns."""
 
-    verb: ClassVar[str] = "take"
+    verb: ClassVar[str] = "acquire"
     epoch: int
     bundle: Bundle
 
@@ -134,7 +134,7 @@ class SplitBundle:
         boundaries: where to cut; empty: where the algorithm says.
     """
 
-    verb: ClassVar[str] = "cut"
+    verb: ClassVar[str] = "split"
     epoch: int
     bundle: Bundle
     algorithm: str
@@ -167,7 +167,7 @@ class SplitBundle:
 class MergeBundles:
     """To the owner of both: merge two neighbours, ``left`` is the lower one."""
 
-    verb: ClassVar[str] = "join"
+    verb: ClassVar[str] = "merge"
     epoch: int
     left: Bundle
     right: Bundle
@@ -206,14 +206,22 @@ _KINDS: Mapping[
     )
 }
 
+# Verbs of the previous release by today's: its leaders send them, its brokers know no others.
+PREVIOUS_VERBS: Mapping[str, str] = {
+    AcquireBundle.verb: "take",
+    SplitBundle.verb: "cut",
+    MergeBundles.verb: "join",
+}
+_TODAYS_VERBS: Mapping[str, str] = {old: verb for verb, old in PREVIOUS_VERBS.items()}
+
 
 def parse_order(verb: str, row: Mapping[str, Any]) -> Command:
-    """Read an order of any kind.
+    """Read an order of any kind; the verbs of the previous release are accepted, too.
 
     Raises:
         InvalidName: an unknown verb, or a field that does not fit.
     """
-    kind = _KINDS.get(verb)
+    kind = _KINDS.get(_TODAYS_VERBS.get(verb, verb))
     if kind is None:
         raise InvalidName(f"unknown order {verb!r}: {', '.join(_KINDS)}")
     return kind.parse(row)

@@ -1,10 +1,15 @@
 """Orders of the leader, and states."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from broker_ctl.coordination.membership.peers import HttpPeers
+from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model import commands
 from broker_ctl.core.model.commands import (
+    PREVIOUS_VERBS,
     AcquireBundle,
     Command,
     MergeBundles,
@@ -50,6 +55,33 @@ async def test_an_order_arrives_as_it_was_given(
 
 
 @pytest.mark.parametrize(
+    ("previous", "order"),
+    [("take", ORDERS[3]), ("cut", ORDERS[4]), ("join", ORDERS[5])],
+)
+async def test_a_leader_of_the_previous_release_is_obeyed(
+    http: HttpClient, leader: Broker, previous: str, order: Command
+) -> None:
+    url = f"{leader.url}/control/v1/{previous}"
+    reply = await http.request("POST", url, json=order.to_row())
+    assert (reply.status, reply.json()) == (200, {"token": 42})
+    assert leader.orders.obeyed == [order]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.verb)
+async def test_a_broker_of_the_previous_release_carries_out_what_this_one_commands(
+    http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch, order: Command
+) -> None:
+    kinds = {PREVIOUS_VERBS.get(type(one).verb, type(one).verb): type(one) for one in ORDERS}
+    monkeypatch.setattr(commands, "_KINDS", kinds)
+    monkeypatch.setattr(commands, "_TODAYS_VERBS", {})
+    peer = SimpleNamespace(urls=SimpleNamespace(web_url=leader.url, web_url_tls=None))
+    registry = SimpleNamespace(broker_id="another:1", peer=lambda _: peer)
+    peers = HttpPeers(cast("Registry", registry), http, leader.orders)
+    assert await peers.send(leader.broker_id, order, 5.0) == {"token": 42}
+    assert leader.orders.obeyed == [order]
+
+
+@pytest.mark.parametrize(
     ("error", "status"),
     [
         (Fenced("epoch 6"), 409),
@@ -68,7 +100,7 @@ async def test_a_refusal_names_its_kind(
 ) -> None:
     leader.orders.refuse = error
     reply = await http.request(
-        "POST", f"{leader.url}/control/v1/take", json=AcquireBundle(7, BUNDLE).to_row()
+        "POST", f"{leader.url}/control/v1/acquire", json=AcquireBundle(7, BUNDLE).to_row()
     )
     assert reply.status == status
     assert reply.json() == {"error": type(error).__name__, "reason": str(error)}
@@ -79,13 +111,13 @@ async def test_a_refusal_names_its_kind(
     [
         ("obliterate", {}),
         ("status", {}),
-        ("take", {}),
-        ("take", {"epoch": "7", "bundle": str(BUNDLE)}),
-        ("take", {"epoch": 7, "bundle": "nonsense"}),
-        ("cut", {"epoch": 7, "bundle": str(BUNDLE), "algorithm": "a", "boundaries": 1}),
-        ("join", {"epoch": 7, "left": str(BUNDLE)}),
-        ("join", {"epoch": 7, "left": str(BUNDLE), "right": "nonsense"}),
-        ("take", [1]),
+        ("acquire", {}),
+        ("acquire", {"epoch": "7", "bundle": str(BUNDLE)}),
+        ("acquire", {"epoch": 7, "bundle": "nonsense"}),
+        ("split", {"epoch": 7, "bundle": str(BUNDLE), "algorithm": "a", "boundaries": 1}),
+        ("merge", {"epoch": 7, "left": str(BUNDLE)}),
+        ("merge", {"epoch": 7, "left": str(BUNDLE), "right": "nonsense"}),
+        ("acquire", [1]),
     ],
 )
 async def test_a_bad_order_is_a_400(http: HttpClient, leader: Broker, verb: str, row: Any) -> None:

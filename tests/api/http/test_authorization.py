@@ -42,7 +42,7 @@ GUARDED = [
     ("PUT", f"/admin/v2/namespaces/t/ns/{BUNDLES[0].range}/unload"),
     ("GET", "/control/v1/status"),
     ("GET", "/control/v1/owners?namespace=t/ns"),
-    ("POST", "/control/v1/take"),
+    ("POST", "/control/v1/acquire"),
     ("GET", "/control/v1/plan"),
     ("PUT", "/control/v1/pause"),
     ("DELETE", "/control/v1/drains/b:1"),

@@ -149,14 +149,14 @@ async def test_requests_and_orders_are_counted_by_pattern(http: HttpClient, lead
     for number in range(3):
         await http.request("GET", f"{leader.url}/nowhere/{number}")
     row = {"epoch": 1, "bundle": str(BUNDLES[0])}
-    await http.request("POST", f"{leader.url}/control/v1/take", json=row)
+    await http.request("POST", f"{leader.url}/control/v1/acquire", json=row)
     seen = await scrape(http, leader)
     counted = "broker_ctl_http_requests_total"
     route = "/admin/v2/namespaces/{tenant}/{namespace}/bundles"
     assert seen.value(counted, route=route, method="GET", status="200") == 1
     assert seen.value(counted, route=route, method="GET", status="404") == 1
     assert seen.value(counted, route="unknown", method="unknown", status="404") == 3
-    assert seen.value("broker_ctl_orders_total", verb="take", result="done") == 1
+    assert seen.value("broker_ctl_orders_total", verb="acquire", result="done") == 1
     # The scrape itself is in progress.
     assert seen.value("broker_ctl_http_requests_in_flight", lane="brokers") == 1
 

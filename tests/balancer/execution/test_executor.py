@@ -360,7 +360,7 @@ async def test_a_merge_is_ordered_from_the_owner(cluster: LeaderCluster, pair: M
 async def test_while_a_merge_is_not_answered_nothing_is_planned_with_either(
     cluster: LeaderCluster, pair: Merge
 ) -> None:
-    cut = cluster.peers.cut_at("join", BEFORE)
+    cut = cluster.peers.cut_at("merge", BEFORE)
     async with cluster.leading(B) as leading, TaskScope("test") as tasks:
         work = tasks.start(leading.hands.perform([pair]), "merge", is_joined=True)
         await cut.reached.wait()
@@ -374,7 +374,7 @@ async def test_while_a_merge_is_not_answered_nothing_is_planned_with_either(
 async def test_wherever_the_leader_is_killed_a_merge_is_done_or_it_is_not(
     cluster: LeaderCluster, pair: Merge, phase: str
 ) -> None:
-    cut = cluster.peers.cut_at("join", phase)
+    cut = cluster.peers.cut_at("merge", phase)
     async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
         tasks.start(first.hands.perform([pair]), "merge")
         await cut.reached.wait()

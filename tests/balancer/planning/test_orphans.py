@@ -119,7 +119,7 @@ async def test_a_receiver_that_must_wait_is_asked_again(
 ) -> None:
     refusal = PeerRefused("BundleReclaimable", "its owner may come back")
     for broker_id in (A, C):
-        cluster.peers.refusals[broker_id, "take"] += [refusal] * 2
+        cluster.peers.refusals[broker_id, "acquire"] += [refusal] * 2
     await cluster.kill(B)
 
     async def is_served() -> bool:
@@ -204,7 +204,7 @@ async def test_with_nobody_to_take_them_orphans_wait(
     await eventually(lambda: not any(map(leading.parts.can_receive, (A, C))))
     await cluster.kill(B)
     await eventually(lambda: leading.memory.of(ring.bundles[0]).free_since_s is not None)
-    assert "take" not in " ".join(cluster.peers.sent)
+    assert "acquire" not in " ".join(cluster.peers.sent)
     late = await cluster.add("d:8080")
 
     await eventually(lambda: len(late.serving) >= 3)

@@ -190,7 +190,7 @@ async def _take_all(
     async def take(waiting: Iterator[tuple[Bundle, DaemonProcess]]) -> None:
         for bundle, daemon in waiting:
             order = {"epoch": epoch, "bundle": str(bundle)}
-            reply = await http.request("POST", f"{daemon.url}/control/v1/take", json=order)
+            reply = await http.request("POST", f"{daemon.url}/control/v1/acquire", json=order)
             assert reply.status == 200, reply.body
 
     waiting = iter(owners.items())

@@ -165,7 +165,7 @@ async def _take_all(
         for bundle in waiting:
             reply = await http.request(
                 "POST",
-                f"{victim.url}/control/v1/take",
+                f"{victim.url}/control/v1/acquire",
                 json={"epoch": epoch, "bundle": str(bundle)},
             )
             assert reply.status == 200, reply.body

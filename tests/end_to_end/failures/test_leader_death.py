@@ -74,7 +74,7 @@ async def test_a_move_that_the_dead_leader_had_begun_is_brought_to_an_end(
             # One broker has everything, so the leader moves bundles away from it.
             for bundle in Ring.even(Namespace("public", "default"), 16).bundles:
                 order = {"epoch": epoch, "bundle": str(bundle)}
-                url = f"{survivors[0].url}/control/v1/take"
+                url = f"{survivors[0].url}/control/v1/acquire"
                 assert (await http.request("POST", url, json=order)).status == 200
 
             def moves() -> list[str]:
