@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from broker_ctl.clock import Clock
 from broker_ctl.controller.event_queue import EventQueue
 from broker_ctl.controller.procedures.broker_changes import BrokerChanges
-from broker_ctl.controller.procedures.procedure import ControllerContext, MakeOffice
+from broker_ctl.controller.procedures.procedure import BuildProcedures, ControllerContext
 from broker_ctl.controller.procedures.topic_changes import TopicChanges
 from broker_ctl.controller.state.batch_writer import BatchWriter
 from broker_ctl.controller.state.recent_transitions import RecentTransitions
 from broker_ctl.controller.state.state_changes import StateChanger
-from broker_ctl.controller.state.transition_recorder import Record
-from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_leading
+from broker_ctl.controller.state.transition_recorder import TransitionRecorder
+from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_term
 from broker_ctl.controller.store.kafka_states import KafkaStates
 from broker_ctl.controller.store.loader import Loader
 from broker_ctl.controller.store.state_reader import StateReader
@@ -53,10 +53,10 @@ class ControllerDependencies:
         store: the brokers' metadata, past the lanes (`BatchedStore.control`): what is read and
             written here is gathered already.
         broker_id: of this broker.
-        call: brings instructions to the daemons of brokers (`http_sender.calling`).
+        call: brings instructions to the daemons of brokers (`http_sender.http_call`).
         rules: asked at each turn, since they may change at run time.
         has_queues: instructions go through ZKQueue, not by HTTP.
-        rng: give ids to topics that have none.
+        rng: for the ids of topics that have none.
         make_office: what works in one leading.
     """
 
@@ -69,7 +69,7 @@ class ControllerDependencies:
     journal: TransitionJournal
     instruments: ControllerInstruments
     rng: random.Random
-    make_office: MakeOffice
+    build_procedures: BuildProcedures
 
 
 class PartitionController:
@@ -78,109 +78,118 @@ class PartitionController:
     `lead` is the work of the election; outside of it every call is answered with `NoController`.
     """
 
-    def __init__(self, parts: ControllerDependencies) -> None:
-        self._parts = parts
-        self._leading: ControllerTerm | None = None
+    def __init__(self, dependencies: ControllerDependencies) -> None:
+        self._dependencies = dependencies
+        self._term: ControllerTerm | None = None
         self._has_taken_over = False
         self._recent = RecentTransitions()
-        self._follow(parts.instruments)
+        self._bind_gauges(dependencies.instruments)
 
     @property
-    def desk(self) -> ControllerAdmin:
+    def admin(self) -> ControllerAdmin:
         """Where operators and brokers ask.
 
         Raises:
             NoController: this broker does not control partitions.
         """
-        if self._leading is None:
+        if self._term is None:
             raise NoController("this broker does not control partitions")
         if not self._has_taken_over:
             # What is not read yet must not be said to be missing.
             raise NoController("this broker is about to control partitions: ask again")
-        return self._leading.office.desk
+        return self._term.procedures.admin
 
     @property
     def has_taken_over(self) -> bool:
         """Whether it leads, and has seen to all that it found."""
-        return self._leading is not None and self._has_taken_over
+        return self._term is not None and self._has_taken_over
 
     @property
     def context(self) -> Context | None:
         """What is known while leading; it changes under whoever awaits."""
-        return None if self._leading is None else self._leading.context
+        return None if self._term is None else self._term.context
 
     async def lead(self, leadership: Leadership) -> None:
         """Control until cancelled, or until another controller was elected."""
         async with TaskScope(f"controlling at epoch {leadership.epoch}") as tasks:
-            leading, transport = self._build(leadership, tasks)
+            term, transport = self._build(leadership, tasks)
             try:
-                await leading.watches.start()
-                self._leading = leading
-                await leading.take_over()
+                await term.watches.start()
+                self._term = term
+                await term.take_over()
                 self._has_taken_over = True
-                await leading.queue.run()
+                await term.queue.run()
             except Exception as error:
-                if not ends_leading(error):
+                if not ends_term(error):
                     raise
                 log.warning("controlling at epoch %d has ended: %s", leadership.epoch, error)
             finally:
-                self._leading, self._has_taken_over = None, False
-                leading.watches.close()
-                leading.queue.close()
+                self._term, self._has_taken_over = None, False
+                term.watches.close()
+                term.queue.close()
                 await transport.close()
 
     def _build(self, leadership: Leadership, tasks: TaskScope) -> tuple[ControllerTerm, Transport]:
-        parts = self._parts
-        store, clock, instruments, rules = parts.store, parts.clock, parts.instruments, parts.rules
+        dependencies = self._dependencies
+        store, clock, instruments, rules = (
+            dependencies.store,
+            dependencies.clock,
+            dependencies.instruments,
+            dependencies.rules,
+        )
         settings = rules()
         context = Context(leadership.epoch, settings.completed(DEFAULT_RULES))
         queue = EventQueue(clock, instruments)
 
         # Nobody tells of anything before the watches are started; then the leading stands.
-        def changed(subject: WatchedSubject) -> None:
-            leading.changed(subject)
+        def on_change(subject: WatchedSubject) -> None:
+            term.on_change(subject)
 
-        def answers_came() -> None:
-            leading.answers_came()
+        def on_responses() -> None:
+            term.on_responses()
 
-        def silence_changed() -> None:
-            leading.silence_changed()
+        def on_silence_changed() -> None:
+            term.on_silence_changed()
 
-        watches = Watches(store, changed)
-        mailroom = ResponseInbox(answers_came, silence_changed)
-        writes = FencedWrites(store, leadership, watches.own)
-        transport = self._transport(context, mailroom, writes, watches)
-        engine = self._engine(context, writes, transport)
-        ids = TopicIds(store, context, writes, parts.rng)
+        watches = Watches(store, on_change)
+        inbox = ResponseInbox(on_responses, on_silence_changed)
+        writes = FencedWrites(store, leadership, watches.add_own)
+        transport = self._build_transport(context, inbox, writes, watches)
+        state_changer = self._build_state_changer(context, writes, transport)
+        ids = TopicIds(store, context, writes, dependencies.rng)
         loader = Loader(store, context, rules, instruments, ids)
-        membership = BrokerChanges(context, loader, engine, transport)
-        controlled = ControllerContext(
-            store, context, engine, queue, clock, rules, tasks, watches, self._recent
+        broker_changes = BrokerChanges(context, loader, state_changer, transport)
+        controller_context = ControllerContext(
+            store, context, state_changer, queue, clock, rules, tasks, watches, self._recent
         )
-        leading = ControllerTerm(
+        term = ControllerTerm(
             context=context,
             queue=queue,
             watches=watches,
-            engine=engine,
-            membership=membership,
-            topics=TopicChanges(context, loader, engine, membership),
-            mailroom=mailroom,
-            office=parts.make_office(controlled),
+            state_changer=state_changer,
+            broker_changes=broker_changes,
+            topics=TopicChanges(context, loader, state_changer, broker_changes),
+            inbox=inbox,
+            procedures=dependencies.build_procedures(controller_context),
             clock=clock,
             instruments=instruments,
         )
-        return leading, transport
+        return term, transport
 
-    def _engine(self, context: Context, writes: FencedWrites, transport: Transport) -> StateChanger:
-        parts, store = self._parts, self._parts.store
-        reader = StateReader(store, context, parts.instruments)
-        journals = (parts.journal, self._recent)
-        record = Record(journals, context, parts.clock, parts.instruments)
+    def _build_state_changer(
+        self, context: Context, writes: FencedWrites, transport: Transport
+    ) -> StateChanger:
+        dependencies, store = self._dependencies, self._dependencies.store
+        reader = StateReader(store, context, dependencies.instruments)
+        journals = (dependencies.journal, self._recent)
+        recorder = TransitionRecorder(
+            journals, context, dependencies.clock, dependencies.instruments
+        )
         batches = BatchWriter(
-            store, context, writes=writes, reader=reader, transport=transport, record=record
+            store, context, writes=writes, reader=reader, transport=transport, recorder=recorder
         )
         kafka_states = KafkaStates(
-            store, context, writes=writes, reader=reader, instruments=parts.instruments
+            store, context, writes=writes, reader=reader, instruments=dependencies.instruments
         )
         return StateChanger(
             store,
@@ -192,56 +201,56 @@ class PartitionController:
             kafka_states=kafka_states,
         )
 
-    def _transport(
-        self, context: Context, postbox: ResponseListener, writes: FencedWrites, watches: Watches
+    def _build_transport(
+        self, context: Context, listener: ResponseListener, writes: FencedWrites, watches: Watches
     ) -> Transport:
-        parts = self._parts
-        writer = InstructionEncoder(parts.broker_id, context)
-        if not parts.has_queues:
+        dependencies = self._dependencies
+        encoder = InstructionEncoder(dependencies.broker_id, context)
+        if not dependencies.has_queues:
             return HttpTransport(
                 SenderDependencies(
-                    call=parts.call,
-                    writer=writer,
-                    postbox=postbox,
-                    clock=parts.clock,
-                    instruments=parts.instruments,
-                    acknowledge_s=lambda: parts.rules().acknowledge_s,
+                    call=dependencies.call,
+                    encoder=encoder,
+                    listener=listener,
+                    clock=dependencies.clock,
+                    instruments=dependencies.instruments,
+                    acknowledge_s=lambda: dependencies.rules().acknowledge_s,
                 )
             )
         queues = QueueTransport(
             QueueDependencies(
-                store=parts.store,
+                store=dependencies.store,
                 writes=writes,
-                writer=writer,
-                postbox=postbox,
-                clock=parts.clock,
-                instruments=parts.instruments,
+                encoder=encoder,
+                listener=listener,
+                clock=dependencies.clock,
+                instruments=dependencies.instruments,
                 epoch=context.epoch,
-                acknowledge_s=lambda: parts.rules().acknowledge_s,
-                max_queued=lambda: parts.rules().max_queued,
+                acknowledge_s=lambda: dependencies.rules().acknowledge_s,
+                max_queued=lambda: dependencies.rules().max_queued,
             )
         )
-        watches.also(partition_paths.STATE, queues.heard)
+        watches.add_listener(partition_paths.STATE, queues.on_notification)
         queues.start()
         return queues
 
-    def _follow(self, instruments: ControllerInstruments) -> None:
+    def _bind_gauges(self, instruments: ControllerInstruments) -> None:
         """Let each gauge say what is known; all of it is counted already."""
 
-        def known(read: Callable[[ControllerTerm], int]) -> Callable[[], float]:
-            return lambda: 0 if self._leading is None else read(self._leading)
+        def read_term(read: Callable[[ControllerTerm], int]) -> Callable[[], float]:
+            return lambda: 0 if self._term is None else read(self._term)
 
-        instruments.is_active.follow(known(lambda _: 1))
-        instruments.offline.follow(known(lambda leading: len(leading.context.offline)))
-        instruments.imbalanced.follow(known(lambda leading: leading.context.imbalanced))
-        instruments.topics.follow(known(lambda leading: len(leading.context.topics)))
-        instruments.partitions.follow(known(lambda leading: len(leading.context.assignments)))
-        instruments.deletions.follow(known(lambda leading: len(leading.context.deleting)))
-        instruments.brokers.follow(known(lambda leading: len(leading.context.brokers)))
+        instruments.is_active.follow(read_term(lambda _: 1))
+        instruments.offline.follow(read_term(lambda term: len(term.context.offline)))
+        instruments.imbalanced.follow(read_term(lambda term: term.context.imbalanced))
+        instruments.topics.follow(read_term(lambda term: len(term.context.topics)))
+        instruments.partitions.follow(read_term(lambda term: len(term.context.assignments)))
+        instruments.deletions.follow(read_term(lambda term: len(term.context.deleting)))
+        instruments.brokers.follow(read_term(lambda term: len(term.context.brokers)))
         instruments.under_replicated.follow(
-            known(lambda leading: len(leading.context.under_replicated))
+            read_term(lambda term: len(term.context.under_replicated))
         )
-        instruments.under_min_isr.follow(known(lambda leading: len(leading.context.under_min_isr)))
-        instruments.silent_brokers.follow(known(lambda leading: len(leading.context.silent)))
-        instruments.event_queue_size.follow(known(lambda leading: len(leading.queue)))
-        instruments.watches.follow(known(lambda leading: len(leading.watches)))
+        instruments.under_min_isr.follow(read_term(lambda term: len(term.context.under_min_isr)))
+        instruments.silent_brokers.follow(read_term(lambda term: len(term.context.silent)))
+        instruments.event_queue_size.follow(read_term(lambda term: len(term.queue)))
+        instruments.watches.follow(read_term(lambda term: len(term.watches)))

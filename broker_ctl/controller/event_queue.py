@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from broker_ctl.clock import Clock
-from broker_ctl.controller.store.fenced_writer import ends_leading
+from broker_ctl.controller.store.fenced_writer import ends_term
 from broker_ctl.errors import BrokerCtlError, NoController
 from broker_ctl.instruments.partitions import ControllerInstruments
 
@@ -42,17 +42,17 @@ class EventQueue:
         self._clock = clock
         self._instruments = instruments
         self._events: deque[_Event] = deque()
-        self._noticed: set[str] = set()
+        self._enqueued_names: set[str] = set()
         self._wake = asyncio.Event()
         self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def notice(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    def enqueue_once(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do it when its turn comes; while one of that name waits, it is one."""
-        if name not in self._noticed and not self._is_closed:
-            self._noticed.add(name)
+        if name not in self._enqueued_names and not self._is_closed:
+            self._enqueued_names.add(name)
             self._put(_Event(name, work, self._clock.now_s(), None))
 
     async def call(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
@@ -63,7 +63,7 @@ class EventQueue:
         """
         if self._is_closed:
             raise NoController("this broker does not control partitions any more")
-        if len(self._events) - len(self._noticed) >= MAX_CALLS:
+        if len(self._events) - len(self._enqueued_names) >= MAX_CALLS:
             raise NoController(f"{MAX_CALLS} calls wait for the controller already")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._put(_Event(name, work, self._clock.now_s(), future))
@@ -77,7 +77,7 @@ class EventQueue:
         """Consume, until cancelled.
 
         Raises:
-            BrokerCtlError: one that ends the leading (see `ends_leading`).
+            BrokerCtlError: one that ends the leading (see `ends_term`).
         """
         while True:
             while not self._events:
@@ -86,7 +86,7 @@ class EventQueue:
             event = self._events.popleft()
             # Only now: what comes while it is handled may be what it has not seen.
             if event.future is None:
-                self._noticed.discard(event.name)
+                self._enqueued_names.discard(event.name)
             elif event.future.done():
                 continue  # whoever asked has gone away
             waited_s = self._clock.now_s() - event.queued_s
@@ -101,7 +101,7 @@ class EventQueue:
             _refuse(event, NoController("this broker does not control partitions any more"))
             raise
         except Exception as error:
-            if ends_leading(error):
+            if ends_term(error):
                 _refuse(event, NoController(f"this broker does not control any more: {error}"))
                 raise
             _refuse(event, error)
@@ -128,7 +128,7 @@ class EventQueue:
         """The leading is over: whoever waits hears so, and nothing more is taken."""
         self._is_closed = True
         events, self._events = self._events, deque()
-        self._noticed.clear()
+        self._enqueued_names.clear()
         for event in events:
             _refuse(event, NoController("this broker does not control partitions any more"))
 

@@ -1,4 +1,4 @@
-"""One leading of the controller: its rooms, and what each event does."""
+"""State of one controller term, and the handler of each event."""
 
 import asyncio
 import logging
@@ -12,8 +12,8 @@ from broker_ctl.controller.procedures.broker_changes import BrokerChanges
 from broker_ctl.controller.procedures.procedure import Procedure, Procedures
 from broker_ctl.controller.procedures.topic_changes import TopicChanges
 from broker_ctl.controller.state.state_changes import StateChanger
-from broker_ctl.controller.store.fenced_writer import ends_leading
-from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.controller.store.fenced_writer import ends_term
+from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.controller.watches import WatchedSubject, Watches
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.values import BrokersChanged
@@ -24,75 +24,77 @@ log = logging.getLogger(__name__)
 
 
 class ResponseInbox:
-    """`ResponseListener` of one term: the answers are read when their event has its turn."""
+    """`ResponseListener` of one term: the answers are read when their event is handled."""
 
-    def __init__(self, on_answers: Callable[[], None], on_silence: Callable[[], None]) -> None:
-        self._on_answers = on_answers
+    def __init__(
+        self, on_responses_added: Callable[[], None], on_silence: Callable[[], None]
+    ) -> None:
+        self._on_responses_added = on_responses_added
         self._on_silence = on_silence
         self._overflowed: set[int] = set()
-        self._answers: list[StopAnswer] = []
-        self.silent: set[int] = set()
+        self._responses: list[StopResponse] = []
+        self.unresponsive_brokers: set[int] = set()
 
-    def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+    def on_stop_responses(self, responses: Sequence[StopResponse]) -> None:
         """See `ResponseListener`."""
-        self._answers.extend(answers)
-        self._on_answers()
+        self._responses.extend(responses)
+        self._on_responses_added()
 
-    def fell_silent(self, broker_id: int) -> None:
+    def unresponsive(self, broker_id: int) -> None:
         """See `ResponseListener`."""
-        self.silent.add(broker_id)
+        self.unresponsive_brokers.add(broker_id)
         self._on_silence()
 
-    def spoke_again(self, broker_id: int) -> None:
+    def responsive(self, broker_id: int) -> None:
         """See `ResponseListener`."""
-        self.silent.discard(broker_id)
+        self.unresponsive_brokers.discard(broker_id)
         self._on_silence()
 
-    def overflowed(self, broker_id: int) -> None:
+    def queue_overflowed(self, broker_id: int) -> None:
         """See `ResponseListener`."""
         self._overflowed.add(broker_id)
         self._on_silence()
 
     def take_overflowed(self) -> set[int]:
-        """Brokers that had better be told everything anew."""
+        """Return and clear the brokers that need a full instruction."""
         overflowed, self._overflowed = self._overflowed, set()
         return overflowed
 
-    def take_answers(self) -> list[StopAnswer]:
-        """Those that were not taken yet."""
-        answers, self._answers = self._answers, []
-        return answers
+    def take_responses(self) -> list[StopResponse]:
+        """Return and clear the responses."""
+        responses, self._responses = self._responses, []
+        return responses
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerTerm:
-    """The rooms of one leading, wired; nothing of it survives."""
+    """State of one term; created on election, dropped when the term ends."""
 
     context: Context
     queue: EventQueue
     watches: Watches
-    engine: StateChanger
-    membership: BrokerChanges
+    state_changer: StateChanger
+    broker_changes: BrokerChanges
     topics: TopicChanges
-    mailroom: ResponseInbox
-    office: Procedures
+    inbox: ResponseInbox
+    procedures: Procedures
     clock: Clock
     instruments: ControllerInstruments
 
     async def take_over(self) -> None:
-        """Learn everything, and see to what the controller before has left.
+        """Load all state, and finish what the previous controller has left.
 
         Docs: kafka-procedures.
         """
         began_s = self.clock.now_s()
         context = self.context
-        await self.membership.load()
+        await self.broker_changes.load()
         await self.topics.load()
         loaded_s = self.clock.now_s()
-        await self.membership.catch_up()
+        await self.broker_changes.catch_up()
         log.info(
-            "epoch %d: %d brokers, %d topics, %d partitions read in %.3f s, led and told in %.3f "
-            "s; %d are offline",
+            "epoch %d: %d brokers, %d topics, %d partitions read in %.3f s, elected and sent in "
+            "%.3f s; %d are offline",
             context.epoch,
             len(context.brokers),
             len(context.topics),
@@ -103,108 +105,113 @@ class ControllerTerm:
         )
         await self._each("resume", lambda procedure: procedure.resume())
 
-    def changed(self, subject: WatchedSubject) -> None:
-        """A watch fired: an event, unless one of the kind waits."""
+    def on_change(self, subject: WatchedSubject) -> None:
+        """Queue an event for a watch that fired, unless one of its kind is queued."""
         handlers: Mapping[WatchedSubject, Callable[[], Awaitable[None]]] = {
-            WatchedSubject.BROKERS: self._brokers_changed,
-            WatchedSubject.FAILURES: self._failures_changed,
-            WatchedSubject.TOPICS: self._topics_changed,
-            WatchedSubject.STATES: self._states_changed,
-            WatchedSubject.RULES: self._rules_changed,
-            WatchedSubject.REQUESTS: self._requests_changed,
+            WatchedSubject.BROKERS: self._on_brokers_changed,
+            WatchedSubject.FAILURES: self._on_failures_changed,
+            WatchedSubject.TOPICS: self._on_topics_changed,
+            WatchedSubject.STATES: self._on_states_changed,
+            WatchedSubject.RULES: self._on_rules_changed,
+            WatchedSubject.REQUESTS: self._on_requests_changed,
         }
-        self.queue.notice(subject, handlers[subject])
+        self.queue.enqueue_once(subject, handlers[subject])
 
-    def answers_came(self) -> None:
-        """Brokers have ended replicas, or are gone: an event."""
-        self.queue.notice("stops answered", self._stops_answered)
+    def on_responses(self) -> None:
+        """Queue an event: brokers have stopped replicas, or are gone."""
+        self.queue.enqueue_once("stops answered", self._on_stop_responses)
 
-    def silence_changed(self) -> None:
-        """Brokers do not acknowledge, or do again, or cannot keep up: an event."""
-        self.queue.notice("silence changed", self._silence_changed)
+    def on_silence_changed(self) -> None:
+        """Queue an event: brokers stopped or resumed acknowledging, or cannot keep up."""
+        self.queue.enqueue_once("silence changed", self._on_silence_changed)
 
-    # What the events do. Whatever is taken from the watches and not done is to be read again.
+    # Event handlers. Items taken from the watches and not handled are read again.
 
-    async def _brokers_changed(self) -> None:
+    async def _on_brokers_changed(self) -> None:
         began_s = self.clock.now_s()
-        with self._behind_on(WatchedSubject.BROKERS):
-            changed = await self.membership.brokers_changed()
+        with self._rereading_on_error(WatchedSubject.BROKERS):
+            changed = await self.broker_changes.on_brokers_changed()
         if changed is not None:
             self.instruments.election_ms.observe((self.clock.now_s() - began_s) * 1000)
-            self.mailroom.silent -= changed.dead | changed.bounced
-            await self._each("brokers", lambda procedure: procedure.brokers_changed(changed))
+            self.inbox.unresponsive_brokers -= changed.dead | changed.bounced
+            await self._each("brokers", lambda procedure: procedure.on_brokers_changed(changed))
 
-    async def _failures_changed(self) -> None:
-        with self._behind_on(WatchedSubject.FAILURES):
-            await self.membership.failures_changed()
-        await self._who_can_serve_changed()
+    async def _on_failures_changed(self) -> None:
+        with self._rereading_on_error(WatchedSubject.FAILURES):
+            await self.broker_changes.on_failures_changed()
+        await self._retry_waiting()
 
-    async def _silence_changed(self) -> None:
-        with self._behind_on(WatchedSubject.BROKERS):
-            await self.membership.silence_changed(self.mailroom.silent)
-            await self.engine.send_full(self.mailroom.take_overflowed())
-        await self._who_can_serve_changed()
+    async def _on_silence_changed(self) -> None:
+        with self._rereading_on_error(WatchedSubject.BROKERS):
+            await self.broker_changes.on_silence_changed(self.inbox.unresponsive_brokers)
+            await self.state_changer.send_full(self.inbox.take_overflowed())
+        await self._retry_waiting()
 
-    async def _who_can_serve_changed(self) -> None:
-        """Nobody came or went; but what waits for a leader may go on."""
-        nobody = BrokersChanged(live=self.context.brokers)
-        await self._each("brokers", lambda procedure: procedure.brokers_changed(nobody))
+    async def _retry_waiting(self) -> None:
+        """Brokers are the same, but what waits for a leader may continue."""
+        unchanged = BrokersChanged(live=self.context.brokers)
+        await self._each("brokers", lambda procedure: procedure.on_brokers_changed(unchanged))
 
-    async def _topics_changed(self) -> None:
-        with self._behind_on(WatchedSubject.TOPICS):
-            news = await self.topics.changed(self.watches.take_names(WatchedSubject.TOPICS))
-        if news:
-            await self._each("topics", lambda procedure: procedure.topics_changed(news))
+    async def _on_topics_changed(self) -> None:
+        with self._rereading_on_error(WatchedSubject.TOPICS):
+            changed_items = await self.topics.on_topics_changed(
+                self.watches.take_names(WatchedSubject.TOPICS)
+            )
+        if changed_items:
+            await self._each("topics", lambda procedure: procedure.on_topics_changed(changed_items))
 
-    async def _states_changed(self) -> None:
-        with self._behind_on(WatchedSubject.STATES):
+    async def _on_states_changed(self) -> None:
+        with self._rereading_on_error(WatchedSubject.STATES):
             partitions = self.watches.take_states()
             if partitions is None:
                 partitions = list(self.context.assignments)
             known = [each for each in partitions if each in self.context.assignments]
-            news = {*self.engine.take_found(), *await self.engine.refresh(known)}
-        if news:
-            await self._each("states", lambda procedure: procedure.states_changed(news))
+            changed_items = {
+                *self.state_changer.take_changed_by_others(),
+                *await self.state_changer.refresh(known),
+            }
+        if changed_items:
+            await self._each("states", lambda procedure: procedure.on_states_changed(changed_items))
 
-    async def _rules_changed(self) -> None:
-        with self._behind_on(WatchedSubject.RULES):
-            await self.topics.rules_changed(self.watches.take_names(WatchedSubject.RULES))
+    async def _on_rules_changed(self) -> None:
+        with self._rereading_on_error(WatchedSubject.RULES):
+            await self.topics.on_rules_changed(self.watches.take_names(WatchedSubject.RULES))
 
-    async def _requests_changed(self) -> None:
-        await self._each("requests", lambda procedure: procedure.requests_changed())
+    async def _on_requests_changed(self) -> None:
+        await self._each("requests", lambda procedure: procedure.on_requests_changed())
 
-    async def _stops_answered(self) -> None:
-        answers = self.mailroom.take_answers()
-        await self._each("answers", lambda procedure: procedure.stops_answered(answers))
+    async def _on_stop_responses(self) -> None:
+        responses = self.inbox.take_responses()
+        await self._each("answers", lambda procedure: procedure.on_stop_responses(responses))
 
     @contextmanager
-    def _behind_on(self, subject: WatchedSubject) -> Iterator[None]:
-        """Where it was not carried through nobody will tell again: all of it is looked at later."""
+    def _rereading_on_error(self, subject: WatchedSubject) -> Iterator[None]:
+        """On an error mark the whole subject to be read again, as its events are used up."""
         try:
             yield
         except Exception as error:
-            if not ends_leading(error):
-                self.watches.missed(subject)
+            if not ends_term(error):
+                self.watches.mark_missed(subject)
                 if subject is not WatchedSubject.STATES:
-                    self.membership.is_behind = True
-                    self.changed(WatchedSubject.BROKERS)
+                    self.broker_changes.is_behind = True
+                    self.on_change(WatchedSubject.BROKERS)
             raise
 
-    async def _each(self, what: str, tell: Callable[[Procedure], Awaitable[None]]) -> None:
-        """All of them hear of it, whatever becomes of one.
+    async def _each(self, what: str, notify: Callable[[Procedure], Awaitable[None]]) -> None:
+        """Notify all procedures, also after one has failed.
 
-        One to which the store did not answer looks at all that is under way after a while.
+        If the store did not answer one of them, all requests are checked again after a pause.
         """
-        is_unanswered = False
-        for procedure in self.office.procedures:
+        is_retry_needed = False
+        for procedure in self.procedures.ordered:
             try:
-                await tell(procedure)
+                await notify(procedure)
             except Exception as error:
-                if ends_leading(error):
+                if ends_term(error):
                     raise
                 self.instruments.event_failures.add(what)
                 log.exception("%s: %s", type(procedure).__name__, what)
-                is_unanswered |= isinstance(error, StoreError) and error.can_retry
-        if is_unanswered:
+                is_retry_needed |= isinstance(error, StoreError) and error.can_retry
+        if is_retry_needed:
             await asyncio.sleep(PAUSE_S)
-            self.changed(WatchedSubject.REQUESTS)
+            self.on_change(WatchedSubject.REQUESTS)

@@ -1,8 +1,8 @@
 """The watches of the controller: few, recursive, and none for a partition.
 
-Docs: kafka-event-queue. They are set before anything is read, and say only what is to be read
-again. What the controller writes itself comes back too, before the reply: it is known by its zxid,
-and costs no read.
+Docs: kafka-event-queue. They are set before anything is read, and only mark what has to be read
+again. Notifications of the controller's own writes arrive before the reply: they are recognised by
+zxid and cost no read.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from broker_ctl.store.watching import set_watch
 
 
 class WatchedSubject(StrEnum):
-    """What may have changed; one event for each waits at a time."""
+    """What may have changed; at most one event per subject is queued."""
 
     BROKERS = "brokers changed"
     FAILURES = "replicas failed"
@@ -31,7 +31,7 @@ class WatchedSubject(StrEnum):
     REQUESTS = "requests changed"
 
 
-# Told what may have changed; which of them, `Watches` knows.
+# Called with what may have changed; `Watches` has the details.
 OnChange = Callable[[WatchedSubject], None]
 
 _STATE: Final = "/leaderAndISR"
@@ -45,7 +45,7 @@ _ROOTS: Final[Mapping[str, WatchedSubject]] = {
 
 
 class Watches:
-    """What is to be read again."""
+    """Collects what has to be read again."""
 
     def __init__(self, store: MetadataStore, on_change: OnChange) -> None:
         self._store = store
@@ -60,46 +60,46 @@ class Watches:
             WatchedSubject.RULES: set(),
         }
         self._all: set[WatchedSubject] = set()
-        self._others: dict[str, NotificationListener] = {}
+        self._extra_listeners: dict[str, NotificationListener] = {}
 
     def __len__(self) -> int:
         return max(0, len(self._stops) - 1)
 
     async def start(self) -> None:
-        """Set them; from now on `on_change` is called."""
-        self._stops.append(self._store.listen(self._session_changed))
+        """Set the watches; from now on `on_change` is called."""
+        self._stops.append(self._store.listen(self._on_session_event))
         topics = partition_paths.TOPICS
-        self._stops.append(await set_watch(self._store, topics, self._topic_changed))
+        self._stops.append(await set_watch(self._store, topics, self._on_topic_event))
         for root, subject in _ROOTS.items():
             self._stops.append(await set_watch(self._store, root, self._listener(subject)))
-        for root, listener in self._others.items():
+        for root, listener in self._extra_listeners.items():
             self._stops.append(await set_watch(self._store, root, listener))
 
-    def also(self, root: str, listener: NotificationListener) -> None:
-        """Let somebody else hear of what happens there; before the start."""
-        self._others[root] = listener
+    def add_listener(self, root: str, listener: NotificationListener) -> None:
+        """Add a listener for another root; before `start`."""
+        self._extra_listeners[root] = listener
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Remove the watches."""
         for stop in self._stops:
             stop()
         self._stops = []
 
-    def own(self, zxid: int) -> None:
-        """A transaction of ours: its notifications have come before its reply."""
-        # Where no state is to be read again it has written none, and is nothing to remember.
+    def add_own(self, zxid: int) -> None:
+        """Add the zxid of our own transaction, whose notifications came before its reply."""
+        # Without a pending state notification the transaction has written no state.
         if self._states:
             self._own.add(zxid)
 
-    def missed(self, subject: WatchedSubject) -> None:
-        """What was taken has not been read: all of the subject is to be."""
+    def mark_missed(self, subject: WatchedSubject) -> None:
+        """Items that were taken could not be read: read all of the subject."""
         self._all.add(subject)
         self._on_change(subject)
 
-    # What is taken is not told again.
+    # Items are returned once.
 
     def take_states(self) -> list[TopicPartition] | None:
-        """Partitions whose state others have written; None: any may have been."""
+        """Partitions whose state was written by others; None: possibly all."""
         states, self._states = self._states, {}
         own, self._own = self._own, set()
         if WatchedSubject.STATES in self._all:
@@ -110,7 +110,7 @@ class Watches:
         return [partition for partition in found if partition is not None]
 
     def take_names(self, subject: WatchedSubject) -> list[str] | None:
-        """Topics of which the subject may have changed, by name; None: of any."""
+        """Names of topics whose subject may have changed; None: possibly all."""
         names, self._names[subject] = self._names[subject], set()
         if subject in self._all:
             self._all.discard(subject)
@@ -119,8 +119,8 @@ class Watches:
 
     # Listening.
 
-    def _topic_changed(self, notification: Notification) -> None:
-        # One for each state that anybody writes: this is on the way of every failover.
+    def _on_topic_event(self, notification: Notification) -> None:
+        # Called once per written state: every failover passes here.
         _, path, zxid = notification
         if path.endswith(_STATE):
             if not self._states:
@@ -141,9 +141,9 @@ class Watches:
 
         return changed
 
-    def _session_changed(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
-            # What changed while the connection was gone was not told.
+            # Changes made while disconnected were not notified.
             self._all = {WatchedSubject.STATES, WatchedSubject.TOPICS, WatchedSubject.RULES}
             for subject in WatchedSubject:
                 self._on_change(subject)

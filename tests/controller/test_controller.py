@@ -125,7 +125,7 @@ async def test_a_topic_that_was_made_anew_between_two_looks_is_another_topic() -
             await cluster.operator.delete(partition_paths.topic("t"))
             await cluster.create_topic("t", (2, 1), life=2)
 
-        await running.leading.queue.call("made anew", made_anew)
+        await running.term.queue.call("made anew", made_anew)
         await cluster.led(P0, 2)
         await hears(cluster, 1, P0, 2)
         for receiver in cluster.receivers.values():
@@ -200,7 +200,7 @@ async def test_a_broker_that_bounced_is_failed_over_and_told_everything_anew(
             await cluster.bounce_broker(1)
             receiver.replicas.clear()
 
-        await running.leading.queue.call("bounce", bounce)
+        await running.term.queue.call("bounce", bounce)
         assert (await cluster.led(P0, 2)).isr == (2,)
         await hears(cluster, 1, P0, 2)
         assert receiver.instructions[-1].broker_epoch == receiver.epoch
@@ -316,7 +316,7 @@ async def test_a_new_controller_tells_everything_and_elects_where_somebody_died(
         assert second.value("is_active") == 1
         assert first.value("is_active") == 0
         with pytest.raises(NoController):
-            _ = first.controller.desk
+            _ = first.controller.admin
 
 
 @in_virtual_time
@@ -349,7 +349,7 @@ async def test_a_newer_epoch_ends_the_leading_at_the_next_write() -> None:
         assert running.task.exception() is None
         assert await cluster.state(P0) is None
         with pytest.raises(NoController):
-            _ = running.controller.desk
+            _ = running.controller.admin
 
 
 @in_virtual_time
@@ -391,7 +391,7 @@ async def test_a_broker_that_is_leaving_leads_only_what_nobody_else_can() -> Non
         running = await cluster.lead()
         await cluster.create_topic("t", (1, 2, 3), (1, 2))
         await cluster.led(P1, 1)
-        running.leading.context.leaving.add(2)
+        running.term.context.leaving.add(2)
         await cluster.stop_broker(1)
         assert (await cluster.led(P0, 3)).isr == (3,)
         assert (await cluster.led(P1, 2)).isr == (2,)
@@ -403,16 +403,16 @@ async def test_where_the_store_did_not_answer_the_work_of_the_event_is_done_late
         running = await cluster.lead()
         await cluster.create_topic("t", (1, 2), (1, 2))
         await cluster.led(P1, 1)
-        engine, failures = running.leading.engine, 0
-        change = engine.change
+        state_changer, failures = running.term.state_changer, 0
+        change = state_changer.change
 
         async def fail(*_: object) -> Changes:
             nonlocal failures
             failures += 1
-            engine.change = change  # type: ignore[method-assign]
+            state_changer.change = change  # type: ignore[method-assign]
             raise OperationTimeout("no answer")
 
-        engine.change = fail  # type: ignore[method-assign,assignment]
+        state_changer.change = fail  # type: ignore[method-assign,assignment]
         await cluster.stop_broker(1)
         await cluster.led(P0, 2)
         await cluster.led(P1, 2)

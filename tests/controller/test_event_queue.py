@@ -30,10 +30,10 @@ async def test_news_of_one_kind_that_wait_are_one_and_what_comes_meanwhile_is_an
         async def look() -> None:
             story.append("look")
             if len(story) == 1:
-                queue.notice("look", look)
+                queue.enqueue_once("look", look)
 
         for _ in range(5):
-            queue.notice("look", look)
+            queue.enqueue_once("look", look)
         await eventually(lambda: len(story) == 2 and len(queue) == 0)
         await asyncio.sleep(1.0)
         assert story == ["look", "look"]
@@ -78,7 +78,7 @@ async def test_an_error_is_told_to_whoever_asked_and_the_next_event_is_handled()
             await queue.call("refuse", refuse)
         with pytest.raises(ZeroDivisionError):
             await queue.call("slip", slip)
-        queue.notice("fail", fail)
+        queue.enqueue_once("fail", fail)
         assert await queue.call("answer", answer) == 7
 
 

@@ -18,7 +18,7 @@ from tests.support.clusters.partition_cluster import (
     partition,
     partition_cluster,
 )
-from tests.support.clusters.partition_office import desk_of, office
+from tests.support.clusters.partition_office import admin_of, procedures
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
@@ -36,7 +36,7 @@ async def lose_all_in_sync(cluster: PartitionCluster, running: Running) -> None:
     """Broker 1 alone is in sync, and dies; 2 lives, and lacks what 1 had."""
     await cluster.led(P0, 1)
     await cluster.write_isr(P0, 1)
-    await eventually(lambda: running.leading.context.states[P0].isr == (1,))
+    await eventually(lambda: running.term.context.states[P0].isr == (1,))
     await cluster.stop_broker(1)
 
 
@@ -47,7 +47,7 @@ async def test_a_topic_that_forbids_unclean_elections_wins_over_the_cluster(text
         running = await cluster.lead()
         await cluster.create_topic("t", (1, 2))
         await configure(cluster, {UNCLEAN: text})
-        await eventually(lambda: not running.leading.context.rules_of("t").is_unclean_allowed)
+        await eventually(lambda: not running.term.context.rules_of("t").is_unclean_allowed)
         await lose_all_in_sync(cluster, running)
         assert (await cluster.led(P0, NO_LEADER)).isr == (1,)
         assert running.value("unclean_elections") == 0
@@ -60,7 +60,7 @@ async def test_a_topic_that_allows_unclean_elections_wins_over_the_cluster(text:
         running = await cluster.lead()
         await cluster.create_topic("t", (1, 2))
         await configure(cluster, {UNCLEAN: text})
-        await eventually(lambda: running.leading.context.rules_of("t").is_unclean_allowed)
+        await eventually(lambda: running.term.context.rules_of("t").is_unclean_allowed)
         await lose_all_in_sync(cluster, running)
         assert (await cluster.led(P0, 2)).is_recovering
 
@@ -80,10 +80,10 @@ async def test_a_configuration_that_is_older_than_its_topic_counts() -> None:
     async with partition_cluster(1, 2, rules=ALLOWED) as cluster:
         running = await cluster.lead()
         await configure(cluster, {UNCLEAN: "false", MIN_ISR: "2"})
-        await eventually(lambda: not len(running.leading.queue))
+        await eventually(lambda: not len(running.term.queue))
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
-        assert running.leading.context.rules_of("t").min_isr == 2
+        assert running.term.context.rules_of("t").min_isr == 2
         await lose_all_in_sync(cluster, running)
         await cluster.led(P0, NO_LEADER)
 
@@ -97,28 +97,28 @@ async def configured(cluster: PartitionCluster) -> Mapping[str, str]:
 
 
 async def made(cluster: PartitionCluster) -> tuple[Running, ControllerAdmin]:
-    running = await cluster.lead(office())
+    running = await cluster.lead(procedures())
     await cluster.create_topic("t", (1, 2))
     await cluster.led(P0, 1)
-    return running, desk_of(running)
+    return running, admin_of(running)
 
 
 @in_virtual_time
 async def test_a_topic_asks_for_something_else_from_now_on_and_its_leaders_are_told() -> None:
     async with partition_cluster(1, 2) as cluster:
-        _, desk = await made(cluster)
+        _, admin = await made(cluster)
         changes = {MIN_ISR: "2", UNCLEAN: "true"}
-        dry = await desk.alter_topic("t", changes, is_dry_run=True)
+        dry = await admin.alter_topic("t", changes, is_dry_run=True)
         assert await configured(cluster) == {}
-        assert await desk.alter_topic("t", changes, is_dry_run=False) == dry
+        assert await admin.alter_topic("t", changes, is_dry_run=False) == dry
         assert (dry["before"], dry["after"]) == (
             {"min_isr": 1, "unclean": False},
             {"min_isr": 2, "unclean": True},
         )
         assert await configured(cluster) == changes
         await eventually(lambda: cluster.receivers[1].replicas[P0].min_isr == 2)
-        assert (desk.describe("t")["min_isr"], desk.describe("t")["unclean"]) == (2, True)
-        await desk.alter_topic("t", {MIN_ISR: None}, is_dry_run=False)
+        assert (admin.describe("t")["min_isr"], admin.describe("t")["unclean"]) == (2, True)
+        await admin.alter_topic("t", {MIN_ISR: None}, is_dry_run=False)
         assert await configured(cluster) == {UNCLEAN: "true"}
         await eventually(lambda: cluster.receivers[1].replicas[P0].min_isr == 1)
 
@@ -126,20 +126,20 @@ async def test_a_topic_asks_for_something_else_from_now_on_and_its_leaders_are_t
 @in_virtual_time
 async def test_what_is_offline_is_led_once_its_topic_allows_it() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, desk = await made(cluster)
+        running, admin = await made(cluster)
         await lose_all_in_sync(cluster, running)
         await cluster.led(P0, NO_LEADER)
-        await desk.alter_topic("t", {UNCLEAN: "true"}, is_dry_run=False)
+        await admin.alter_topic("t", {UNCLEAN: "true"}, is_dry_run=False)
         assert (await cluster.led(P0, 2)).is_recovering
 
 
 @in_virtual_time
 async def test_who_would_commit_nothing_from_now_on_is_counted_first() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, desk = await made(cluster)
+        running, admin = await made(cluster)
         await cluster.stop_broker(2)
-        await eventually(lambda: running.leading.context.states[P0].isr == (1,))
-        dry = await desk.alter_topic("t", {MIN_ISR: "2"}, is_dry_run=True)
+        await eventually(lambda: running.term.context.states[P0].isr == (1,))
+        dry = await admin.alter_topic("t", {MIN_ISR: "2"}, is_dry_run=True)
         assert dry["under_min_isr"] == 1
 
 
@@ -147,22 +147,22 @@ async def test_who_would_commit_nothing_from_now_on_is_counted_first() -> None:
 @in_virtual_time
 async def test_what_cannot_be_asked_for_is_refused(is_dry_run: bool) -> None:
     async with partition_cluster(1, 2) as cluster:
-        _, desk = await made(cluster)
+        _, admin = await made(cluster)
         with pytest.raises(InvalidReplicas, match="t-0 has 2 replicas, fewer than its min ISR of"):
-            await desk.alter_topic("t", {MIN_ISR: "3"}, is_dry_run=is_dry_run)
+            await admin.alter_topic("t", {MIN_ISR: "3"}, is_dry_run=is_dry_run)
         with pytest.raises(TopicMissing, match="there is no topic u"):
-            await desk.alter_topic("u", {MIN_ISR: "1"}, is_dry_run=is_dry_run)
+            await admin.alter_topic("u", {MIN_ISR: "1"}, is_dry_run=is_dry_run)
         await configure(cluster, {UNCLEAN: "flase"})
         with pytest.raises(OperationConflict, match="neither true nor false: change that too"):
-            await desk.alter_topic("t", {MIN_ISR: "2"}, is_dry_run=is_dry_run)
-        await desk.alter_topic("t", {MIN_ISR: "2", UNCLEAN: None}, is_dry_run=is_dry_run)
+            await admin.alter_topic("t", {MIN_ISR: "2"}, is_dry_run=is_dry_run)
+        await admin.alter_topic("t", {MIN_ISR: "2", UNCLEAN: None}, is_dry_run=is_dry_run)
         assert (await configured(cluster) == {MIN_ISR: "2"}) is not is_dry_run
 
 
 @in_virtual_time
 async def test_what_somebody_else_configures_meanwhile_is_kept() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, store = await led_through(cluster, make_office=office())
+        running, store = await led_through(cluster, build_procedures=procedures())
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
 
@@ -172,14 +172,14 @@ async def test_what_somebody_else_configures_meanwhile_is_kept() -> None:
                 await configure(cluster, {"retention.ms": "1"})
 
         store.before = configure_first
-        await desk_of(running).alter_topic("t", {MIN_ISR: "2"}, is_dry_run=False)
+        await admin_of(running).alter_topic("t", {MIN_ISR: "2"}, is_dry_run=False)
         assert await configured(cluster) == {"retention.ms": "1", MIN_ISR: "2"}
 
 
 @in_virtual_time
 async def test_a_change_whose_reply_is_lost_is_made_once() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, store = await led_through(cluster, make_office=office())
+        running, store = await led_through(cluster, build_procedures=procedures())
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
 
@@ -189,7 +189,7 @@ async def test_a_change_whose_reply_is_lost_is_made_once() -> None:
                 await lose_reply(operations)
 
         store.after = lose
-        await desk_of(running).alter_topic("t", {MIN_ISR: "2"}, is_dry_run=False)
+        await admin_of(running).alter_topic("t", {MIN_ISR: "2"}, is_dry_run=False)
         node = await cluster.operator.get(partition_paths.topic_configuration("t"))
         assert node is not None
         assert (node.stat.version, await configured(cluster)) == (0, {MIN_ISR: "2"})
@@ -198,7 +198,7 @@ async def test_a_change_whose_reply_is_lost_is_made_once() -> None:
 @in_virtual_time
 async def test_a_topic_that_goes_meanwhile_leaves_no_configuration_behind() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, store = await led_through(cluster, make_office=office())
+        running, store = await led_through(cluster, build_procedures=procedures())
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
 
@@ -211,5 +211,5 @@ async def test_a_topic_that_goes_meanwhile_leaves_no_configuration_behind() -> N
 
         store.before = take_away
         with pytest.raises(TopicMissing, match="there is no topic t any more"):
-            await desk_of(running).alter_topic("t", {MIN_ISR: "2"}, is_dry_run=False)
+            await admin_of(running).alter_topic("t", {MIN_ISR: "2"}, is_dry_run=False)
         assert await configured(cluster) == {}

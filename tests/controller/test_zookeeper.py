@@ -17,7 +17,7 @@ from broker_ctl.store.paths import CONTROLLER_SEAT
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.clusters.partition_cluster import AnyStore, partition, partition_cluster
-from tests.support.clusters.partition_office import desk_of, office
+from tests.support.clusters.partition_office import admin_of, procedures
 from tests.support.time.virtual_time import LoopClock
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -88,8 +88,8 @@ async def test_a_topic_that_kafka_has_led_is_adopted_and_deleted(
                 Create(f"{path}/partitions/0/state", encode(kafkas)),
             ]
         )
-        desk = desk_of(await cluster.lead(office()))
-        await desk.adopt_topic("t", given, is_dry_run=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await admin.adopt_topic("t", given, is_dry_run=False)
         await eventually(lambda: P0 in cluster.receivers[1].replicas)
         topic, state = payloads(
             zookeeper.connect_string, chroot, path, partition_paths.leader_and_isr(P0)
@@ -102,7 +102,7 @@ async def test_a_topic_that_kafka_has_led_is_adopted_and_deleted(
             "removing_replicas": {},
         }
         assert state == {**kafkas, "controller_epoch": 1}
-        await desk.delete_topic("t", is_dry_run=False)
+        await admin.delete_topic("t", is_dry_run=False)
 
         async def is_gone() -> bool:
             return await cluster.operator.exists(path) is None

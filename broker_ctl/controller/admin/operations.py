@@ -41,7 +41,7 @@ from broker_ctl.ports import Replicas, Reply, Targets
 T = TypeVar("T")
 
 # For an act, the time in the queue included; then it is not known whether it is done.
-_PATIENCE_S: Final = 60.0
+_CALL_TIMEOUT_S: Final = 60.0
 
 
 class ControllerOperations:
@@ -53,43 +53,43 @@ class ControllerOperations:
 
     def __init__(
         self,
-        parts: ControllerContext,
+        controller: ControllerContext,
         broker_id: int,
         *,
-        growth: TopicCreation,
-        configuring: TopicConfiguration,
-        adopting: TopicAdoption,
+        creation: TopicCreation,
+        configuration: TopicConfiguration,
+        adoption: TopicAdoption,
         deletions: TopicDeletions,
         reassignments: Reassignments,
         preferred: PreferredLeaderElection,
         shutdowns: ControlledShutdowns,
     ) -> None:
-        self._parts = parts
-        self._context = parts.context
+        self._controller = controller
+        self._context = controller.context
         self._broker_id = broker_id
-        self._growth = growth
-        self._configuring = configuring
-        self._adopting = adopting
+        self._creation = creation
+        self._configuration = configuration
+        self._adoption = adoption
         self._deletions = deletions
         self._reassignments = reassignments
         self._preferred = preferred
         self._shutdowns = shutdowns
 
-    async def _turn(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
+    async def _enqueue(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
         """Do it when its turn comes."""
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                return await self._parts.events.call(name, act)
+            async with asyncio.timeout(_CALL_TIMEOUT_S):
+                return await self._controller.events.call(name, act)
         except TimeoutError:
             raise NoController(
-                f"{name}: the controller had not done it after {_PATIENCE_S:.0f} s; it may still"
+                f"{name}: not done within {_CALL_TIMEOUT_S:.0f} s; it may still be carried out"
             ) from None
 
     # What there is.
 
     def overview(self) -> Mapping[str, Any]:
         """See `ControllerAdmin`."""
-        counts = {"queue": len(self._parts.events), "watches": len(self._parts.watches)}
+        counts = {"queue": len(self._controller.events), "watches": len(self._controller.watches)}
         return {**views.overview(self._context, self._broker_id), **counts}
 
     def topics(self) -> list[dict[str, Any]]:
@@ -112,14 +112,14 @@ class ControllerOperations:
         self, topic: str | None, partition: int | None, limit: int
     ) -> list[dict[str, Any]]:
         """See `ControllerAdmin`."""
-        newest = self._parts.recent.newest(topic, partition, limit)
+        newest = self._controller.recent.newest(topic, partition, limit)
         return [views.transition_row(*each) for each in newest]
 
     # Topics.
 
     def spread(self, partitions: int, replication_factor: int) -> Replicas:
         """See `ControllerAdmin`."""
-        return self._growth.spread(partitions, replication_factor)
+        return self._creation.spread(partitions, replication_factor)
 
     async def create_topic(
         self, topic: str, replicas: Replicas, rules: TopicRules, *, is_dry_run: bool
@@ -127,12 +127,12 @@ class ControllerOperations:
         """See `ControllerAdmin`."""
 
         async def create() -> None:
-            self._growth.check_new(topic, replicas, rules)
-            await self._growth.create(topic, replicas, rules)
+            self._creation.check_new(topic, replicas, rules)
+            await self._creation.create(topic, replicas, rules)
 
-        self._growth.check_new(topic, replicas, rules)
+        self._creation.check_new(topic, replicas, rules)
         if not is_dry_run:
-            await self._turn("create topic", create)
+            await self._enqueue("create topic", create)
         return views.created_rows(topic, replicas)
 
     async def grow_topic(
@@ -141,39 +141,41 @@ class ControllerOperations:
         """See `ControllerAdmin`."""
 
         async def grow() -> Replicas:
-            new = self._growth.grown(topic, partitions, replicas)
-            await self._growth.grow(topic, new)
+            new = self._creation.grown(topic, partitions, replicas)
+            await self._creation.grow(topic, new)
             return new
 
-        new = self._growth.grown(topic, partitions, replicas)
+        new = self._creation.grown(topic, partitions, replicas)
         if not is_dry_run:
-            new = await self._turn("grow topic", grow)
+            new = await self._enqueue("grow topic", grow)
         return views.created_rows(topic, new)
 
     async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
         """See `ControllerAdmin`."""
-        reply = await self._configuring.judge(topic, changes)
+        reply = await self._configuration.judge(topic, changes)
         if not is_dry_run:
-            reply = await self._turn("alter topic", lambda: self._configuring.alter(topic, changes))
+            reply = await self._enqueue(
+                "alter topic", lambda: self._configuration.alter(topic, changes)
+            )
         return reply
 
     async def adopt_topic(self, topic: str, topic_id: str | None, *, is_dry_run: bool) -> Reply:
         """See `ControllerAdmin`."""
         if is_dry_run:
-            return await self._adopting.judge(topic, topic_id)
-        return await self._turn("adopt topic", lambda: self._adopting.adopt(topic, topic_id))
+            return await self._adoption.judge(topic, topic_id)
+        return await self._enqueue("adopt topic", lambda: self._adoption.adopt(topic, topic_id))
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
         """See `ControllerAdmin`."""
 
         async def delete() -> None:
             check_topic(self._context, topic)
-            await self._deletions.ask(topic)
+            await self._deletions.request(topic)
 
         check_topic(self._context, topic)
         reply = {"topic": topic, "partitions": len(self._context.topics[topic].partitions)}
         if not is_dry_run:
-            await self._turn("delete topic", delete)
+            await self._enqueue("delete topic", delete)
         return reply
 
     # Reassignments.
@@ -197,12 +199,12 @@ class ControllerOperations:
 
         async def begin() -> None:
             self._check_targets(targets)
-            await self._reassignments.ask(targets)
+            await self._reassignments.request(targets)
 
         self._check_targets(targets)
         reply = {"partitions": views.moved_rows(self._context, sorted(targets.items()))}
         if not is_dry_run:
-            await self._turn("reassign", begin)
+            await self._enqueue("reassign", begin)
         return reply
 
     async def cancel_reassignment(
@@ -211,12 +213,12 @@ class ControllerOperations:
         """See `ControllerAdmin`."""
 
         async def cancel() -> None:
-            await self._reassignments.ask(self._origins(partitions))
+            await self._reassignments.request(self._origins(partitions))
 
         origins = self._origins(partitions)
         reply = {"partitions": views.moved_rows(self._context, sorted(origins.items()))}
         if not is_dry_run:
-            await self._turn("cancel reassignment", cancel)
+            await self._enqueue("cancel reassignment", cancel)
         return reply
 
     def _origins(self, partitions: Iterable[TopicPartition]) -> Targets:
@@ -271,7 +273,7 @@ class ControllerOperations:
                 for each in partitions or self._preferred.candidates()
             ]
         else:
-            rows = await self._turn(f"{kind} election", elect)
+            rows = await self._enqueue(f"{kind} election", elect)
         return {"kind": kind, "partitions": rows}
 
     async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
@@ -282,7 +284,7 @@ class ControllerOperations:
             fault = self._shutdowns.fault_of(broker_id, broker_epoch)
             return fault or await self._shutdowns.shut_down(broker_id, is_forced=is_forced)
 
-        reply = await self._turn("controlled shutdown", shut_down)
+        reply = await self._enqueue("controlled shutdown", shut_down)
         if isinstance(reply, str):
             raise Fenced(reply)
         return reply

@@ -5,7 +5,11 @@ import random
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.procedures.controlled_shutdown import ControlledShutdowns
 from broker_ctl.controller.procedures.preferred_election import PreferredLeaderElection
-from broker_ctl.controller.procedures.procedure import ControllerContext, MakeOffice, Procedures
+from broker_ctl.controller.procedures.procedure import (
+    BuildProcedures,
+    ControllerContext,
+    Procedures,
+)
 from broker_ctl.controller.procedures.reassignment import Reassignments
 from broker_ctl.controller.procedures.topic_adoption import TopicAdoption
 from broker_ctl.controller.procedures.topic_configuration import TopicConfiguration
@@ -13,24 +17,24 @@ from broker_ctl.controller.procedures.topic_creation import TopicCreation
 from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
 
 
-def office_maker(broker_id: int, rng: random.Random) -> MakeOffice:
+def procedure_builder(broker_id: int, rng: random.Random) -> BuildProcedures:
     """Opens an office in each leading of this broker; ``rng`` gives the ids of topics."""
 
-    def make(parts: ControllerContext) -> Procedures:
-        deletions, reassignments = TopicDeletions(parts), Reassignments(parts)
-        preferred = PreferredLeaderElection(parts)
-        desk = ControllerOperations(
-            parts,
+    def make(controller: ControllerContext) -> Procedures:
+        deletions, reassignments = TopicDeletions(controller), Reassignments(controller)
+        preferred = PreferredLeaderElection(controller)
+        admin = ControllerOperations(
+            controller,
             broker_id,
-            growth=TopicCreation(parts, rng),
-            configuring=TopicConfiguration(parts),
-            adopting=TopicAdoption(parts, deletions, rng),
+            creation=TopicCreation(controller, rng),
+            configuration=TopicConfiguration(controller),
+            adoption=TopicAdoption(controller, deletions, rng),
             deletions=deletions,
             reassignments=reassignments,
             preferred=preferred,
-            shutdowns=ControlledShutdowns(parts),
+            shutdowns=ControlledShutdowns(controller),
         )
         # Nothing is moved that is to be deleted.
-        return Procedures((deletions, reassignments, preferred), desk)
+        return Procedures((deletions, reassignments, preferred), admin)
 
     return make

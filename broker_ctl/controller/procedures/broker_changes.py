@@ -27,23 +27,23 @@ from broker_ctl.core.partitions.values import (
 log = logging.getLogger(__name__)
 
 # Partitions looked at between two turns of the loop.
-_LOOKS: Final = 5000
+_PARTITIONS_PER_TURN: Final = 5000
 
 
 class BrokerChanges:
     """The brokers of one leading."""
 
     def __init__(
-        self, context: Context, loader: Loader, engine: StateChanger, transport: Transport
+        self, context: Context, loader: Loader, state_changer: StateChanger, transport: Transport
     ) -> None:
         self._context = context
         self._loader = loader
-        self._engine = engine
+        self._state_changer = state_changer
         self._transport = transport
         # An event was not carried through: what it would have done is found by looking at all.
         self.is_behind = False
         # As they were when an event was carried through last.
-        self._seen: Mapping[int, LiveBroker] = {}
+        self._last_handled: Mapping[int, LiveBroker] = {}
 
     async def load(self) -> None:
         """Who is there, for the first time: nobody was before."""
@@ -51,14 +51,14 @@ class BrokerChanges:
         changed = BrokersChanged.between({}, brokers)
         self._context.put_brokers(brokers)
         await self._read_failures(brokers)
-        await self._transport.brokers_changed(changed)
-        self._seen = brokers
+        await self._transport.on_brokers_changed(changed)
+        self._last_handled = brokers
 
     async def _read_failures(self, brokers: Collection[int]) -> None:
         for broker_id, failed in (await self._loader.failures(brokers)).items():
             self._context.failures.put(broker_id, failed)
 
-    async def brokers_changed(self) -> BrokersChanged | None:
+    async def on_brokers_changed(self) -> BrokersChanged | None:
         """Read who is there, and do what follows; None: nothing is new since this ended well last.
 
         Dead and bounced ones are failed over first; then new and bounced ones are told all that
@@ -70,55 +70,55 @@ class BrokerChanges:
             await self._change(changed)
         if self.is_behind:
             await self.catch_up()
-        seen, self._seen = self._seen, brokers
-        since = BrokersChanged.between(seen, brokers)
+        last_handled, self._last_handled = self._last_handled, brokers
+        since = BrokersChanged.between(last_handled, brokers)
         return since if since.dead or since.bounced or since.new else None
 
     async def _change(self, changed: BrokersChanged) -> None:
         context, brokers = self._context, changed.live
-        gone, come = changed.dead | changed.bounced, changed.new | changed.bounced
+        gone, started = changed.dead | changed.bounced, changed.new | changed.bounced
         log.info(
             "brokers: %s new, %s dead, %s bounced",
             *map(sorted, (changed.new, changed.dead, changed.bounced)),
         )
-        await self._transport.brokers_changed(changed)
+        await self._transport.on_brokers_changed(changed)
         stopped = context.leaving & gone
         context.put_brokers({each: brokers[each] for each in brokers if each not in gone})
         # They may have told of them before it was known that they live.
-        await self._read_failures(come)
+        await self._read_failures(started)
         if gone:
             await self._fail_over(gone, "broker died")
         for broker_id in stopped:
             # In their next life leaders may let them in again.
-            await self._engine.tell(list(context.replicas_on(broker_id)))
+            await self._state_changer.send_updates(list(context.replicas_on(broker_id)))
         context.put_brokers(brokers)
-        if come:
-            await self._welcome(come)
+        if started:
+            await self._start_up(started)
         # Also where nobody leads anything else now: whom to fetch from has changed (KAFKA-13225).
-        await self._engine.announce()
+        await self._state_changer.send_live_brokers()
 
     async def _fail_over(self, gone: Collection[int], reason: str) -> None:
         """New leaders first; then the dead followers leave the ISR, or commits would wait."""
         context = self._context
         led = [each for broker_id in gone for each in context.led_by(broker_id)]
-        await self._engine.change(led, self._elect, reason)
+        await self._state_changer.change(led, self._elect, reason)
         followed: dict[TopicPartition, None] = {}
         for broker_id in gone:
-            for chunk in batched(list(context.replicas_on(broker_id)), _LOOKS):
+            for chunk in batched(list(context.replicas_on(broker_id)), _PARTITIONS_PER_TURN):
                 followed.update(
                     dict.fromkeys(each for each in chunk if self._is_in_sync(each, broker_id))
                 )
                 await asyncio.sleep(0)
-        await self._engine.change(followed, self._elect, reason)
+        await self._state_changer.change(followed, self._elect, reason)
 
     def _is_in_sync(self, partition: TopicPartition, broker_id: int) -> bool:
         state = self._context.states.get(partition)
         return state is not None and state.leader != NO_LEADER and broker_id in state.isr
 
-    async def _welcome(self, come: Iterable[int]) -> None:
+    async def _start_up(self, started: Iterable[int]) -> None:
         """Whatever waits for a replica on them is led again, and they are told all."""
-        await self.retry_offline(come, "broker started")
-        await self._engine.send_full(come)
+        await self.retry_offline(started, "broker started")
+        await self._state_changer.send_full(started)
 
     async def retry_offline(self, brokers: Iterable[int], reason: str) -> Changes:
         """Elect for partitions that nobody leads and that have a replica on one of these.
@@ -137,17 +137,17 @@ class BrokerChanges:
     async def catch_up(self) -> None:
         """Whatever the live brokers ask for, found by looking at every partition; tell all."""
         context = self._context
-        await self.elect(self._awaited(), "takeover")
+        await self.elect(self._leaderless(), "takeover")
         dead_in_sync: list[TopicPartition] = []
-        for chunk in batched(list(context.states.items()), _LOOKS):
+        for chunk in batched(list(context.states.items()), _PARTITIONS_PER_TURN):
             live = context.usable
             dead_in_sync += [each for each, state in chunk if not live.issuperset(state.isr)]
             await asyncio.sleep(0)
-        await self._engine.change(dead_in_sync, self._elect, "takeover")
-        await self._engine.send_full(list(context.brokers))
+        await self._state_changer.change(dead_in_sync, self._elect, "takeover")
+        await self._state_changer.send_full(list(context.brokers))
         self.is_behind = False
 
-    def _awaited(self) -> list[TopicPartition]:
+    def _leaderless(self) -> list[TopicPartition]:
         """What nobody leads; but new partitions of a topic that is to end never will be led."""
         context = self._context
         return [
@@ -163,16 +163,16 @@ class BrokerChanges:
         new: list[TopicPartition] = []
         for partition in offline:
             (led_once if partition in states else new).append(partition)
-        changes = await self._engine.change(led_once, self._elect, reason)
-        first = await self._engine.initialise(new, reason)
+        changes = await self._state_changer.change(led_once, self._elect, reason)
+        first = await self._state_changer.initialise(new, reason)
         changes.update(first)
         # What Kafka led has its state now, and perhaps nobody who leads it.
         taken_over = [each for each in new if each in states and each in self._context.offline]
         if taken_over:
-            changes.update(await self._engine.change(taken_over, self._elect, reason))
+            changes.update(await self._state_changer.change(taken_over, self._elect, reason))
         return changes
 
-    async def failures_changed(self) -> None:
+    async def on_failures_changed(self) -> None:
         """Replicas that brokers cannot serve lose their leaderships; healed ones may lead again."""
         context = self._context
         failed_now: set[TopicPartition] = set()
@@ -184,12 +184,12 @@ class BrokerChanges:
             healed |= before - failed
         known = context.states.keys()
         if failed_now:
-            await self._engine.change(failed_now & known, self._elect, "replica failed")
-        await self._engine.change(
+            await self._state_changer.change(failed_now & known, self._elect, "replica failed")
+        await self._state_changer.change(
             healed & context.offline.keys() & known, self._elect, "replica healed"
         )
 
-    async def silence_changed(self, silent: Collection[int]) -> None:
+    async def on_silence_changed(self, silent: Collection[int]) -> None:
         """These do not acknowledge: they count as dead, as long as somebody else can lead."""
         context = self._context
         before = context.silent

@@ -1,9 +1,9 @@
-"""Brokers that are about to stop give up what they lead, and leave the ISRs.
+"""Stopping brokers give up their leaderships and leave the ISRs (Kafka: controlled shutdown).
 
-Docs: kafka-procedures. From then on no leader lets them in again (KIP-841; see
-`drafts.named_in_letter`). It is done while they still serve, so that nobody waits for a session to
-expire. A broker asks again until it leads nothing more; a controller that takes over in between is
-asked like the one before.
+Docs: kafka-procedures. From then on no leader admits them again (KIP-841; see
+`state_batch.announced_replicas`). It is done while they still serve, so that no client waits for a
+session to expire. A broker repeats the request until it leads nothing; a new controller gets the
+same request.
 """
 
 import logging
@@ -29,9 +29,9 @@ _UNCHANGED: Final = Refused(ElectionRefusal.NOTHING_CHANGES)
 class ControlledShutdowns:
     """The brokers that stop during one leading."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._context = parts.context
-        self._engine = parts.engine
+    def __init__(self, controller: ControllerContext) -> None:
+        self._context = controller.context
+        self._state_changer = controller.state_changer
 
     def fault_of(self, broker_id: int, broker_epoch: int) -> str | None:
         """Why this is no broker that can stop: it is gone, or was another life of it."""
@@ -48,7 +48,7 @@ class ControlledShutdowns:
         is_new = broker_id not in context.leaving
         context.leaving.add(broker_id)
         reason = "" if is_forced else self._refusal(broker_id, replicas)
-        is_told = not reason
+        is_announced = not reason
         if not reason:
             await self._take_away(replicas, is_forced=is_forced, is_new=is_new)
             # ISRs may have been smaller than was known.
@@ -56,9 +56,9 @@ class ControlledShutdowns:
         if reason:
             if is_new:
                 context.leaving.discard(broker_id)
-            if is_new and is_told:
+            if is_new and is_announced:
                 # Leaders have heard that it is not to be let in any more.
-                await self._engine.tell(replicas)
+                await self._state_changer.send_updates(replicas)
             log.warning("broker %d may not stop: %s", broker_id, reason)
             return self._reply(broker_id, is_done=False, reason=reason)
         await self._stop(broker_id, replicas)
@@ -124,7 +124,7 @@ class ControlledShutdowns:
                 return elections.bumped(state, context.epoch)
             return left
 
-        await self._engine.change(replicas, leave, "controlled shutdown")
+        await self._state_changer.change(replicas, leave, "controlled shutdown")
 
     async def _stop(self, broker_id: int, replicas: list[TopicPartition]) -> None:
         """End its replicas: nobody waits for them any more, nor lets them in."""
@@ -139,7 +139,7 @@ class ControlledShutdowns:
             for partition in replicas
             if (state := context.states.get(partition)) is not None and broker_id not in state.isr
         ]
-        await self._engine.stop({broker_id: stops})
+        await self._state_changer.stop_replicas({broker_id: stops})
 
     def _reply(self, broker_id: int, *, is_done: bool, reason: str) -> dict[str, Any]:
         led = sorted(self._context.led_by(broker_id))

@@ -5,14 +5,14 @@ from broker_ctl.errors import MultiFailed, NodeExists
 from broker_ctl.store.interface import Create, MetadataStore
 
 
-async def make_parents(store: MetadataStore, engine: StateChanger, path: str) -> None:
+async def make_parents(store: MetadataStore, state_changer: StateChanger, path: str) -> None:
     """Have all nodes above ``path`` stand; unlike parents that the store makes they stay."""
     steps = path.split("/")[1:-1]
     for count in range(1, len(steps) + 1):
         parent = "/" + "/".join(steps[:count])
         if await store.exists(parent) is None:
             try:
-                await engine.write([Create(parent)])
+                await state_changer.write([Create(parent)])
             except MultiFailed as error:
                 if not isinstance(error.cause, NodeExists):
                     raise

@@ -12,7 +12,7 @@ from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.timers import Alarm
 from broker_ctl.controller.state.batch_writer import Changes
 from broker_ctl.controller.state.state_changes import Decide
-from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
 from broker_ctl.core.partitions.names import TopicPartition
@@ -37,13 +37,13 @@ _UNCLEAN: Final = TopicRules(is_unclean_allowed=True)
 class PreferredLeaderElection:
     """`Procedure`: elections that no change of the cluster asks for."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._context = parts.context
-        self._engine = parts.engine
-        self._events = parts.events
-        self._clock = parts.clock
-        self._rules = parts.rules
-        self._alarm = Alarm(parts, "preferred leaders", self._check)
+    def __init__(self, controller: ControllerContext) -> None:
+        self._context = controller.context
+        self._state_changer = controller.state_changer
+        self._events = controller.events
+        self._clock = controller.clock
+        self._rules = controller.rules
+        self._alarm = Alarm(controller, "preferred leaders", self._check)
         # When brokers that came since this controller leads were seen first.
         self._since_s: dict[int, float] = {}
 
@@ -51,21 +51,21 @@ class PreferredLeaderElection:
         """See `Procedure`."""
         self._alarm.set(FIRST_CHECK_S)
 
-    async def requests_changed(self) -> None:
+    async def on_requests_changed(self) -> None:
         """See `Procedure`: nothing follows from it."""
 
-    async def brokers_changed(self, changed: BrokersChanged) -> None:
+    async def on_brokers_changed(self, changed: BrokersChanged) -> None:
         """See `Procedure`."""
         for broker_id in changed.new | changed.bounced:
             self._since_s[broker_id] = self._clock.now_s()
 
-    async def topics_changed(self, topics: Collection[str]) -> None:
+    async def on_topics_changed(self, topics: Collection[str]) -> None:
         """See `Procedure`: nothing follows from it."""
 
-    async def states_changed(self, partitions: Collection[TopicPartition]) -> None:
+    async def on_states_changed(self, partitions: Collection[TopicPartition]) -> None:
         """See `Procedure`: what is in sync again is found at the next look."""
 
-    async def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+    async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
         """See `Procedure`: nothing follows from it."""
 
     # By itself.
@@ -86,10 +86,12 @@ class PreferredLeaderElection:
         ]
         if not due:
             return
-        changes = await self._engine.change(due[:BATCH], self._decide(PREFERRED), "preferred")
+        changes = await self._state_changer.change(
+            due[:BATCH], self._decide(PREFERRED), "preferred"
+        )
         log.info("%d partitions are led by their preferred replica again", len(changes.changed))
         if len(due) > BATCH and changes.changed:
-            self._events.notice("preferred leaders", self._check)
+            self._events.enqueue_once("preferred leaders", self._check)
 
     def _may_receive(self, broker_id: int) -> bool:
         context = self._context
@@ -122,7 +124,7 @@ class PreferredLeaderElection:
 
     async def elect(self, kind: str, partitions: Iterable[TopicPartition]) -> Changes:
         """Elect now, by order of an operator; a broker that is not warm yet may be given it."""
-        return await self._engine.change(partitions, self._decide(kind), f"{kind} election")
+        return await self._state_changer.change(partitions, self._decide(kind), f"{kind} election")
 
     def _decide(self, kind: str) -> Decide:
         return self._preferred if kind == PREFERRED else self._unclean

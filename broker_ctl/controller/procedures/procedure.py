@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from broker_ctl.clock import Clock
 from broker_ctl.controller.state.recent_transitions import RecentTransitions
 from broker_ctl.controller.state.state_changes import StateChanger
-from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
@@ -31,7 +31,7 @@ class Events(Protocol):
         """How many wait."""
         ...
 
-    def notice(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    def enqueue_once(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do it when its turn comes; while one of that name waits, it is one."""
         ...
 
@@ -49,7 +49,7 @@ class ControllerContext:
     """What a procedure of one leading works with.
 
     Attributes:
-        store: to read; what is written goes through ``engine``.
+        store: to read; what is written goes through ``state_changer``.
         rules: asked at each turn, as settings may change.
         tasks: for timers, which end with the leading; what is due is noticed as an event.
         watches: those that the controller has set.
@@ -58,7 +58,7 @@ class ControllerContext:
 
     store: MetadataStore
     context: Context
-    engine: StateChanger
+    state_changer: StateChanger
     events: Events
     clock: Clock
     rules: Callable[[], ControllerRules]
@@ -74,23 +74,23 @@ class Procedure(Protocol):
         """Go on with whatever is under way: once at the start of the leading."""
         ...
 
-    async def requests_changed(self) -> None:
+    async def on_requests_changed(self) -> None:
         """Nodes came or went below /brokers/partitions_reassigned or /admin/delete_topics."""
         ...
 
-    async def brokers_changed(self, changed: BrokersChanged) -> None:
+    async def on_brokers_changed(self, changed: BrokersChanged) -> None:
         """After leaders were elected, and the new ones were told all."""
         ...
 
-    async def topics_changed(self, topics: Collection[str]) -> None:
+    async def on_topics_changed(self, topics: Collection[str]) -> None:
         """These came, grew or went; the new partitions are initialised."""
         ...
 
-    async def states_changed(self, partitions: Collection[TopicPartition]) -> None:
+    async def on_states_changed(self, partitions: Collection[TopicPartition]) -> None:
         """Leaders have changed the ISR of these."""
         ...
 
-    async def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+    async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
         """Brokers have ended replicas, or will not."""
         ...
 
@@ -98,9 +98,9 @@ class Procedure(Protocol):
 class Procedures(NamedTuple):
     """Attributes: procedures: in the order in which they hear of things."""
 
-    procedures: Sequence[Procedure]
-    desk: ControllerAdmin
+    ordered: Sequence[Procedure]
+    admin: ControllerAdmin
 
 
 # Builds what works in one leading.
-MakeOffice = Callable[[ControllerContext], Procedures]
+BuildProcedures = Callable[[ControllerContext], Procedures]

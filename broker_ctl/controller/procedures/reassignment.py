@@ -15,7 +15,7 @@ from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.reassignment_requests import ReassignmentRequests
 from broker_ctl.controller.procedures.timers import Alarm
 from broker_ctl.controller.state.batch_writer import CHUNK
-from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
@@ -55,40 +55,42 @@ Wanted = Mapping[str, dict[TopicPartition, Assignment]]
 class Reassignments:
     """`Procedure`: the reassignments of one leading."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._context = parts.context
-        self._engine = parts.engine
-        self._alarm = Alarm(parts, "reassignments", self._advance_all)
-        self.requests = ReassignmentRequests(parts.store, parts.context, parts.engine)
-        self._told: dict[TopicPartition, Progress] = {}
+    def __init__(self, controller: ControllerContext) -> None:
+        self._context = controller.context
+        self._state_changer = controller.state_changer
+        self._alarm = Alarm(controller, "reassignments", self._advance_all)
+        self.requests = ReassignmentRequests(
+            controller.store, controller.context, controller.state_changer
+        )
+        self._announced: dict[TopicPartition, Progress] = {}
 
     async def resume(self) -> None:
         """See `Procedure`."""
-        await self.requests_changed()
+        await self.on_requests_changed()
 
-    async def requests_changed(self) -> None:
+    async def on_requests_changed(self) -> None:
         """See `Procedure`."""
         await self.requests.read()
-        await self.advance([*self.requests.standing, *self._context.reassigning])
+        await self.advance([*self.requests.pending, *self._context.reassigning])
 
-    async def brokers_changed(self, changed: BrokersChanged) -> None:  # noqa: ARG002
+    async def on_brokers_changed(self, changed: BrokersChanged) -> None:  # noqa: ARG002
         """See `Procedure`."""
         await self.advance(self._context.reassigning)
 
-    async def topics_changed(self, topics: Collection[str]) -> None:
+    async def on_topics_changed(self, topics: Collection[str]) -> None:
         """See `Procedure`: requests for a new topic may have been there before it was known."""
         if topics:
-            await self.requests_changed()
+            await self.on_requests_changed()
 
-    async def states_changed(self, partitions: Collection[TopicPartition]) -> None:
+    async def on_states_changed(self, partitions: Collection[TopicPartition]) -> None:
         """See `Procedure`."""
         if not self._context.reassigning.isdisjoint(partitions):
             self._alarm.set(_PAUSE_S)
 
-    async def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+    async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
         """See `Procedure`: what was not deleted is a stray, and goes with a full instruction."""
 
-    async def ask(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+    async def request(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
         """Put requests, and begin."""
         await self.requests.put(targets)
         await self.advance(targets)
@@ -102,7 +104,7 @@ class Reassignments:
             self._alarm.set(_PAUSE_S)
 
     async def _advance_all(self) -> None:
-        await self.advance([*self.requests.standing, *self._context.reassigning])
+        await self.advance([*self.requests.pending, *self._context.reassigning])
 
     # Beginning.
 
@@ -111,7 +113,7 @@ class Reassignments:
         wanted: defaultdict[str, dict[TopicPartition, Assignment]] = defaultdict(dict)
         for partition in partitions:
             before = self._context.assignments.get(partition)
-            request = self.requests.standing.get(partition)
+            request = self.requests.pending.get(partition)
             if before is not None and request is not None and request.target != before.target:
                 wanted[partition.topic][partition] = begun(before, request.target)
         is_done = await self._announce_undone(wanted)
@@ -123,7 +125,7 @@ class Reassignments:
             if await self._write(topic, assignments, {}, ended):
                 log.info("topic %s: %d partitions are to be moved", topic, len(assignments))
                 for partition in assignments:
-                    self._told.pop(partition, None)
+                    self._announced.pop(partition, None)
             else:
                 is_done = False
         return is_done
@@ -139,7 +141,7 @@ class Reassignments:
         ]
         if not undone:
             return True
-        changes = await self._engine.change(undone, self._bump, "reassignment undone")
+        changes = await self._state_changer.change(undone, self._bump, "reassignment undone")
         for partition in set(undone).difference(changes.changed):
             del wanted[partition.topic][partition]  # next time
         return len(changes.changed) == len(undone)
@@ -148,9 +150,9 @@ class Reassignments:
         """Tell all replicas of all, under the next leader epoch (A1)."""
         news = [each for each in partitions if isinstance(self._step(each), Announce)]
         if news:
-            changes = await self._engine.change(news, self._bump, "reassignment begun")
+            changes = await self._state_changer.change(news, self._bump, "reassignment begun")
             for partition in changes.changed:
-                self._told[partition] = Progress(is_announced=True)
+                self._announced[partition] = Progress(is_announced=True)
 
     def _bump(self, _: TopicPartition, __: Assignment, state: LeaderAndIsr) -> Election:
         return elections.bumped(state, self._context.epoch)
@@ -165,7 +167,7 @@ class Reassignments:
             context.states[partition],
             context.live_for(partition),
             context.epoch,
-            self._told.get(partition, NOTHING_TOLD),
+            self._announced.get(partition, NOTHING_TOLD),
         )
 
     # Ending.
@@ -183,7 +185,7 @@ class Reassignments:
         return is_done
 
     def _is_ready(self, partition: TopicPartition) -> bool:
-        context, request = self._context, self.requests.standing.get(partition)
+        context, request = self._context, self.requests.pending.get(partition)
         assignment = context.assignments.get(partition)
         if assignment is None or (request is not None and request.target != assignment.target):
             return False  # another target is asked for: that is begun first
@@ -213,8 +215,10 @@ class Reassignments:
             return False
         # After the leader was told (B5, KAFKA-1170).
         topic_id = context.topics[topic].topic_id
-        await self._engine.stop(_stops(topic_id, {each: before[each] for each in ended}, states))
-        await self._engine.initialise(ended.keys() - states.keys(), "replicas reassigned")
+        await self._state_changer.stop_replicas(
+            _stops(topic_id, {each: before[each] for each in ended}, states)
+        )
+        await self._state_changer.initialise(ended.keys() - states.keys(), "replicas reassigned")
         log.info("topic %s: %d partitions have been moved", topic, len(ended))
         return len(ended) == len(chunk)
 
@@ -236,11 +240,13 @@ class Reassignments:
         targets = {each: Assignment(of.target) for each, of in moving.items()}
         context.put_topic(topic, _with(written, targets))
         try:
-            changes = await self._engine.change(moving, settled, "replicas reassigned")
+            changes = await self._state_changer.change(moving, settled, "replicas reassigned")
         finally:
             context.put_topic(topic, written)
         for partition, state in changes.changed.items():
-            self._told[partition] = Progress(is_announced=True, settled_epoch=state.leader_epoch)
+            self._announced[partition] = Progress(
+                is_announced=True, settled_epoch=state.leader_epoch
+            )
 
     # Writing.
 
@@ -255,28 +261,28 @@ class Reassignments:
 
         False: somebody was faster, and all that this rests on has been read again.
         """
-        standing = self.requests.standing
+        pending = self.requests.pending
         operations: list[Operation] = [
             Check(partition_paths.leader_and_isr(partition), state.version)
             for partition, state in states.items()
         ]
         operations += [
-            Delete(partition_paths.reassigned(partition), standing[partition].version)
+            Delete(partition_paths.reassigned(partition), pending[partition].version)
             for partition in ended
-            if partition in standing
+            if partition in pending
         ]
 
         try:
-            await self._engine.change_topic(
+            await self._state_changer.change_topic(
                 topic, lambda node: _with(node, assignments), operations
             )
         except (MultiFailed, TopicMissing) as error:
             log.info("topic %s: what is moved is looked at again: %s", topic, error)
-            await self._engine.refresh(list(states))
+            await self._state_changer.refresh(list(states))
             await self.requests.read()
             return False
         for partition in ended:
-            standing.pop(partition, None)
+            pending.pop(partition, None)
         return True
 
 

@@ -35,15 +35,15 @@ class Request(NamedTuple):
 class ReassignmentRequests:
     """Those that stand, as they were read last."""
 
-    def __init__(self, store: MetadataStore, context: Context, engine: StateChanger) -> None:
+    def __init__(self, store: MetadataStore, context: Context, state_changer: StateChanger) -> None:
         self._store = store
         self._context = context
-        self._engine = engine
-        self.standing: dict[TopicPartition, Request] = {}
+        self._state_changer = state_changer
+        self.pending: dict[TopicPartition, Request] = {}
 
     async def read(self) -> None:
         """All that stand now; those that cannot be carried out are taken away."""
-        self.standing = {}
+        self.pending = {}
         paths: list[str] = []
         empty: list[str] = []
 
@@ -59,7 +59,7 @@ class ReassignmentRequests:
 
         async def read(batch: list[str]) -> None:
             for path, node in zip(batch, await read_nodes(self._store, batch), strict=True):
-                await self._take(path, node)
+                await self._add(path, node)
 
         await pipelined(batched(paths, READS), read, "requests")
         await pipelined(empty, self._remove_parent, "parents of requests")
@@ -73,7 +73,7 @@ class ReassignmentRequests:
         if stat is not None and stat.cversion > 0:
             await self._remove([Delete(path)])
 
-    async def _take(self, path: str, node: Versioned | StoreError | None) -> None:
+    async def _add(self, path: str, node: Versioned | StoreError | None) -> None:
         if node is None:
             return
         partition = partition_paths.partition_of_request(path)
@@ -96,7 +96,7 @@ class ReassignmentRequests:
         if fault is not None:
             await self._refuse(path, request.version, f"it {fault}")
             return
-        self.standing[partition] = request
+        self.pending[partition] = request
 
     async def _is_unknown(self, partition: TopicPartition) -> bool:
         if partition.topic in self._context.topics:
@@ -109,7 +109,7 @@ class ReassignmentRequests:
 
     async def _remove(self, operations: Sequence[Operation]) -> None:
         try:
-            await self._engine.write(operations)
+            await self._state_changer.write(operations)
         except MultiFailed as error:
             # Gone, another one by now, or not empty: the next look will tell.
             log.debug("%s", error)
@@ -125,14 +125,14 @@ class ReassignmentRequests:
         await self.read()
         for topic in sorted({partition.topic for partition in targets}):
             parent = f"{partition_paths.reassigned_topic(topic)}/0"
-            await make_parents(self._store, self._engine, parent)
+            await make_parents(self._store, self._state_changer, parent)
         for batch in batched(sorted(targets), CHUNK):
-            await self._engine.write([self._put(each, targets[each]) for each in batch])
+            await self._state_changer.write([self._put(each, targets[each]) for each in batch])
         await self.read()
 
     def _put(self, partition: TopicPartition, target: tuple[int, ...]) -> Operation:
         path, data = partition_paths.reassigned(partition), encode_request(target)
-        standing = self.standing.get(partition)
-        if standing is None:
+        pending = self.pending.get(partition)
+        if pending is None:
             return Create(path, data)
-        return SetData(path, data, standing.version)
+        return SetData(path, data, pending.version)

@@ -10,9 +10,9 @@ class Alarm:
     """One thing that is done later; however often it is set, once at a time."""
 
     def __init__(
-        self, parts: ControllerContext, name: str, work: Callable[[], Awaitable[None]]
+        self, controller: ControllerContext, name: str, work: Callable[[], Awaitable[None]]
     ) -> None:
-        self._parts = parts
+        self._controller = controller
         self._name = name
         self._work = work
         self._is_set = False
@@ -21,9 +21,9 @@ class Alarm:
         """Have it done after so many seconds, unless it is due already."""
         if not self._is_set:
             self._is_set = True
-            self._parts.tasks.start(self._ring(after_s), self._name)
+            self._controller.tasks.start(self._fire(after_s), self._name)
 
-    async def _ring(self, after_s: float) -> None:
+    async def _fire(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
         self._is_set = False
-        self._parts.events.notice(self._name, self._work)
+        self._controller.events.enqueue_once(self._name, self._work)

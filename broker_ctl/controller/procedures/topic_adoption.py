@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 _TRIES: Final = 10
 
 
-class _Nameless(NamedTuple):
+class _TopicWithoutId(NamedTuple):
     """What stands there of a topic without an id."""
 
     topic: TopicAssignment
@@ -62,31 +62,31 @@ class TopicAdoption:
     """Gives ids by order, in one leading; that the node has one then comes back as a change."""
 
     def __init__(
-        self, parts: ControllerContext, deletions: TopicDeletions, rng: random.Random
+        self, controller: ControllerContext, deletions: TopicDeletions, rng: random.Random
     ) -> None:
-        self._store = parts.store
-        self._context = parts.context
-        self._engine = parts.engine
+        self._store = controller.store
+        self._context = controller.context
+        self._state_changer = controller.state_changer
         self._deletions = deletions
         self._rng = rng
 
     async def judge(self, name: str, topic_id: str | None) -> Reply:
         """What would be done; see `ControllerAdmin.adopt_topic`."""
         given = topic_id or new_topic_id(self._rng)
-        return self._told(name, given, await self._found(name, await self._read(name), given))
+        return self._reply(name, given, await self._adoptable(name, await self._read(name), given))
 
     async def adopt(self, name: str, topic_id: str | None) -> Reply:
         """Do it; see `ControllerAdmin.adopt_topic`."""
         given = topic_id or new_topic_id(self._rng)
-        told: Reply | None = None
+        reply: Reply | None = None
         for _ in range(_TRIES):
             topic = await self._read(name)
-            if told is not None and topic.topic_id == given:
-                return told  # it was written, and the reply was lost
-            found = await self._found(name, topic, given)
-            told = self._told(name, given, found)
+            if reply is not None and topic.topic_id == given:
+                return reply  # it was written, and the reply was lost
+            topic_nodes = await self._adoptable(name, topic, given)
+            reply = self._reply(name, given, topic_nodes)
             try:
-                await self._write(name, given, found)
+                await self._write(name, given, topic_nodes)
             except Ambiguous as error:
                 log.info("topic %s: it is not known whether its id was written: %s", name, error)
             except MultiFailed as error:
@@ -95,7 +95,7 @@ class TopicAdoption:
                 log.info("topic %s has changed meanwhile: %s", name, error)
             else:
                 log.warning("topic %s had no topic_id, and is adopted under %s", name, given)
-                return told
+                return reply
         raise OperationConflict(
             f"{name}: its nodes have changed each time they were read: try again"
         )
@@ -120,7 +120,7 @@ class TopicAdoption:
         except CorruptRecord as error:
             raise OperationConflict(f"{error}: mend it first") from None
 
-    async def _found(self, name: str, topic: TopicAssignment, given: str) -> _Nameless:
+    async def _adoptable(self, name: str, topic: TopicAssignment, given: str) -> _TopicWithoutId:
         """What stands there of a topic that may be adopted.
 
         Raises:
@@ -142,12 +142,12 @@ class TopicAdoption:
         for each in led.values():
             if each.fault:
                 raise OperationConflict(each.fault)
-        return _Nameless(topic, led)
+        return _TopicWithoutId(topic, led)
 
-    def _told(self, name: str, given: str, found: _Nameless) -> Reply:
+    def _reply(self, name: str, given: str, topic_nodes: _TopicWithoutId) -> Reply:
         rows: list[dict[str, Any]] = []
-        for each, (whose, state, *_) in found.led.items():
-            replicas = list(found.topic.partitions[each.partition].replicas)
+        for each, (whose, state, *_) in topic_nodes.led.items():
+            replicas = list(topic_nodes.topic.partitions[each.partition].replicas)
             row = {"topic": name, "partition": each.partition, "replicas": replicas, "state": whose}
             led = {"leader": NO_LEADER, "isr": [], "leader_epoch": -1}
             if state is not None:
@@ -164,13 +164,13 @@ class TopicAdoption:
 
     # What is written.
 
-    async def _write(self, name: str, given: str, found: _Nameless) -> None:
-        path, topic = partition_paths.topic(name), found.topic
-        taken = [each for each, led in found.led.items() if led.whose == KAFKAS]
+    async def _write(self, name: str, given: str, topic_nodes: _TopicWithoutId) -> None:
+        path, topic = partition_paths.topic(name), topic_nodes.topic
+        taken = [each for each, led in topic_nodes.led.items() if led.whose == KAFKAS]
         for batch in batched(taken, READS):
             operations: list[Operation] = [Check(path, topic.version)]
             for each in batch:
-                operations += take_over_operations(each, found.led[each], self._context.epoch)
-            await self._engine.write(operations)
+                operations += take_over_operations(each, topic_nodes.led[each], self._context.epoch)
+            await self._state_changer.write(operations)
         data = encode_topic(TopicAssignment(given, topic.partitions))
-        await self._engine.write([SetData(path, data, topic.version)])
+        await self._state_changer.write([SetData(path, data, topic.version)])

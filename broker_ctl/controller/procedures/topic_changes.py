@@ -23,12 +23,16 @@ class TopicChanges:
     """The topics of one leading."""
 
     def __init__(
-        self, context: Context, loader: Loader, engine: StateChanger, membership: BrokerChanges
+        self,
+        context: Context,
+        loader: Loader,
+        state_changer: StateChanger,
+        broker_changes: BrokerChanges,
     ) -> None:
         self._context = context
         self._loader = loader
-        self._engine = engine
-        self._membership = membership
+        self._state_changer = state_changer
+        self._broker_changes = broker_changes
 
     async def load(self) -> None:
         """All topics with their rules and states, and which of them are to end."""
@@ -43,9 +47,9 @@ class TopicChanges:
         configured = await self._loader.configured_topics()
         for name, rules in (await self._loader.topic_rules(configured)).items():
             context.put_rules(name, rules)
-        await self._engine.refresh(list(context.assignments))
+        await self._state_changer.refresh(list(context.assignments))
 
-    async def changed(self, names: Collection[str] | None) -> set[str]:
+    async def on_topics_changed(self, names: Collection[str] | None) -> set[str]:
         """Read these topics, or all, and do what follows; those that came, grew or went.
 
         A topic that has another id than before is another topic: the one before is gone.
@@ -79,9 +83,9 @@ class TopicChanges:
         for name, rules in (await self._loader.topic_rules(unknown)).items():
             context.put_rules(name, rules)
         # Some may have been initialised by a controller before us.
-        await self._engine.refresh(new_partitions)
-        await self._engine.tell(new_partitions)
-        await self._membership.elect(
+        await self._state_changer.refresh(new_partitions)
+        await self._state_changer.send_updates(new_partitions)
+        await self._broker_changes.elect(
             [each for each in new_partitions if self._is_to_be_led(each)], "topic created"
         )
         return news
@@ -108,9 +112,9 @@ class TopicChanges:
             for replica in assignment.replicas:
                 stops.setdefault(replica, []).append(stop)
         context.forget_topic(name)
-        await self._engine.stop(stops)
+        await self._state_changer.stop_replicas(stops)
 
-    async def rules_changed(self, names: Collection[str] | None) -> None:
+    async def on_rules_changed(self, names: Collection[str] | None) -> None:
         """Read what these topics ask for, or all; where unclean elections are allowed now: try."""
         context = self._context
         if names is None:
@@ -124,6 +128,6 @@ class TopicChanges:
 
     async def _apply_rules(self, name: str) -> None:
         partitions: Iterable[TopicPartition] = self._context.partitions_of(name)
-        await self._engine.tell(partitions)
+        await self._state_changer.send_updates(partitions)
         offline = [each for each in partitions if each in self._context.offline]
-        await self._membership.elect(offline, "topic rules changed")
+        await self._broker_changes.elect(offline, "topic rules changed")

@@ -46,30 +46,30 @@ class _Altered(NamedTuple):
 class TopicConfiguration:
     """The configurations of topics, in one leading."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._store = parts.store
-        self._context = parts.context
-        self._engine = parts.engine
-        self._rules = parts.rules
+    def __init__(self, controller: ControllerContext) -> None:
+        self._store = controller.store
+        self._context = controller.context
+        self._state_changer = controller.state_changer
+        self._rules = controller.rules
 
     async def judge(self, topic: str, changes: RuleChanges) -> Reply:
         """What changes would come to; see `ControllerAdmin.alter_topic`."""
-        return self._told(topic, (await self._altered(topic, changes)).rules)
+        return self._announced(topic, (await self._altered(topic, changes)).rules)
 
     async def alter(self, topic: str, changes: RuleChanges) -> Reply:
         """Write them; see `ControllerAdmin.alter_topic`."""
         path = partition_paths.topic_configuration(topic)
         while True:
-            await make_parents(self._store, self._engine, path)
+            await make_parents(self._store, self._state_changer, path)
             node, before, after, rules = await self._altered(topic, changes)
-            told = self._told(topic, rules)
+            told = self._announced(topic, rules)
             if before == after:
                 return told
             data = encode_topic_configuration(after)
             write = Create(path, data) if node is None else SetData(path, data, node.stat.version)
             operations: list[Operation] = [Check(partition_paths.topic(topic)), write]
             try:
-                await self._engine.write(operations)
+                await self._state_changer.write(operations)
             except Ambiguous:
                 continue  # it stands there by now, or not
             except MultiFailed as error:
@@ -107,7 +107,7 @@ class TopicConfiguration:
             if fault is not None:
                 raise InvalidReplicas(f"{TopicPartition(topic, number)} {fault}")
 
-    def _told(self, topic: str, rules: TopicRules) -> dict[str, Any]:
+    def _announced(self, topic: str, rules: TopicRules) -> dict[str, Any]:
         context = self._context
         states = [context.states.get(each) for each in context.partitions_of(topic)]
         few = sum(1 for state in states if state is not None and len(state.isr) < rules.min_isr)

@@ -43,11 +43,11 @@ _LENGTH_BYTES: Final = 4
 class TopicCreation:
     """New topics and new partitions of one leading."""
 
-    def __init__(self, parts: ControllerContext, rng: random.Random) -> None:
-        self._store = parts.store
-        self._context = parts.context
-        self._engine = parts.engine
-        self._rules = parts.rules
+    def __init__(self, controller: ControllerContext, rng: random.Random) -> None:
+        self._store = controller.store
+        self._context = controller.context
+        self._state_changer = controller.state_changer
+        self._rules = controller.rules
         self._rng = rng
 
     def spread(self, partitions: int, replication_factor: int) -> Replicas:
@@ -91,7 +91,7 @@ class TopicCreation:
             partition_paths.topic_configuration(topic),
         )
         for each in (path, configuration):
-            await make_parents(self._store, self._engine, each)
+            await make_parents(self._store, self._state_changer, each)
         made = TopicAssignment(
             new_topic_id(self._rng),
             {number: Assignment(each) for number, each in replicas.items()},
@@ -102,14 +102,14 @@ class TopicCreation:
             await self._configured(configuration, rules),
         ]
         try:
-            await self._engine.write(operations)
+            await self._state_changer.write(operations)
         except MultiFailed as error:
             if isinstance(error.cause, NodeExists) and error.index == 0:
                 raise TopicExists(f"there is a topic {topic} already") from None
             raise
         self._context.put_topic(topic, made)
         self._context.put_rules(topic, self._rules().completed(rules))
-        await self._engine.initialise(self._context.partitions_of(topic), "topic created")
+        await self._state_changer.initialise(self._context.partitions_of(topic), "topic created")
 
     async def _configured(self, path: str, rules: TopicRules) -> Operation:
         """What the topic asks for, beside what somebody may have configured for it before."""
@@ -162,10 +162,10 @@ class TopicCreation:
             more = {number: Assignment(replicas) for number, replicas in new.items()}
             return replace(node, partitions={**node.partitions, **more})
 
-        if await self._engine.change_topic(topic, added) is None:
+        if await self._state_changer.change_topic(topic, added) is None:
             raise InvalidReplicas(f"{topic} has grown meanwhile: look again")
         partitions = [TopicPartition(topic, number) for number in new]
-        await self._engine.initialise(partitions, "topic grown")
+        await self._state_changer.initialise(partitions, "topic grown")
 
     # Both.
 

@@ -16,8 +16,8 @@ from broker_ctl.controller.procedures.parents import make_parents
 from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.timers import Alarm
 from broker_ctl.controller.procedures.topic_nodes import TopicNodes
-from broker_ctl.controller.store.fenced_writer import ends_leading
-from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.controller.store.fenced_writer import ends_term
+from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions.deleting import Deletion, Stops
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.machines import ReplicaStage
@@ -46,68 +46,68 @@ class _Ending:
     topic: TopicAssignment
     deletion: Deletion
     leader_epochs: Mapping[TopicPartition, int]
-    again: Stops = field(default_factory=dict)
+    retry: Stops = field(default_factory=dict)
 
 
 class TopicDeletions:
     """`Procedure`: the topics whose end was asked for in one leading."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._store = parts.store
-        self._context = parts.context
-        self._engine = parts.engine
-        self._nodes = TopicNodes(parts.store, parts.engine)
-        self._alarm = Alarm(parts, "deletions", self._look_again)
+    def __init__(self, controller: ControllerContext) -> None:
+        self._store = controller.store
+        self._context = controller.context
+        self._state_changer = controller.state_changer
+        self._nodes = TopicNodes(controller.store, controller.state_changer)
+        self._alarm = Alarm(controller, "deletions", self._retry)
         self._ending: dict[str, _Ending] = {}
 
     async def resume(self) -> None:
         """See `Procedure`."""
-        await self.requests_changed()
+        await self.on_requests_changed()
 
-    async def requests_changed(self) -> None:
+    async def on_requests_changed(self) -> None:
         """See `Procedure`."""
         for name in await self._store.children(partition_paths.DELETIONS):
             try:
                 if name not in self._ending:
                     await self._begin(name)
             except (StoreError, InvalidName) as error:
-                self._passed(name, error)
+                self._log_failure(name, error)
 
-    async def brokers_changed(self, changed: BrokersChanged) -> None:
+    async def on_brokers_changed(self, changed: BrokersChanged) -> None:
         """See `Procedure`: who comes back was told all, and has dropped it as a stray."""
         await self._lost(changed.dead | changed.bounced)
 
-    async def topics_changed(self, topics: Collection[str]) -> None:
+    async def on_topics_changed(self, topics: Collection[str]) -> None:
         """See `Procedure`: a topic that is being deleted does not grow (KAFKA-6612)."""
         for name in sorted(self._ending.keys() & topics):
             try:
                 await self._restore(name, self._ending[name])
             except StoreError as error:
-                self._passed(name, error)
+                self._log_failure(name, error)
 
-    async def states_changed(self, partitions: Collection[TopicPartition]) -> None:
+    async def on_states_changed(self, partitions: Collection[TopicPartition]) -> None:
         """See `Procedure`: nothing follows from it."""
 
-    async def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
+    async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
         """See `Procedure`."""
         for broker_id, stop, reason in answers:
             ending = self._ending.get(stop.partition.topic)
             if ending is None or ending.topic.topic_id != stop.topic_id:
                 continue
             if ending.deletion.answered(broker_id, stop.partition, reason):
-                ending.again.setdefault(broker_id, []).append(stop.partition)
-        await self._finish_those_that_can()
+                ending.retry.setdefault(broker_id, []).append(stop.partition)
+        await self._finish_complete()
 
-    async def ask(self, name: str) -> None:
+    async def request(self, name: str) -> None:
         """Put a request, and begin."""
         path = partition_paths.deletion(name)
-        await make_parents(self._store, self._engine, path)
+        await make_parents(self._store, self._state_changer, path)
         try:
-            await self._engine.write([Create(path)])
+            await self._state_changer.write([Create(path)])
         except MultiFailed as error:
             if not isinstance(error.cause, NodeExists):
                 raise
-        await self.requests_changed()
+        await self.on_requests_changed()
 
     def rows(self) -> list[dict[str, Any]]:
         """Topics on their way out, as plain JSON values."""
@@ -129,7 +129,7 @@ class TopicDeletions:
         node = await self._store.get(partition_paths.topic(name))
         if node is None:
             log.info("topic %s: its end is asked for, and there is none", name)
-            await self._engine.write([Delete(partition_paths.deletion(name))])
+            await self._state_changer.write([Delete(partition_paths.deletion(name))])
             return
         topic = decode_topic(node)
         replicas = {
@@ -140,31 +140,31 @@ class TopicDeletions:
             each: context.states[each].leader_epoch for each in replicas if each in context.states
         }
         ending = _Ending(topic, Deletion(topic.topic_id, replicas), epochs)
-        ending.again = ending.deletion.begin(context.brokers)
+        ending.retry = ending.deletion.begin(context.brokers)
         self._ending[name] = ending
         context.forget_topic(name)
         context.deleting.add(name)
         log.info("topic %s (%s): %d partitions end", name, topic.topic_id, len(replicas))
         self._alarm.set(_RETRY_S)
-        await self._ask(ending)
-        await self._finish_those_that_can()
+        await self._request_stops(ending)
+        await self._finish_complete()
 
-    async def _ask(self, ending: _Ending) -> None:
+    async def _request_stops(self, ending: _Ending) -> None:
         """Have replicas end that were not asked yet, or did not."""
-        asked, ending.again = ending.again, {}
+        requested, ending.retry = ending.retry, {}
         topic_id, epochs = ending.topic.topic_id, ending.leader_epochs
         try:
-            await self._engine.stop(
+            await self._state_changer.stop_replicas(
                 {
                     broker_id: [
                         ReplicaStop(each, topic_id, epochs.get(each, 0), is_deleted=True)
                         for each in partitions
                     ]
-                    for broker_id, partitions in asked.items()
+                    for broker_id, partitions in requested.items()
                 }
             )
         except StoreError:
-            ending.again = asked
+            ending.retry = requested
             raise
 
     async def _restore(self, name: str, ending: _Ending) -> None:
@@ -175,38 +175,38 @@ class TopicDeletions:
         if decode_topic(node).partitions != ending.topic.partitions:
             log.warning("topic %s is being deleted: what was changed in it is undone", name)
             operation = SetData(node.path, encode_topic(ending.topic), node.stat.version)
-            await self._engine.write([operation])
+            await self._state_changer.write([operation])
 
     # Waiting.
 
     async def _lost(self, brokers: Collection[int]) -> None:
         for ending in self._ending.values():
             ending.deletion.lost(brokers)
-        await self._finish_those_that_can()
+        await self._finish_complete()
 
-    async def _look_again(self) -> None:
+    async def _retry(self) -> None:
         """Ask again where it failed, and give those up that do not answer."""
         if self._ending:
             # Before anything that may fail: nobody else would set it.
             self._alarm.set(_RETRY_S)
-        await self.requests_changed()
+        await self.on_requests_changed()
         for name, ending in list(self._ending.items()):
             try:
-                await self._ask(ending)
+                await self._request_stops(ending)
             except StoreError as error:
-                self._passed(name, error)
+                self._log_failure(name, error)
         await self._lost(self._context.silent)
 
     # Ending.
 
-    async def _finish_those_that_can(self) -> None:
+    async def _finish_complete(self) -> None:
         for name, ending in list(self._ending.items()):
             if not ending.deletion.is_complete:
                 continue
             try:
                 await self._finish(name, ending)
             except StoreError as error:
-                self._passed(name, error)
+                self._log_failure(name, error)
 
     async def _finish(self, name: str, ending: _Ending) -> None:
         """Take its nodes away, the request last of all."""
@@ -217,9 +217,9 @@ class TopicDeletions:
         topic_id = ending.topic.topic_id
         log.info("topic %s (%s) is deleted; %d replicas were not there", name, topic_id, left)
 
-    def _passed(self, name: str, error: StoreError | InvalidName) -> None:
+    def _log_failure(self, name: str, error: StoreError | InvalidName) -> None:
         """One that cannot be carried out keeps no other from it; it is tried again."""
-        if ends_leading(error):
+        if ends_term(error):
             raise error
         log.warning("topic %s cannot be deleted yet: %s", name, error)
         if error.can_retry:

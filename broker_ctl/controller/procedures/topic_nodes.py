@@ -17,9 +17,9 @@ from broker_ctl.store.interface import Check, Delete, MetadataStore, Operation
 class TopicNodes:
     """Takes them away."""
 
-    def __init__(self, store: MetadataStore, engine: StateChanger) -> None:
+    def __init__(self, store: MetadataStore, state_changer: StateChanger) -> None:
         self._store = store
-        self._engine = engine
+        self._state_changer = state_changer
 
     async def remove(self, name: str) -> None:
         """All of a topic, the request to delete it last of all.
@@ -40,7 +40,7 @@ class TopicNodes:
         for batch in batched(await self._below(requests), READS):
             await self._remove(batch, request)
         await self._remove([requests], request)
-        await self._engine.write(await self._last(name))
+        await self._state_changer.write(await self._last(name))
 
     async def _last(self, name: str) -> list[Operation]:
         """What goes at once; whatever was written into it meanwhile goes with it."""
@@ -66,7 +66,7 @@ class TopicNodes:
         left = list(paths)
         while left:
             try:
-                await self._engine.write([Check(request), *map(Delete, left)])
+                await self._state_changer.write([Check(request), *map(Delete, left)])
             except MultiFailed as error:
                 if not isinstance(error.cause, NoNode) or error.path == request:
                     raise

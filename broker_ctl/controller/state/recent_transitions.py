@@ -1,7 +1,7 @@
-"""The newest transitions of partitions, for whoever asks why a leader changed.
+"""The newest transitions of partitions, to explain changes of leaders.
 
-They are kept by the daemon over all its leadings, in memory: what another one made while it
-controlled is in the log of that one, and in its history where it keeps one.
+The daemon keeps them in memory over all its terms. Transitions made by another controller are in
+the log and the history of that daemon.
 """
 
 from collections import deque
@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from broker_ctl.core.partitions.transitions import Transition
 
-# Some 3 MB; a failover of as many partitions pushes all before it out.
-MOST: Final = 10_000
+# About 3 MB; a failover of as many partitions replaces all earlier ones.
+MAX_TRANSITIONS: Final = 10_000
 
 
 class Recorded(NamedTuple):
@@ -26,7 +26,7 @@ class RecentTransitions:
     """`TransitionJournal` that forgets the oldest."""
 
     def __init__(self) -> None:
-        self._recorded: deque[Recorded] = deque(maxlen=MOST)
+        self._recorded: deque[Recorded] = deque(maxlen=MAX_TRANSITIONS)
 
     def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
         """See `TransitionJournal`."""

@@ -1,10 +1,14 @@
-"""A batch of new states on its way: what is written, and who is told what.
+"""A batch of new states: the operations to write, and the requests to brokers.
 
-This is where the time of a failover goes: plain loops over tuples, and each partition is encoded
-once, whoever hears of it (docs: kafka-procedures).
+Most of the time of a failover is spent here: plain loops over tuples, and each partition is encoded
+once for all its replicas (docs: kafka-procedures).
 """
 
-from broker_ctl.controller.transport.messages import Mail, PartitionRequest, entry
+from broker_ctl.controller.transport.messages import (
+    PartitionUpdate,
+    RequestsByBroker,
+    encode_update,
+)
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.names import TopicPartition
@@ -18,10 +22,10 @@ class StateBatch:
     """New states that are written in one transaction.
 
     Attributes:
-        partitions, states: as they will stand once it is done, versions included.
-        operations: of a partition, the last one tells its state.
-        owners: whose operation each is.
-        mail: who is to hear of it.
+        partitions, states: the states after the write, versions included.
+        operations: the last one of a partition writes its state.
+        owners: the partition of each operation.
+        requests: updates for the live replicas.
     """
 
     def __init__(self, context: Context) -> None:
@@ -30,10 +34,10 @@ class StateBatch:
         self.states: list[LeaderAndIsr] = []
         self.operations: list[Operation] = []
         self.owners: list[TopicPartition] = []
-        self.mail: Mail = {}
+        self.requests: RequestsByBroker = {}
 
     def set(self, partition: TopicPartition, assignment: Assignment, elected: LeaderAndIsr) -> None:
-        """Another state; it bears the version of the one that it takes the place of."""
+        """Add a new state; ``elected`` carries the version that it replaces."""
         leader, leader_epoch, isr, controller_epoch, is_recovering, version = elected
         written = LeaderAndIsr(
             leader, leader_epoch, isr, controller_epoch, is_recovering, version + 1
@@ -51,7 +55,7 @@ class StateBatch:
         *,
         has_parent: bool,
     ) -> None:
-        """The first state of a partition."""
+        """Add the first state of a partition."""
         if not has_parent:
             self.operations.append(Create(partition_paths.partition(partition)))
             self.owners.append(partition)
@@ -63,36 +67,36 @@ class StateBatch:
     def _add(self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr) -> None:
         self.partitions.append(partition)
         self.states.append(state)
-        address(self.mail, self._context, partition, assignment, state)
+        add_update(self.requests, self._context, partition, assignment, state)
 
 
-def address(
-    mail: Mail,
+def add_update(
+    by_broker: RequestsByBroker,
     context: Context,
     partition: TopicPartition,
     assignment: Assignment,
     state: LeaderAndIsr,
 ) -> None:
-    """Put a partition's entry into the mail of all that it names and that live."""
-    named = named_in_letter(context, assignment, state)
-    letter = letter_of(context, partition, state, named)
+    """Add a partition's update to the requests of its live replicas."""
+    named = announced_replicas(context, assignment, state)
+    request = partition_update(context, partition, state, named)
     brokers = context.brokers
     for replica in named:
         if replica in brokers:
-            lot = mail.get(replica)
-            if lot is None:
-                mail[replica] = {partition: letter}
+            requests = by_broker.get(replica)
+            if requests is None:
+                by_broker[replica] = {partition: request}
             else:
-                lot[partition] = letter
+                requests[partition] = request
 
 
-def named_in_letter(
+def announced_replicas(
     context: Context, assignment: Assignment, state: LeaderAndIsr
 ) -> tuple[int, ...]:
-    """The replicas that may be in sync, which is what a leader is told as its replicas.
+    """The replicas that may be in sync, sent to the leader as its replicas.
 
-    A broker that is about to stop is not let into an ISR that it is not in (KIP-841): the leader
-    would wait for it from then on, and it fetches no more.
+    A stopping broker is not admitted to an ISR that it is not in (KIP-841): it fetches no more,
+    and the leader would wait for it.
     """
     leaving, replicas = context.leaving, assignment.replicas
     if not leaving:
@@ -100,10 +104,10 @@ def named_in_letter(
     return tuple([each for each in replicas if each not in leaving or each in state.isr])
 
 
-def letter_of(
+def partition_update(
     context: Context, partition: TopicPartition, state: LeaderAndIsr, named: tuple[int, ...]
-) -> PartitionRequest:
-    """A partition's entry."""
+) -> PartitionUpdate:
+    """Encode the update of a partition."""
     topic = partition[0]
     topic_id, min_isr = context.topics[topic].topic_id, context.rules_of(topic).min_isr
-    return entry(ReplicaState(partition, topic_id, state, named, min_isr))
+    return encode_update(ReplicaState(partition, topic_id, state, named, min_isr))

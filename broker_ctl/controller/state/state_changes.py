@@ -16,12 +16,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from broker_ctl.controller.state.batch_writer import CHUNK, BatchWriter, Changes
-from broker_ctl.controller.state.state_batch import StateBatch, address, letter_of, named_in_letter
+from broker_ctl.controller.state.state_batch import (
+    StateBatch,
+    add_update,
+    announced_replicas,
+    partition_update,
+)
 from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.controller.store.kafka_states import KafkaStates
 from broker_ctl.controller.store.pipelining import pipelined
 from broker_ctl.controller.store.state_reader import StateReader
-from broker_ctl.controller.transport.messages import Lot, Mail, Transport, announcement
+from broker_ctl.controller.transport.messages import (
+    BrokerRequests,
+    PartitionUpdate,
+    RequestsByBroker,
+    Transport,
+    empty_requests,
+)
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, Refused, initial
@@ -47,10 +58,10 @@ DecideTopic = Callable[[TopicAssignment], TopicAssignment | None]
 
 
 class StateChanger:
-    """The hands of the controller.
+    """Writes states and topics, and sends requests about them, for one controller term.
 
-    Any method raises what `ends_leading` knows once another controller was elected; then nothing
-    is to be caught but by the loop of events.
+    Each method raises an error for which `ends_term` is true once another controller was elected;
+    only the event loop may catch it.
     """
 
     def __init__(
@@ -77,16 +88,15 @@ class StateChanger:
     async def change(
         self, partitions: Iterable[TopicPartition], decide: Decide, reason: str
     ) -> Changes:
-        """Decide on the state of each, write it, and tell all its replicas that live.
+        """Decide on the state of each, write it, and send it to its live replicas.
 
-        ``decide`` may be asked several times for a partition, each time about a newer state; it
-        must not await. The states that it gives carry ``context.epoch``. ``reason`` goes to the
-        journal.
+        ``decide`` may be called several times for a partition, each time with a newer state; the
+        states that it returns carry ``context.epoch``. ``reason`` goes to the journal.
         """
         context = self._context
 
-        def draft(chunk: Iterable[TopicPartition], changes: Changes) -> StateBatch:
-            made = StateBatch(context)
+        def build(chunk: Iterable[TopicPartition], changes: Changes) -> StateBatch:
+            batch = StateBatch(context)
             assignments, states = context.assignments, context.states
             for partition in chunk:
                 assignment, state = assignments.get(partition), states.get(partition)
@@ -97,23 +107,23 @@ class StateChanger:
                 if isinstance(elected, Refused):
                     changes.refused[partition] = elected
                 else:
-                    made.set(partition, assignment, elected)
-            return made
+                    batch.set(partition, assignment, elected)
+            return batch
 
-        return await self._batches.carry_out(partitions, draft, reason)
+        return await self._batches.apply(partitions, build, reason)
 
     async def initialise(self, partitions: Iterable[TopicPartition], reason: str) -> Changes:
-        """Write the first state of partitions that have none; where nobody lives, later.
+        """Write the first state of partitions that have none, once a replica is live.
 
-        Those that Kafka led keep the state that they have in its layout; see `KafkaStates`.
+        Partitions that Kafka led keep their state from its layout; see `KafkaStates`.
         """
         context = self._context
         wanted = [each for each in partitions if each not in context.states]
         unknown = await self._kafka_states.take_over(wanted)
-        await self.tell(each for each in wanted if each in context.states)
+        await self.send_updates(each for each in wanted if each in context.states)
 
-        def draft(chunk: Iterable[TopicPartition], changes: Changes) -> StateBatch:
-            made = StateBatch(context)
+        def build(chunk: Iterable[TopicPartition], changes: Changes) -> StateBatch:
+            batch = StateBatch(context)
             for partition in chunk:
                 assignment = context.assignments.get(partition)
                 if assignment is None or partition in context.states:
@@ -125,36 +135,36 @@ class StateChanger:
                 if isinstance(first, Refused):
                     changes.refused[partition] = first
                     continue
-                made.create(
+                batch.create(
                     partition, assignment, first, has_parent=partition in changes.with_parent
                 )
-            return made
+            return batch
 
-        return await self._batches.carry_out(wanted, draft, reason)
+        return await self._batches.apply(wanted, build, reason)
 
     async def refresh(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Read states again; those that were not what was remembered."""
+        """Read states again; returns the partitions whose state differed."""
         return await self._reader.refresh(partitions)
 
-    def take_found(self) -> list[TopicPartition]:
-        """See `BatchWriter.take_found`."""
-        return self._batches.take_found()
+    def take_changed_by_others(self) -> list[TopicPartition]:
+        """See `BatchWriter.take_changed_by_others`."""
+        return self._batches.take_changed_by_others()
 
-    # Topics, and whatever else is written.
+    # Topics and other nodes.
 
     async def change_topic(
         self, name: str, decide: DecideTopic, extra: Sequence[Operation] = ()
     ) -> TopicAssignment | None:
-        """Write a topic's node, in one transaction with ``extra``; the node as it stands then.
+        """Write a topic's node in one transaction with ``extra``; returns the new node.
 
-        ``decide`` is asked again about a newer node where somebody else has changed it. None:
-        leave it, and do not do ``extra`` either. A topic that somebody deletes and makes anew may
-        have the version of the one before, but none of the nodes that the controller makes below:
-        one of these is looked for in the same transaction.
+        ``decide`` is called again with the newer node where another client has changed it; None
+        leaves it, without ``extra``. A topic that is deleted and created again may have the old
+        version, but none of the nodes that the controller creates below: the transaction checks
+        one of these.
 
         Raises:
-            TopicMissing: there is no such node, or it is another topic by now.
-            MultiFailed: one of ``extra`` was refused; the index counts these.
+            TopicMissing: the node does not exist, or belongs to another topic now.
+            MultiFailed: one of ``extra`` was refused; the index is relative to ``extra``.
         """
         path = partition_paths.topic(name)
         topic = self._context.topics.get(name) or await self._read_topic(name)
@@ -194,83 +204,85 @@ class StateChanger:
             raise TopicMissing(f"there is no topic {name}")
         topic, known = decode_topic(node), self._context.topics.get(name)
         if known is not None and known.topic_id != topic.topic_id:
-            raise TopicMissing(f"{name} is another topic by now")
+            raise TopicMissing(f"{name} is another topic now")
         self._context.put_topic(name, topic)
         return topic
 
     async def write(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
-        """Any other transaction of the controller: all or none, at our epoch.
+        """Write any other transaction of the controller: all or none, at its epoch.
 
         Raises:
             MultiFailed, Ambiguous: as `MetadataStore.multi`.
         """
         return await self._writes.write(operations)
 
-    # Letters without a change.
+    # Requests without a change.
 
-    async def stop(self, stops: Mapping[int, Sequence[ReplicaStop]]) -> None:
-        """Tell brokers to end replicas; those that live answer by `Procedure.stops_answered`."""
+    async def stop_replicas(self, stops: Mapping[int, Sequence[ReplicaStop]]) -> None:
+        """Have brokers stop replicas; live brokers answer by `Procedure.on_stop_responses`."""
         live = self._context.brokers
-        mail: Mail = {
+        by_broker: RequestsByBroker = {
             broker_id: {stop.partition: stop for stop in of_one}
             for broker_id, of_one in stops.items()
             if broker_id in live
         }
-        await self._transport.post(mail)
+        await self._transport.send(by_broker)
 
-    async def tell(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell the replicas of these partitions again what is known."""
+    async def send_updates(self, partitions: Iterable[TopicPartition]) -> None:
+        """Send the known states of these partitions to their replicas again."""
         context = self._context
         for chunk in batched(partitions, CHUNK):
-            mail: Mail = {}
+            by_broker: RequestsByBroker = {}
             for partition in chunk:
                 assignment, state = (
                     context.assignments.get(partition),
                     context.states.get(partition),
                 )
                 if assignment is not None and state is not None:
-                    address(mail, context, partition, assignment, state)
-            await self._transport.post(mail)
+                    add_update(by_broker, context, partition, assignment, state)
+            await self._transport.send(by_broker)
             await asyncio.sleep(0)
 
     async def send_full(self, brokers: Iterable[int]) -> None:
-        """Tell brokers of every replica that they have; whatever else they hold is a stray.
+        """Send brokers all their replicas; anything else that they hold is a stray.
 
-        But for what cannot be read nobody can say so: then nothing is called a stray.
+        While some nodes cannot be read, nothing is declared a stray.
         """
         context = self._context
-        letters: Lot = {}
-        lots = [(broker_id, await self._lot_of(broker_id, letters)) for broker_id in brokers]
-        if context.unreadable and lots:
-            log.warning("strays stay: %d nodes cannot be read", len(context.unreadable))
+        updates: dict[TopicPartition, PartitionUpdate] = {}
+        batches = [(each, await self._requests_for(each, updates)) for each in brokers]
+        if context.unreadable and batches:
+            log.warning("stray replicas are kept: %d nodes cannot be read", len(context.unreadable))
 
-        async def post(lot: tuple[int, Lot]) -> None:
+        async def send(one: tuple[int, BrokerRequests]) -> None:
             if context.unreadable:
-                await self._transport.post(dict([lot]))
+                await self._transport.send(dict([one]))
             else:
-                await self._transport.post_full(*lot)
+                await self._transport.send_full(*one)
 
-        await pipelined(lots, post, "full instructions")
+        await pipelined(batches, send, "full instructions")
 
-    async def _lot_of(self, broker_id: int, letters: Lot) -> Lot:
-        """A letter for each replica of a broker; ``letters`` are those that were written so far."""
+    async def _requests_for(
+        self, broker_id: int, updates: dict[TopicPartition, PartitionUpdate]
+    ) -> BrokerRequests:
+        """A request for each replica of a broker; ``updates`` caches those encoded so far."""
         context = self._context
-        lot: Lot = {}
+        requests: BrokerRequests = {}
         for chunk in batched(list(context.replicas_on(broker_id)), CHUNK):
             for partition in chunk:
                 state = context.states.get(partition)
                 if state is None:
-                    continue  # it is told when it has one
-                named = named_in_letter(context, context.assignments[partition], state)
+                    continue  # it is sent once it has one
+                named = announced_replicas(context, context.assignments[partition], state)
                 if broker_id not in named:
-                    continue  # it was told to stop
-                letter = letters.get(partition)
-                if letter is None:
-                    letter = letters[partition] = letter_of(context, partition, state, named)
-                lot[partition] = letter
+                    continue  # it was stopped
+                update = updates.get(partition)
+                if update is None:
+                    update = updates[partition] = partition_update(context, partition, state, named)
+                requests[partition] = update
             await asyncio.sleep(0)
-        return lot
+        return requests
 
-    async def announce(self) -> None:
-        """Tell all brokers who lives."""
-        await self._transport.post(announcement(self._context.brokers))
+    async def send_live_brokers(self) -> None:
+        """Send the live brokers to all brokers."""
+        await self._transport.send(empty_requests(self._context.brokers))

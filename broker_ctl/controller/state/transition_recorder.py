@@ -1,4 +1,4 @@
-"""The controller's transitions on their way to the journals and the log."""
+"""Records the controller's transitions in the journals and the log."""
 
 import asyncio
 import logging
@@ -18,12 +18,12 @@ from broker_ctl.ports import TransitionJournal
 log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
-# Of many that change at once a few tell it; the journals have all.
-_SHOWN: Final = 10
+# Transitions logged one by one; the journals have all.
+_MAX_LOGGED: Final = 10
 
 
-class Record:
-    """Gathers what was changed, and writes it down when the instructions are on their way."""
+class TransitionRecorder:
+    """Collects changes, and records them after their instructions were sent."""
 
     def __init__(
         self,
@@ -36,33 +36,35 @@ class Record:
         self._instruments = instruments
         self._context = context
         self._clock = clock
-        self._noted: list[tuple[TopicPartition, LeaderAndIsr | None, LeaderAndIsr]] = []
+        self._pending: list[tuple[TopicPartition, LeaderAndIsr | None, LeaderAndIsr]] = []
 
-    def note(
+    def add(
         self, partition: TopicPartition, before: LeaderAndIsr | None, after: LeaderAndIsr
     ) -> None:
-        """One change that was written."""
+        """Add one change that was written."""
         if before is not None and after.leader not in (NO_LEADER, *before.isr):
             log.warning("%s: unclean election of %d", partition, after.leader)
             self._instruments.unclean_elections.add()
-        self._noted.append((partition, before, after))
+        self._pending.append((partition, before, after))
 
     async def write(self, reason: str) -> None:
-        """Hand on all that was noted, and log which leaders changed."""
-        noted, self._noted = self._noted, []
-        told = 0
-        for chunk in batched(noted, _BATCH):
+        """Record all collected changes, and log which leaders changed."""
+        pending, self._pending = self._pending, []
+        leader_changes = 0
+        for chunk in batched(pending, _BATCH):
             rows = [self._row(*each, reason) for each in chunk]
             for journal in self._journals:
                 journal.record_transitions(self._context.epoch, self._clock.wall_ms(), rows)
             for row in rows:
                 if row.leader != row.former:
-                    told += 1
-                    if told <= _SHOWN:
-                        _tell(row)
+                    leader_changes += 1
+                    if leader_changes <= _MAX_LOGGED:
+                        _log_transition(row)
             await asyncio.sleep(0)
-        if told > _SHOWN:
-            log.info("%s: %d partitions more have another leader", reason, told - _SHOWN)
+        if leader_changes > _MAX_LOGGED:
+            log.info(
+                "%s: %d more partitions have a new leader", reason, leader_changes - _MAX_LOGGED
+            )
 
     def _row(
         self,
@@ -71,7 +73,7 @@ class Record:
         after: LeaderAndIsr,
         reason: str,
     ) -> Transition:
-        # As seen with the brokers that live now.
+        # Judged by the brokers that are live now.
         live = self._context.brokers
         online, offline = PartitionStage.ONLINE, PartitionStage.OFFLINE
         was, former = PartitionStage.NEW, NO_LEADER
@@ -83,7 +85,7 @@ class Record:
         )
 
 
-def _tell(row: Transition) -> None:
+def _log_transition(row: Transition) -> None:
     log.log(
         logging.WARNING if row.leader == NO_LEADER else logging.INFO,
         "%s: leader %s -> %s at leader epoch %d, in sync %s (%s)",

@@ -24,7 +24,7 @@ OnWritten = Callable[[int], None]
 _ENDED: Final = (Fenced, AuthorityLost, SessionError)
 
 
-def ends_leading(error: BaseException) -> bool:
+def ends_term(error: BaseException) -> bool:
     """Whether nothing more may be done under this epoch."""
     return isinstance(error, _ENDED)
 
@@ -63,10 +63,10 @@ class FencedWrites:
                     raise
                 # It was not executed: the connection is gone, and the next turn waits for it.
             else:
-                self._told(results)
+                self._report(results)
                 return results[1:]
 
-    def _told(self, results: Sequence[Result]) -> None:
+    def _report(self, results: Sequence[Result]) -> None:
         for result in results:
             if isinstance(result, Stat):
                 return self._on_written(result.mzxid)

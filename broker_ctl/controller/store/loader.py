@@ -89,25 +89,27 @@ class Loader:
         unreadable.difference_update(paths)
         found = await self._decoded("topic", paths, decode_topic_in_any_form, unreadable)
         known = dict(zip(names, found, strict=True))
-        await self._give_ids(known)
+        await self._assign_ids(known)
         return {
             name: topic
             for (name, topic), path in zip(known.items(), paths, strict=True)
             if path not in unreadable
         }
 
-    async def _give_ids(self, topics: dict[str, TopicAssignment | None]) -> None:
+    async def _assign_ids(self, topics: dict[str, TopicAssignment | None]) -> None:
         """Complete those that have none; who cannot be given one is unreadable."""
 
-        async def give(one: tuple[str, TopicAssignment]) -> None:
+        async def assign(one: tuple[str, TopicAssignment]) -> None:
             name, topic = one
             try:
-                topics[name] = await self._ids.give(name, topic)
+                topics[name] = await self._ids.assign(name, topic)
             except CorruptRecord as error:
                 self._skip("topic", partition_paths.topic(name), error, self._context.unreadable)
 
-        nameless = [(name, topic) for name, topic in topics.items() if topic and not topic.topic_id]
-        await pipelined(nameless, give, "topic ids")
+        without_id = [
+            (name, topic) for name, topic in topics.items() if topic and not topic.topic_id
+        ]
+        await pipelined(without_id, assign, "topic ids")
 
     async def configured_topics(self) -> list[str]:
         """Topics that ask for anything themselves."""

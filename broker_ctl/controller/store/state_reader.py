@@ -33,17 +33,17 @@ class StateReader:
             Fenced: a newer controller has written one of them.
             StoreError: the store cannot be reached.
         """
-        news: list[TopicPartition] = []
+        changed: list[TopicPartition] = []
 
         async def read(batch: list[TopicPartition]) -> None:
             paths = [partition_paths.leader_and_isr(partition) for partition in batch]
             nodes = await read_nodes(self._store, paths)
             for partition, path, node in zip(batch, paths, nodes, strict=True):
                 if self._take(partition, path, node):
-                    news.append(partition)
+                    changed.append(partition)
 
         await pipelined(batched(partitions, READS), read, "states")
-        return news
+        return changed
 
     def _take(self, partition: TopicPartition, path: str, node: Found) -> bool:
         """Remember one node; whether it is news."""

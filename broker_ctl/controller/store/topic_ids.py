@@ -41,7 +41,7 @@ class TopicIds:
         self._writes = writes
         self._rng = rng
 
-    async def give(self, name: str, topic: TopicAssignment) -> TopicAssignment | None:
+    async def assign(self, name: str, topic: TopicAssignment) -> TopicAssignment | None:
         """Write an id into the node of a topic that has none; the node then, None: it is gone.
 
         Raises:
@@ -51,23 +51,23 @@ class TopicIds:
         for _ in range(_TRIES):
             if topic.topic_id:
                 return topic
-            named, check = await self._named(name, topic)
+            with_id, check = await self._with_id(name, topic)
             try:
                 await self._writes.write(
-                    [SetData(path, encode_topic(named), topic.version), *check]
+                    [SetData(path, encode_topic(with_id), topic.version), *check]
                 )
             except (MultiFailed, Ambiguous) as error:
                 log.info("topic %s: its id was not written: %s", name, error)
             else:
-                log.warning("topic %s had no topic_id, and has %s now", name, named.topic_id)
-                return named
+                log.warning("topic %s had no topic_id, and has %s now", name, with_id.topic_id)
+                return with_id
             node = await self._store.get(path)
             if node is None:
                 return None
             topic = decode_topic_in_any_form(node)
         raise CorruptRecord(f"{path}: no topic_id, and none can be written")
 
-    async def _named(
+    async def _with_id(
         self, name: str, topic: TopicAssignment
     ) -> tuple[TopicAssignment, list[Operation]]:
         """The topic as it is to be written, and what has to stand then."""

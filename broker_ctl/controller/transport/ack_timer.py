@@ -1,4 +1,4 @@
-"""How long a broker takes to acknowledge what it is told: one line of the log for each burst."""
+"""Time that brokers take to acknowledge requests: one log line per burst."""
 
 import logging
 
@@ -6,27 +6,27 @@ log = logging.getLogger(__name__)
 
 
 class AckTimer:
-    """What waits for one broker, from the first letter until none waits any more."""
+    """Measures one broker, from the first request until none is pending."""
 
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
-        self._letters = 0
+        self._requests = 0
         self._since_s = 0.0
 
-    def posted(self, letters: int, now_s: float) -> None:
-        """So many more wait, or are on their way."""
-        if not self._letters:
+    def add(self, requests: int, now_s: float) -> None:
+        """Count requests that were queued or sent."""
+        if not self._requests:
             self._since_s = now_s
-        self._letters += letters
+        self._requests += requests
 
-    def answered(self, now_s: float) -> None:
-        """None waits, and none is on its way."""
-        if self._letters:
+    def finish(self, now_s: float) -> None:
+        """No request is queued or in flight."""
+        if self._requests:
             took_s = now_s - self._since_s
             log.info(
-                "broker %d has acknowledged %d instructions on replicas within %.3f s",
+                "broker %d acknowledged %d partition updates in %.3f s",
                 self._broker_id,
-                self._letters,
+                self._requests,
                 took_s,
             )
-        self._letters = 0
+        self._requests = 0

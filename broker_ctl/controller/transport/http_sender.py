@@ -1,4 +1,4 @@
-"""One broker's instructions by HTTP: one at a time, until it acknowledges or is gone."""
+"""Instructions to one broker by HTTP: one at a time, until it acknowledges or is gone."""
 
 import asyncio
 import logging
@@ -9,10 +9,10 @@ from typing import Any, Final
 from broker_ctl.clock import Clock
 from broker_ctl.controller.transport.ack_timer import AckTimer
 from broker_ctl.controller.transport.messages import (
+    BrokerRequests,
     InstructionEncoder,
-    Lot,
     ResponseListener,
-    StopAnswer,
+    StopResponse,
 )
 from broker_ctl.controller.transport.send_queue import RequestBatch, SendQueue
 from broker_ctl.core.partitions.instructions import ReplicaStop
@@ -31,13 +31,12 @@ _CONFLICT: Final = 409
 _LABEL: Final = "http"
 
 Errors = Mapping[TopicPartition, str]
-# Brings a body to the daemon at a web address, and its answer back, within so many seconds.
-# Raises `HttpError`.
+# Posts a body to the daemon at a web address with a timeout in seconds. Raises `HttpError`.
 Call = Callable[[str, bytes, float], Awaitable[HttpReply]]
 
 
-def calling(http: HttpClient) -> Call:
-    """Over the network."""
+def http_call(http: HttpClient) -> Call:
+    """Build the `Call` that goes over the network."""
 
     async def call(web_url: str, body: bytes, timeout_s: float) -> HttpReply:
         url = f"{web_url}{INSTRUCTIONS_PATH}"
@@ -48,94 +47,102 @@ def calling(http: HttpClient) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class SenderDependencies:
-    """What all senders share."""
+    """Dependencies that all senders share."""
 
     call: Call
-    writer: InstructionEncoder
-    postbox: ResponseListener
+    encoder: InstructionEncoder
+    listener: ResponseListener
     clock: Clock
     instruments: ControllerInstruments
     acknowledge_s: Callable[[], float]
 
 
 class HttpSender:
-    """What waits for one broker, in one life of it, and what is on its way there."""
+    """Queue and in-flight requests of one broker, for one broker epoch."""
 
-    def __init__(self, parts: SenderDependencies, broker: LiveBroker) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: SenderDependencies, broker: LiveBroker) -> None:
+        self._dependencies = dependencies
         self._broker = broker
-        self._parcels = SendQueue()
-        self._on_its_way: Lot = {}
+        self._queue = SendQueue()
+        self._in_flight: BrokerRequests = {}
         self._wake = asyncio.Event()
-        self._is_silent = False
-        self._told = AckTimer(broker.broker_id)
+        self._is_unresponsive = False
+        self._ack_timer = AckTimer(broker.broker_id)
 
-    def put(self, lot: Lot) -> None:
-        """More letters."""
-        self._told.posted(len(lot), self._parts.clock.now_s())
-        self._parcels.put(lot)
+    def put(self, requests: BrokerRequests) -> None:
+        """Queue more requests."""
+        self._ack_timer.add(len(requests), self._dependencies.clock.now_s())
+        self._queue.put(requests)
         self._wake.set()
 
-    def put_full(self, lot: Lot) -> None:
-        """A letter for every replica, in place of what waits."""
-        self._told.posted(len(lot), self._parts.clock.now_s())
-        self._parcels.put_full(lot)
+    def put_full(self, requests: BrokerRequests) -> None:
+        """Queue a request for every replica, in place of what waits."""
+        self._ack_timer.add(len(requests), self._dependencies.clock.now_s())
+        self._queue.put_full(requests)
         self._wake.set()
 
-    def unanswered_stops(self) -> list[ReplicaStop]:
-        """Replicas of which it is not known whether they have ended."""
-        return [*RequestBatch(self._on_its_way).stops(), *self._parcels.stops()]
+    def pending_stops(self) -> list[ReplicaStop]:
+        """Stops without an answer."""
+        return [*RequestBatch(self._in_flight).stops(), *self._queue.stops()]
 
     async def run(self) -> None:
         """Send, until cancelled."""
         while True:
-            parcel = self._parcels.take()
-            if parcel is None:
-                self._told.answered(self._parts.clock.now_s())
+            batch = self._queue.pop()
+            if batch is None:
+                self._ack_timer.finish(self._dependencies.clock.now_s())
                 self._wake.clear()
                 await self._wake.wait()
                 continue
             try:
-                await self._send(parcel)
+                await self._send(batch)
             except Exception:
-                # A fault of ours must not leave a broker untold for ever: it is told all anew.
-                log.exception("instructions to broker %d", self._broker.broker_id)
+                # A bug must not leave a broker without updates: it gets a full instruction.
+                log.exception(
+                    "sending to broker %d failed; a full instruction follows",
+                    self._broker.broker_id,
+                )
                 await asyncio.sleep(_RETRY_S)
-                self._parts.postbox.overflowed(self._broker.broker_id)
+                self._dependencies.listener.queue_overflowed(self._broker.broker_id)
 
-    async def _send(self, parcel: RequestBatch) -> None:
-        writer = self._parts.writer
-        make = writer.full_instructions if parcel.is_full else writer.instructions
-        # A copy: answers take from it while instructions are still made of the parcel.
-        self._on_its_way = dict(parcel.lot)
-        for lot, body in make(self._broker, parcel.lot):
-            await self._deliver(lot, body)
-        self._on_its_way = {}
+    async def _send(self, batch: RequestBatch) -> None:
+        encoder = self._dependencies.encoder
+        encode = encoder.encode_full if batch.is_full else encoder.encode
+        # A copy: answers remove from it while the batch is still being encoded.
+        self._in_flight = dict(batch.requests)
+        for requests, body in encode(self._broker, batch.requests):
+            await self._deliver(requests, body)
+        self._in_flight = {}
 
-    async def _deliver(self, lot: Lot, body: bytes) -> None:
-        """Until it is acknowledged or refused; what failed may have been applied, twice is once."""
-        parts, began_s = self._parts, self._parts.clock.now_s()
+    async def _deliver(self, requests: BrokerRequests, body: bytes) -> None:
+        """Retry until acknowledged or refused; applying an instruction twice is harmless."""
+        dependencies, began_s = self._dependencies, self._dependencies.clock.now_s()
         while True:
             result, errors = await self._attempt(body)
-            parts.instruments.instructions.add(_LABEL, result)
+            dependencies.instruments.instructions.add(_LABEL, result)
             if result != "failed":
                 break
-            if not self._is_silent and parts.clock.now_s() - began_s >= parts.acknowledge_s():
-                self._is_silent = True
-                parts.postbox.fell_silent(self._broker.broker_id)
+            if (
+                not self._is_unresponsive
+                and dependencies.clock.now_s() - began_s >= dependencies.acknowledge_s()
+            ):
+                self._is_unresponsive = True
+                dependencies.listener.unresponsive(self._broker.broker_id)
             await asyncio.sleep(_RETRY_S)
         if result == "acknowledged":
-            took_s = parts.clock.now_s() - began_s
-            parts.instruments.acknowledge_ms.observe(took_s * 1000, _LABEL)
-            if self._is_silent:
-                self._is_silent = False
-                parts.postbox.spoke_again(self._broker.broker_id)
-            self._answered(lot, errors)
+            took_s = dependencies.clock.now_s() - began_s
+            dependencies.instruments.acknowledge_ms.observe(took_s * 1000, _LABEL)
+            if self._is_unresponsive:
+                self._is_unresponsive = False
+                dependencies.listener.responsive(self._broker.broker_id)
+            self._on_acknowledged(requests, errors)
 
     async def _attempt(self, body: bytes) -> tuple[str, Errors]:
-        parts = self._parts
+        dependencies = self._dependencies
         try:
-            reply = await parts.call(self._broker.web_url, body, parts.acknowledge_s())
+            reply = await dependencies.call(
+                self._broker.web_url, body, dependencies.acknowledge_s()
+            )
             if reply.status == _OK:
                 return "acknowledged", _errors(reply)
         except HttpError as error:
@@ -144,32 +151,32 @@ class HttpSender:
         if reply.status != _CONFLICT:
             log.debug("broker %d answered with %d", self._broker.broker_id, reply.status)
             return "failed", {}
-        # It has registered anew, or another controller was elected: the watches will tell.
+        # The broker registered again or another controller was elected: the watches will show it.
         log.info("broker %d refused an instruction: %s", self._broker.broker_id, reply.body[:500])
         return "refused", {}
 
-    def _answered(self, lot: Lot, errors: Errors) -> None:
+    def _on_acknowledged(self, requests: BrokerRequests, errors: Errors) -> None:
         for partition, reason in errors.items():
             log.warning("broker %d: %s: %s", self._broker.broker_id, partition, reason)
-        answers = [
-            StopAnswer(self._broker.broker_id, letter, errors.get(partition))
-            for partition, letter in lot.items()
-            if isinstance(letter, ReplicaStop)
+        responses = [
+            StopResponse(self._broker.broker_id, request, errors.get(partition))
+            for partition, request in requests.items()
+            if isinstance(request, ReplicaStop)
         ]
-        if answers:
-            for answer in answers:
-                self._on_its_way.pop(answer.stop.partition, None)
-            self._parts.postbox.stops_answered(answers)
+        if responses:
+            for response in responses:
+                self._in_flight.pop(response.stop.partition, None)
+            self._dependencies.listener.on_stop_responses(responses)
 
 
 def _errors(reply: HttpReply) -> Errors:
-    """Why replicas are not what they were told to be.
+    """Why replicas do not have the requested state.
 
     Raises:
-        HttpError: the answer does not fit.
+        HttpError: the answer is malformed.
     """
     try:
         rows: Any = reply.json()["errors"]
         return {TopicPartition(str(topic), int(number)): str(why) for topic, number, why in rows}
     except (KeyError, TypeError, ValueError) as error:
-        raise HttpError(f"an answer that does not fit: {error!r}") from error
+        raise HttpError(f"malformed answer: {error!r}") from error

@@ -1,4 +1,4 @@
-"""What goes to brokers, and how: letters by recipient, for one transport or the other."""
+"""Requests to brokers about replicas, and the interface of the transports that send them."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -17,46 +17,46 @@ from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker
 from broker_ctl.store.interface import Operation
 
 
-class PartitionRequest(NamedTuple):
-    """A partition as one of its replicas hears of it; encoded once for all of them.
+class PartitionUpdate(NamedTuple):
+    """State of a partition for its replicas (Kafka: LeaderAndIsr); encoded once for all of them.
 
     Attributes:
-        topic_id: of the topic that it was written about, which may be another one when it goes.
+        topic_id: of the topic at encoding time; the name may belong to another topic when sent.
     """
 
     topic_id: str
     row: bytes
 
 
-# A partition's entry, or the end of a replica.
-Letter = PartitionRequest | ReplicaStop
-# Letters by recipient. An empty lot tells who lives, and nothing else.
-Lot = dict[TopicPartition, Letter]
-Mail = dict[int, Lot]
+# A new state of a partition, or the order to stop a replica.
+ReplicaRequest = PartitionUpdate | ReplicaStop
+# Requests to one broker, and to each broker by id. Empty requests carry only the live brokers.
+BrokerRequests = dict[TopicPartition, ReplicaRequest]
+RequestsByBroker = dict[int, BrokerRequests]
 
 MAX_BODY_BYTES: Final = 512 * 1024
-# At most, of an instruction: what is not a letter, without brokers and topics; a broker; an end
-# with the longest name; a topic's id and what stands around it, without its name.
+# Upper bounds of the parts of an instruction: its head without brokers and topics; one broker; one
+# stop with the longest name; a topic's id with its JSON punctuation, without the name.
 _HEAD_BYTES: Final = 1024
 _BROKER_BYTES: Final = 300
 _STOP_BYTES: Final = 400
 _TOPIC_BYTES: Final = 38
 
 
-def entry(replica: ReplicaState) -> PartitionRequest:
-    """What its replicas hear of a partition."""
-    return PartitionRequest(replica.topic_id, encode(entry_row(replica)))
+def encode_update(replica: ReplicaState) -> PartitionUpdate:
+    """Encode the state of a partition for its replicas."""
+    return PartitionUpdate(replica.topic_id, encode(entry_row(replica)))
 
 
-# In place of a reason that the broker gave: it is no more, or had another life.
+# Reason of a failed stop whose broker died or restarted before it answered.
 BROKER_GONE: Final = "broker_gone"
 
 
-class StopAnswer(NamedTuple):
-    """What became of the stop of a replica.
+class StopResponse(NamedTuple):
+    """Result of stopping a replica.
 
     Attributes:
-        reason: None where it was done; else what the broker said, or `BROKER_GONE`.
+        reason: None on success; else the reason given by the broker, or `BROKER_GONE`.
     """
 
     broker_id: int
@@ -65,50 +65,50 @@ class StopAnswer(NamedTuple):
 
 
 class ResponseListener(Protocol):
-    """Who hears of what brokers answer; plain functions that do not block."""
+    """Receives the answers of brokers; its methods do not block."""
 
-    def stops_answered(self, answers: Sequence[StopAnswer]) -> None:
-        """Replicas were stopped, or will not be: the broker refused, or is gone."""
+    def on_stop_responses(self, responses: Sequence[StopResponse]) -> None:
+        """Replicas were stopped, or will not be: the broker refused or is gone."""
         ...
 
-    def fell_silent(self, broker_id: int) -> None:
-        """An instruction has not been acknowledged in time; it is sent on all the same."""
+    def unresponsive(self, broker_id: int) -> None:
+        """A broker did not acknowledge an instruction in time; the instruction is still retried."""
         ...
 
-    def spoke_again(self, broker_id: int) -> None:
-        """It acknowledges again."""
+    def responsive(self, broker_id: int) -> None:
+        """The broker acknowledges again."""
         ...
 
-    def overflowed(self, broker_id: int) -> None:
-        """So much waits for it that it had better be told everything anew."""
+    def queue_overflowed(self, broker_id: int) -> None:
+        """Too many requests wait for the broker: one full instruction should replace them."""
         ...
 
 
 class Transport(Protocol):
-    """Brings letters to brokers, in order for each of them; the newest of a partition wins."""
+    """Sends requests to brokers, in order per broker; the newest of a partition wins."""
 
-    def operations(self, mail: Mail) -> Sequence[Operation]:
-        """What must be in the transaction that writes the states that the mail tells of."""
+    def operations(self, by_broker: RequestsByBroker) -> Sequence[Operation]:
+        """Operations for the transaction that writes the states carried by the requests."""
         ...
 
-    def written(self, mail: Mail, operations: Sequence[Operation]) -> None:
-        """That transaction was done, with these operations for the mail."""
+    def on_written(self, by_broker: RequestsByBroker, operations: Sequence[Operation]) -> None:
+        """That transaction is committed, with these operations for the requests."""
         ...
 
-    async def prepare(self, mail: Mail) -> None:
-        """One of those operations was refused: see to it that the next are not."""
+    async def prepare_retry(self, by_broker: RequestsByBroker) -> None:
+        """One of those operations was refused: create what the next attempt needs."""
         ...
 
-    async def post(self, mail: Mail) -> None:
-        """Mail that no transaction goes with."""
+    async def send(self, by_broker: RequestsByBroker) -> None:
+        """Send requests outside of a transaction."""
         ...
 
-    async def post_full(self, broker_id: int, lot: Lot) -> None:
-        """All replicas of a broker, instead of whatever waits for it."""
+    async def send_full(self, broker_id: int, requests: BrokerRequests) -> None:
+        """Send all replicas of a broker, in place of all that waits for it."""
         ...
 
-    async def brokers_changed(self, changed: BrokersChanged) -> None:
-        """What waits for brokers that are gone, or were, goes."""
+    async def on_brokers_changed(self, changed: BrokersChanged) -> None:
+        """Drop what waits for brokers that died or restarted."""
         ...
 
     async def close(self) -> None:
@@ -117,7 +117,7 @@ class Transport(Protocol):
 
 
 class InstructionEncoder:
-    """Makes instructions of letters.
+    """Encodes requests as instructions.
 
     Args:
         broker_id: of the controller.
@@ -127,46 +127,52 @@ class InstructionEncoder:
         self._broker_id = broker_id
         self._context = context
 
-    def instructions(self, broker: LiveBroker, lot: Lot) -> Iterator[tuple[Lot, bytes]]:
-        """The lot in as many instructions as it takes, each with what it says of it."""
-        for part in self._parts(lot, lot):
-            yield part, self._body(broker, part)
+    def encode(
+        self, broker: LiveBroker, requests: BrokerRequests
+    ) -> Iterator[tuple[BrokerRequests, bytes]]:
+        """Split the requests into instructions, each with the requests that it carries."""
+        for chunk in self._split(requests, requests):
+            yield chunk, self._body(broker, chunk)
 
-    def full_instructions(self, broker: LiveBroker, lot: Lot) -> Iterator[tuple[Lot, bytes]]:
-        """The same for all replicas of a broker: together they span every name there is."""
+    def encode_full(
+        self, broker: LiveBroker, requests: BrokerRequests
+    ) -> Iterator[tuple[BrokerRequests, bytes]]:
+        """The same for all replicas of a broker: together the instructions span every name."""
         after: TopicPartition | None = None
-        parts = self._parts(sorted(lot), lot)
-        part = next(parts)
-        for following in parts:
-            until = next(reversed(part))
-            yield part, self._body(broker, part, is_full=True, after=after, until=until)
-            after, part = until, following
-        yield part, self._body(broker, part, is_full=True, after=after)
+        chunks = self._split(sorted(requests), requests)
+        chunk = next(chunks)
+        for following in chunks:
+            until = next(reversed(chunk))
+            yield chunk, self._body(broker, chunk, is_full=True, after=after, until=until)
+            after, chunk = until, following
+        yield chunk, self._body(broker, chunk, is_full=True, after=after)
 
-    def _parts(self, order: Iterable[TopicPartition], lot: Lot) -> Iterator[Lot]:
-        """Parts of the lot that fit into an instruction each, made when they are asked for."""
+    def _split(
+        self, order: Iterable[TopicPartition], requests: BrokerRequests
+    ) -> Iterator[BrokerRequests]:
+        """Chunks of the requests that each fit into one instruction, built lazily."""
         most = MAX_BODY_BYTES - _HEAD_BYTES - _BROKER_BYTES * len(self._context.brokers)
-        part: Lot = {}
+        chunk: BrokerRequests = {}
         size, topic = 0, ""
         for partition in order:
-            letter = lot[partition]
+            request = requests[partition]
             letter_bytes = (
-                len(letter.row) + 1 if isinstance(letter, PartitionRequest) else _STOP_BYTES
+                len(request.row) + 1 if isinstance(request, PartitionUpdate) else _STOP_BYTES
             )
             name_bytes = 0 if partition[0] == topic else len(partition[0]) + _TOPIC_BYTES
-            if part and size + letter_bytes + name_bytes > most:
-                yield part
-                part, size = {}, 0
+            if chunk and size + letter_bytes + name_bytes > most:
+                yield chunk
+                chunk, size = {}, 0
                 name_bytes = len(partition[0]) + _TOPIC_BYTES
-            part[partition] = letter
+            chunk[partition] = request
             size += letter_bytes + name_bytes
             topic = partition[0]
-        yield part
+        yield chunk
 
     def _body(
         self,
         broker: LiveBroker,
-        lot: Lot,
+        requests: BrokerRequests,
         *,
         is_full: bool = False,
         after: TopicPartition | None = None,
@@ -183,24 +189,26 @@ class InstructionEncoder:
             after=after,
             until=until,
         ).head_row()
-        # A letter of a topic that has ended meanwhile is left out, and its stops come: it is not to
-        # be taken for one of the topic that has the name by now (C1).
+        # An update of a topic deleted meanwhile is left out, its stops are sent: it must not be
+        # taken for an update of a new topic with the same name (C1).
         known = context.topics
         topics = {
             name: topic.topic_id
-            for name in dict.fromkeys([partition[0] for partition in lot])
+            for name in dict.fromkeys([partition[0] for partition in requests])
             if (topic := known.get(name)) is not None
         }
-        entries = [
-            letter.row
-            for partition, letter in lot.items()
-            if isinstance(letter, PartitionRequest) and topics.get(partition[0]) == letter.topic_id
+        updates = [
+            request.row
+            for partition, request in requests.items()
+            if isinstance(request, PartitionUpdate) and topics.get(partition[0]) == request.topic_id
         ]
-        stops = [stop_row(letter) for letter in lot.values() if isinstance(letter, ReplicaStop)]
-        partitions = encoded(b"[" + b",".join(entries) + b"]")
+        stops = [
+            stop_row(request) for request in requests.values() if isinstance(request, ReplicaStop)
+        ]
+        partitions = encoded(b"[" + b",".join(updates) + b"]")
         return encode({**head, "topics": topics, "partitions": partitions, "stops": stops})
 
 
-def announcement(brokers: Collection[int]) -> Mail:
-    """Mail that says nothing but who lives."""
+def empty_requests(brokers: Collection[int]) -> RequestsByBroker:
+    """Requests that carry only the live brokers."""
     return {broker_id: {} for broker_id in brokers}

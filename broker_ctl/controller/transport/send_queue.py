@@ -1,70 +1,71 @@
-"""What waits for one broker: the newest letter about each partition, in the order that matters."""
+"""Queue of requests to one broker: the newest of each partition, stops kept in order."""
 
 from collections import deque
 from dataclasses import dataclass, field
 
-from broker_ctl.controller.transport.messages import Lot
+from broker_ctl.controller.transport.messages import BrokerRequests
 from broker_ctl.core.partitions.instructions import ReplicaStop
 
 
 @dataclass(slots=True)
 class RequestBatch:
-    """Letters that may go in one instruction, or in several one after another.
+    """Requests that go in one instruction, or in several consecutive ones.
 
     Attributes:
-        is_full: it has a letter for every replica of the broker.
+        is_full: it has a request for every replica of the broker.
     """
 
-    lot: Lot = field(default_factory=dict)
+    requests: BrokerRequests = field(default_factory=dict)
     is_full: bool = False
 
     def stops(self) -> list[ReplicaStop]:
-        """The replicas that are to end."""
-        return [letter for letter in self.lot.values() if isinstance(letter, ReplicaStop)]
+        """Stops in this batch."""
+        return [request for request in self.requests.values() if isinstance(request, ReplicaStop)]
 
 
 class SendQueue:
-    """A broker's parcels; there are never more letters than it has replicas, and stops."""
+    """Batches for a broker; bounded by the number of its replicas and stops."""
 
     def __init__(self) -> None:
-        self._parcels: deque[RequestBatch] = deque()
+        self._batches: deque[RequestBatch] = deque()
         self._has_stops = False
 
     def __bool__(self) -> bool:
-        return bool(self._parcels)
+        return bool(self._batches)
 
-    def put(self, lot: Lot) -> None:
-        """More letters; of a partition only the newest goes."""
-        last = self._parcels[-1] if self._parcels else None
-        if last is None or last.is_full or self._revives(last, lot):
+    def put(self, requests: BrokerRequests) -> None:
+        """Add requests; of each partition only the newest is sent."""
+        last = self._batches[-1] if self._batches else None
+        if last is None or last.is_full or self._restarts_stopped(last, requests):
             last = RequestBatch()
-            self._parcels.append(last)
+            self._batches.append(last)
             self._has_stops = False
-        last.lot.update(lot)
-        self._has_stops |= any(isinstance(letter, ReplicaStop) for letter in lot.values())
+        last.requests.update(requests)
+        self._has_stops |= any(isinstance(request, ReplicaStop) for request in requests.values())
 
-    def _revives(self, last: RequestBatch, lot: Lot) -> bool:
-        """Whether a replica is told to live that waits to be ended.
+    def _restarts_stopped(self, last: RequestBatch, requests: BrokerRequests) -> bool:
+        """Whether a replica with a queued stop gets an update.
 
-        The end goes first, and by itself: it may be of an earlier topic by that name (C1).
+        The stop goes first, and by itself: it may be of an earlier topic by that name (C1).
         """
         return self._has_stops and any(
-            isinstance(last.lot.get(partition), ReplicaStop) and not isinstance(letter, ReplicaStop)
-            for partition, letter in lot.items()
+            isinstance(last.requests.get(partition), ReplicaStop)
+            and not isinstance(request, ReplicaStop)
+            for partition, request in requests.items()
         )
 
-    def put_full(self, lot: Lot) -> None:
-        """A letter for every replica of the broker: of what waits only the stops go besides."""
+    def put_full(self, requests: BrokerRequests) -> None:
+        """Replace the queue by a request for every replica of the broker; queued stops are kept."""
         stops = {stop.partition: stop for stop in self.stops()}
-        self._parcels = deque([RequestBatch(lot, is_full=True)])
+        self._batches = deque([RequestBatch(requests, is_full=True)])
         self._has_stops = False
         if stops:
             self.put({**stops})
 
-    def take(self) -> RequestBatch | None:
-        """What goes next."""
-        return self._parcels.popleft() if self._parcels else None
+    def pop(self) -> RequestBatch | None:
+        """Remove and return the next batch; None: the queue is empty."""
+        return self._batches.popleft() if self._batches else None
 
     def stops(self) -> list[ReplicaStop]:
-        """All replicas that wait to be ended."""
-        return [stop for parcel in self._parcels for stop in parcel.stops()]
+        """All queued stops."""
+        return [stop for batch in self._batches for stop in batch.stops()]

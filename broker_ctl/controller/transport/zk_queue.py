@@ -1,11 +1,10 @@
 """Instructions through ZKQueue (docs: kafka-zkqueue).
 
-    /brokers/state/ID/I    written with the states it tells of, in one transaction;
+    /brokers/state/ID/I    written with the states that it carries, in one transaction;
                            deleted by the broker once it is applied, which acknowledges it
 
-The controller draws the numbers: they begin with its epoch, so that no two are equal and a later
-one is always larger. What waits for a broker that is gone, or was, is wiped: it was meant for
-another life (KIP-380).
+The controller assigns the numbers: they begin with its epoch, so that they are unique and grow. The
+queue of a broker that died or restarted is deleted: it was meant for another epoch (KIP-380).
 """
 
 import asyncio
@@ -15,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_leading
+from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_term
 from broker_ctl.controller.store.pipelining import pipelined
 from broker_ctl.controller.transport.ack_timer import AckTimer
 from broker_ctl.controller.transport.messages import (
     BROKER_GONE,
+    BrokerRequests,
     InstructionEncoder,
-    Lot,
-    Mail,
+    RequestsByBroker,
     ResponseListener,
-    StopAnswer,
+    StopResponse,
 )
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.values import BrokersChanged, LiveBroker
@@ -43,15 +42,15 @@ from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
-# Numbers of one epoch.
+# Instructions per controller epoch.
 _NUMBERS: Final = 10**10
 _CHECK_S: Final = 0.5
 _LABEL: Final = "zkqueue"
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """An instruction that is not acknowledged."""
+class _Pending:
+    """An instruction without acknowledgement."""
 
     posted_s: float
     stops: tuple[ReplicaStop, ...] = ()
@@ -59,25 +58,25 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Queue:
-    """What waits for one life of a broker, by path, in order.
+    """Pending instructions of one broker epoch, by path, in order.
 
     Attributes:
-        begin: what goes up to this path acknowledges nothing: it was wiped, or is to be.
-        early: applied before we have heard that they were written.
+        ignored_until: deletions up to this path come from wiping, and acknowledge nothing.
+        early_acks: paths applied by the broker before our own write returned.
     """
 
     broker: LiveBroker
-    told: AckTimer
-    begin: str
-    early: set[str] = field(default_factory=set)
-    waiting: dict[str, _Waiting] = field(default_factory=dict)
-    is_silent: bool = False
+    ack_timer: AckTimer
+    ignored_until: str
+    early_acks: set[str] = field(default_factory=set)
+    pending: dict[str, _Pending] = field(default_factory=dict)
+    is_unresponsive: bool = False
     is_overflowing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDependencies:
-    """What the transport stands on.
+    """Dependencies of the transport.
 
     Attributes:
         epoch: of the controller.
@@ -86,8 +85,8 @@ class QueueDependencies:
 
     store: MetadataStore
     writes: FencedWrites
-    writer: InstructionEncoder
-    postbox: ResponseListener
+    encoder: InstructionEncoder
+    listener: ResponseListener
     clock: Clock
     instruments: ControllerInstruments
     epoch: int
@@ -96,16 +95,16 @@ class QueueDependencies:
 
 
 class QueueTransport:
-    """`Transport` that leaves nodes for brokers."""
+    """`Transport` that creates a node per instruction."""
 
-    def __init__(self, parts: QueueDependencies) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: QueueDependencies) -> None:
+        self._dependencies = dependencies
         self._queues: dict[int, _Queue] = {}
-        self._next = parts.epoch * _NUMBERS
+        self._next = dependencies.epoch * _NUMBERS
         self._tasks = TaskScope("instructions")
 
     def start(self) -> None:
-        """Look after acknowledgements that do not come."""
+        """Start checking for overdue acknowledgements."""
         self._tasks.keep(self._keep_checking(), "acknowledgements")
 
     async def close(self) -> None:
@@ -114,136 +113,142 @@ class QueueTransport:
 
     # Sending.
 
-    def operations(self, mail: Mail) -> Sequence[Operation]:
-        """One node for each recipient."""
+    def operations(self, by_broker: RequestsByBroker) -> Sequence[Operation]:
+        """One node per broker and instruction."""
         return [
-            Create(self._draw(queue), body)
-            for broker_id, lot in mail.items()
+            Create(self._next_path(queue), body)
+            for broker_id, requests in by_broker.items()
             if (queue := self._queues.get(broker_id)) is not None
-            for _, body in self._parts.writer.instructions(queue.broker, lot)
+            for _, body in self._dependencies.encoder.encode(queue.broker, requests)
         ]
 
-    def _draw(self, queue: _Queue) -> str:
+    def _next_path(self, queue: _Queue) -> str:
         self._next += 1
         return partition_paths.queued(queue.broker.broker_id, self._next)
 
-    def written(self, mail: Mail, operations: Sequence[Operation]) -> None:
-        """See `Transport.written`."""
-        now_s = self._parts.clock.now_s()
+    def on_written(self, by_broker: RequestsByBroker, operations: Sequence[Operation]) -> None:
+        """See `Transport.on_written`."""
+        now_s = self._dependencies.clock.now_s()
         for operation in operations:
             broker_id = partition_paths.broker_of_queued(operation.path)
             queue = None if broker_id is None else self._queues.get(broker_id)
             if queue is None or broker_id is None:
-                continue  # it died meanwhile
-            lot = mail[broker_id]
-            stops = tuple(each for each in lot.values() if isinstance(each, ReplicaStop))
-            queue.told.posted(len(lot), now_s)
-            queue.waiting[operation.path] = _Waiting(now_s, stops)
-            if operation.path in queue.early:
-                queue.early.discard(operation.path)
+                continue  # the broker died meanwhile
+            requests = by_broker[broker_id]
+            stops = tuple(each for each in requests.values() if isinstance(each, ReplicaStop))
+            queue.ack_timer.add(len(requests), now_s)
+            queue.pending[operation.path] = _Pending(now_s, stops)
+            if operation.path in queue.early_acks:
+                queue.early_acks.discard(operation.path)
                 self._acknowledged(queue, [operation.path])
-            if len(queue.waiting) > self._parts.max_queued() and not queue.is_overflowing:
+            if len(queue.pending) > self._dependencies.max_queued() and not queue.is_overflowing:
                 queue.is_overflowing = True
-                self._parts.postbox.overflowed(broker_id)
+                self._dependencies.listener.queue_overflowed(broker_id)
 
-    async def prepare(self, mail: Mail) -> None:
-        """See `Transport.prepare`: the parents of the nodes."""
-        for broker_id in mail:
+    async def prepare_retry(self, by_broker: RequestsByBroker) -> None:
+        """See `Transport.prepare_retry`: the parents of the nodes."""
+        for broker_id in by_broker:
             await self._make_parent(broker_id)
 
-    async def post(self, mail: Mail) -> None:
-        """See `Transport.post`."""
+    async def send(self, by_broker: RequestsByBroker) -> None:
+        """See `Transport.send`."""
 
-        async def post(letters: tuple[int, Lot]) -> None:
-            broker_id, lot = letters
+        async def send(one: tuple[int, BrokerRequests]) -> None:
+            broker_id, requests = one
             queue = self._queues.get(broker_id)
             if queue is not None:
-                for part, body in self._parts.writer.instructions(queue.broker, lot):
+                for part, body in self._dependencies.encoder.encode(queue.broker, requests):
                     await self._create(queue, part, body)
 
-        await pipelined(mail.items(), post, "letters")
+        await pipelined(by_broker.items(), send, "instructions")
 
-    async def post_full(self, broker_id: int, lot: Lot) -> None:
-        """See `Transport.post_full`."""
+    async def send_full(self, broker_id: int, requests: BrokerRequests) -> None:
+        """See `Transport.send_full`."""
         queue = self._queues.get(broker_id)
         if queue is None:
             return
         stops = {
-            stop.partition: stop for waiting in queue.waiting.values() for stop in waiting.stops
+            stop.partition: stop for pending in queue.pending.values() for stop in pending.stops
         }
-        queue.waiting.clear()
-        queue.early.clear()
-        queue.begin = partition_paths.queued(broker_id, self._next)
+        queue.pending.clear()
+        queue.early_acks.clear()
+        queue.ignored_until = partition_paths.queued(broker_id, self._next)
         await self._wipe(broker_id, self._next)
-        for part, body in self._parts.writer.full_instructions(queue.broker, lot):
+        for part, body in self._dependencies.encoder.encode_full(queue.broker, requests):
             await self._create(queue, part, body)
         if stops:
-            await self.post({broker_id: {**stops}})
+            await self.send({broker_id: {**stops}})
         queue.is_overflowing = False
 
-    async def _create(self, queue: _Queue, lot: Lot, body: bytes) -> None:
+    async def _create(self, queue: _Queue, requests: BrokerRequests, body: bytes) -> None:
         broker_id = queue.broker.broker_id
-        operation = Create(self._draw(queue), body)
+        operation = Create(self._next_path(queue), body)
         try:
-            await self._parts.writes.write([operation])
+            await self._dependencies.writes.write([operation])
         except MultiFailed as error:
             if not isinstance(error.cause, NoNode):
                 raise
             await self._make_parent(broker_id)
-            await self._parts.writes.write([operation])
-        self.written({broker_id: lot}, [operation])
+            await self._dependencies.writes.write([operation])
+        self.on_written({broker_id: requests}, [operation])
 
     async def _make_parent(self, broker_id: int) -> None:
         for path in (partition_paths.STATE, partition_paths.queue(broker_id)):
             try:
-                await self._parts.writes.write([Create(path)])
+                await self._dependencies.writes.write([Create(path)])
             except MultiFailed as error:
                 if not isinstance(error.cause, NodeExists):
                     raise
 
     # Brokers.
 
-    async def brokers_changed(self, changed: BrokersChanged) -> None:
-        """See `Transport.brokers_changed`."""
-        # A new one was told of before where doing so was not carried through.
+    async def on_brokers_changed(self, changed: BrokersChanged) -> None:
+        """See `Transport.on_brokers_changed`."""
+        # A new broker may have a queue already, where an earlier event failed half-way.
         for broker_id in changed.dead | changed.bounced | changed.new:
             queue = self._queues.pop(broker_id, None)
             if queue is not None:
-                self._answer(queue, queue.waiting.values(), BROKER_GONE)
+                self._report_stops(queue, queue.pending.values(), BROKER_GONE)
         for broker_id in changed.dead | changed.bounced:
-            # Nobody waits for that: there are leaders to be elected.
+            # In the background: leaders have to be elected first.
             self._tasks.start(self._wipe(broker_id, self._next), f"wiping queue {broker_id}")
         for broker_id in changed.new | changed.bounced:
-            begin = partition_paths.queued(broker_id, self._next)
-            self._queues[broker_id] = _Queue(changed.live[broker_id], AckTimer(broker_id), begin)
+            ignored_until = partition_paths.queued(broker_id, self._next)
+            self._queues[broker_id] = _Queue(
+                changed.live[broker_id], AckTimer(broker_id), ignored_until
+            )
 
     async def _wipe(self, broker_id: int, last: int) -> None:
-        """Delete what was left there up to a number; the broker may be deleting it, too."""
+        """Delete instructions up to a number; the broker may delete them concurrently."""
         newest = partition_paths.queued(broker_id, last)
         parent = partition_paths.queue(broker_id)
-        names = await self._parts.store.children(parent)
+        names = await self._dependencies.store.children(parent)
 
         async def delete(path: str) -> None:
             try:
-                await self._parts.writes.write([Delete(path)])
+                await self._dependencies.writes.write([Delete(path)])
             except MultiFailed as error:
                 if not isinstance(error.cause, NoNode):
                     raise
             else:
-                self._parts.instruments.instructions.add(_LABEL, "dropped")
+                self._dependencies.instruments.instructions.add(_LABEL, "dropped")
 
         stale = [path for name in names if (path := f"{parent}/{name}") <= newest]
         try:
             await pipelined(stale, delete, "wiping")
         except StoreError as error:
-            if ends_leading(error):
+            if ends_term(error):
                 raise
-            log.warning("queue of broker %d keeps old instructions: %s", broker_id, error)
+            log.warning(
+                "old instructions in the queue of broker %d could not be deleted: %s",
+                broker_id,
+                error,
+            )
 
     # Acknowledgements.
 
-    def heard(self, notification: Notification) -> None:
-        """A node of a queue came or went."""
+    def on_notification(self, notification: Notification) -> None:
+        """Handle a created or deleted queue node."""
         if notification.change is not Change.DELETED:
             return
         broker_id = partition_paths.broker_of_queued(notification.path)
@@ -251,32 +256,36 @@ class QueueTransport:
         if queue is None:
             return
         path = notification.path
-        if path in queue.waiting:
+        if path in queue.pending:
             self._acknowledged(queue, [path])
-        elif path > queue.begin:
-            # Our own reply is still on its way through the loop.
-            queue.early.add(path)
+        elif path > queue.ignored_until:
+            # The reply to our own write has not been handled yet.
+            queue.early_acks.add(path)
 
     def _acknowledged(self, queue: _Queue, paths: Iterable[str]) -> None:
-        now_s, instruments = self._parts.clock.now_s(), self._parts.instruments
+        now_s, instruments = self._dependencies.clock.now_s(), self._dependencies.instruments
         for path in paths:
-            waiting = queue.waiting.pop(path, None)
-            if waiting is None:
+            pending = queue.pending.pop(path, None)
+            if pending is None:
                 continue
             instruments.instructions.add(_LABEL, "acknowledged")
-            instruments.acknowledge_ms.observe((now_s - waiting.posted_s) * 1000, _LABEL)
-            self._answer(queue, [waiting], None)
-            if not queue.waiting:
-                queue.told.answered(now_s)
-            if queue.is_silent:
-                queue.is_silent = False
-                self._parts.postbox.spoke_again(queue.broker.broker_id)
+            instruments.acknowledge_ms.observe((now_s - pending.posted_s) * 1000, _LABEL)
+            self._report_stops(queue, [pending], None)
+            if not queue.pending:
+                queue.ack_timer.finish(now_s)
+            if queue.is_unresponsive:
+                queue.is_unresponsive = False
+                self._dependencies.listener.responsive(queue.broker.broker_id)
 
-    def _answer(self, queue: _Queue, of: Iterable[_Waiting], reason: str | None) -> None:
+    def _report_stops(
+        self, queue: _Queue, acknowledged: Iterable[_Pending], reason: str | None
+    ) -> None:
         broker_id = queue.broker.broker_id
-        answers = [StopAnswer(broker_id, stop, reason) for each in of for stop in each.stops]
-        if answers:
-            self._parts.postbox.stops_answered(answers)
+        responses = [
+            StopResponse(broker_id, stop, reason) for each in acknowledged for stop in each.stops
+        ]
+        if responses:
+            self._dependencies.listener.on_stop_responses(responses)
 
     async def _keep_checking(self) -> None:
         while True:
@@ -285,21 +294,21 @@ class QueueTransport:
                 try:
                     await self._check(queue)
                 except StoreError as error:
-                    # Without the store nobody could have acknowledged anything.
+                    # While the store is unreachable no broker can acknowledge.
                     log.debug("queue of broker %d: %s", queue.broker.broker_id, error)
 
     async def _check(self, queue: _Queue) -> None:
-        """Find acknowledgements of which the connection has lost the news, and brokers silent."""
-        due_s = self._parts.clock.now_s() - self._parts.acknowledge_s()
-        oldest = next(iter(queue.waiting.values()), None)
+        """Find acknowledgements whose notification was lost, and unresponsive brokers."""
+        due_s = self._dependencies.clock.now_s() - self._dependencies.acknowledge_s()
+        oldest = next(iter(queue.pending.values()), None)
         if oldest is None or oldest.posted_s > due_s:
             return
-        known = list(queue.waiting)
+        pending = list(queue.pending)
         parent = partition_paths.queue(queue.broker.broker_id)
-        there = {f"{parent}/{name}" for name in await self._parts.store.children(parent)}
-        # What was created since was not among the known ones.
-        self._acknowledged(queue, [path for path in known if path not in there])
-        oldest = next(iter(queue.waiting.values()), None)
-        if oldest is not None and oldest.posted_s <= due_s and not queue.is_silent:
-            queue.is_silent = True
-            self._parts.postbox.fell_silent(queue.broker.broker_id)
+        existing = {f"{parent}/{name}" for name in await self._dependencies.store.children(parent)}
+        # Instructions created since are not in the list.
+        self._acknowledged(queue, [path for path in pending if path not in existing])
+        oldest = next(iter(queue.pending.values()), None)
+        if oldest is not None and oldest.posted_s <= due_s and not queue.is_unresponsive:
+            queue.is_unresponsive = True
+            self._dependencies.listener.unresponsive(queue.broker.broker_id)

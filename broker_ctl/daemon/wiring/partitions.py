@@ -13,9 +13,9 @@ from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
 from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
-from broker_ctl.controller.admin.wiring import office_maker
+from broker_ctl.controller.admin.wiring import procedure_builder
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
-from broker_ctl.controller.transport.http_sender import calling
+from broker_ctl.controller.transport.http_sender import http_call
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ControllerRecords
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
@@ -62,7 +62,7 @@ class Partitions:
         if self.election.leadership is None:
             return None
         try:
-            return self.controller.desk
+            return self.controller.admin
         except NoController:
             return None
 
@@ -168,14 +168,14 @@ def _controller(
         ControllerDependencies(
             store=base.control,
             broker_id=number,
-            call=calling(calls),
+            call=http_call(calls),
             clock=base.clock,
             rules=configuration.derive(controller_rules),
             has_queues=base.settings.partitions.transport is StateChangeTransport.ZKQUEUE,
             journal=_journal(history),
             instruments=base.instruments.controller,
             rng=base.rng,
-            make_office=office_maker(number, base.rng),
+            build_procedures=procedure_builder(number, base.rng),
         )
     )
 

@@ -7,7 +7,13 @@ import pytest
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import InvalidReplicas, NoController, TopicMissing
 from tests.support.clusters.partition_cluster import partition
-from tests.support.clusters.partition_office import catching_up, desk_of, holders, office, topic_of
+from tests.support.clusters.partition_office import (
+    admin_of,
+    catching_up,
+    holders,
+    procedures,
+    topic_of,
+)
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
@@ -17,15 +23,15 @@ P0 = partition("t", 0)
 @in_virtual_time
 async def test_the_overview_counts_what_there_is() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
-        await desk.create_topic("t", {0: (1, 2), 1: (3, 1)}, DEFAULT_RULES, is_dry_run=False)
-        await desk.create_topic("u", {0: (3,)}, DEFAULT_RULES, is_dry_run=False)
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        await admin.create_topic("t", {0: (1, 2), 1: (3, 1)}, DEFAULT_RULES, is_dry_run=False)
+        await admin.create_topic("u", {0: (3,)}, DEFAULT_RULES, is_dry_run=False)
         await cluster.stop_broker(3)
-        await eventually(lambda: desk.overview()["brokers"][2]["state"] == "dead")
-        await eventually(lambda: desk.overview()["offline"] == 1)
-        overview = dict(desk.overview())
-        assert overview.pop("watches") == len(running.leading.watches)
+        await eventually(lambda: admin.overview()["brokers"][2]["state"] == "dead")
+        await eventually(lambda: admin.overview()["offline"] == 1)
+        overview = dict(admin.overview())
+        assert overview.pop("watches") == len(running.term.watches)
         assert overview.pop("queue") == 0
         assert overview == {
             "broker": 0,
@@ -73,17 +79,17 @@ async def test_the_overview_counts_what_there_is() -> None:
 @in_virtual_time
 async def test_topics_are_told_with_what_is_not_well_in_them() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
-        desk = desk_of(await cluster.lead(office()))
+        admin = admin_of(await cluster.lead(procedures()))
         rules = TopicRules(is_unclean_allowed=True, min_isr=2)
-        await desk.create_topic("t", {0: (1, 2), 1: (1, 2)}, rules, is_dry_run=False)
+        await admin.create_topic("t", {0: (1, 2), 1: (1, 2)}, rules, is_dry_run=False)
         await cluster.create_topic("never", (9,))
         catching.lagging = {3}
-        await desk.reassign({P0: (1, 3)}, is_dry_run=False)
+        await admin.reassign({P0: (1, 3)}, is_dry_run=False)
         await eventually(lambda: holders(cluster, P0) == {1, 2, 3})
-        await eventually(lambda: len(desk.topics()) == 2)
+        await eventually(lambda: len(admin.topics()) == 2)
         topic = await topic_of(cluster, "t")
         assert topic is not None
-        assert desk.topics()[1] == {
+        assert admin.topics()[1] == {
             "topic": "t",
             "topic_id": topic.topic_id,
             "partitions": 2,
@@ -93,8 +99,8 @@ async def test_topics_are_told_with_what_is_not_well_in_them() -> None:
             "reassigning": 1,
             "is_deleting": False,
         }
-        assert (desk.topics()[0]["topic"], desk.topics()[0]["offline"]) == ("never", 1)
-        told = desk.describe("t")
+        assert (admin.topics()[0]["topic"], admin.topics()[0]["offline"]) == ("never", 1)
+        told = admin.describe("t")
         assert (told["min_isr"], told["unclean"], told["topic_id"]) == (2, True, topic.topic_id)
         assert told["partitions"][0] == {
             "topic": "t",
@@ -108,25 +114,25 @@ async def test_topics_are_told_with_what_is_not_well_in_them() -> None:
             "adding": [3],
             "removing": [2],
         }
-        (never,) = desk.describe("never")["partitions"]
+        (never,) = admin.describe("never")["partitions"]
         assert (never["leader"], never["isr"], never["leader_epoch"]) == (-1, [], -1)
         with pytest.raises(TopicMissing, match="there is no topic u"):
-            desk.describe("u")
+            admin.describe("u")
 
 
 @in_virtual_time
 async def test_what_commits_nothing_is_counted_and_told_by_topic() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
         lists = {0: (1, 2), 1: (2, 3), 2: (1, 3)}
-        await desk.create_topic("t", lists, TopicRules(min_isr=2), is_dry_run=False)
-        await desk.create_topic("u", lists, DEFAULT_RULES, is_dry_run=False)
+        await admin.create_topic("t", lists, TopicRules(min_isr=2), is_dry_run=False)
+        await admin.create_topic("u", lists, DEFAULT_RULES, is_dry_run=False)
         assert running.value("under_min_isr") == 0
         await cluster.stop_broker(3)
         await eventually(lambda: running.value("under_min_isr") == 2)
-        assert desk.overview()["under_min_isr"] == 2
-        counts = {row["topic"]: row["under_min_isr"] for row in desk.topics()}
+        assert admin.overview()["under_min_isr"] == 2
+        counts = {row["topic"]: row["under_min_isr"] for row in admin.topics()}
         assert counts == {"t": 2, "u": 0}
         assert running.value("under_replicated") == 4
         await cluster.start_broker(3)
@@ -136,10 +142,10 @@ async def test_what_commits_nothing_is_counted_and_told_by_topic() -> None:
 @in_virtual_time
 async def test_a_plan_names_what_would_move_and_is_what_a_reassignment_takes() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
+        admin = admin_of(await cluster.lead(procedures()))
         lists = {0: (1, 2), 1: (2, 1), 2: (1, 2)}
-        await desk.create_topic("t", lists, DEFAULT_RULES, is_dry_run=False)
-        plan = desk.plan_reassignment(["t"], [1, 2, 3])
+        await admin.create_topic("t", lists, DEFAULT_RULES, is_dry_run=False)
+        plan = admin.plan_reassignment(["t"], [1, 2, 3])
         assert plan["version"] == 1
         for row in plan["partitions"]:
             assert row["before"] == list(lists[row["partition"]])
@@ -148,36 +154,36 @@ async def test_a_plan_names_what_would_move_and_is_what_a_reassignment_takes() -
         targets = {
             partition("t", row["partition"]): tuple(row["replicas"]) for row in plan["partitions"]
         }
-        await desk.reassign(targets, is_dry_run=False)
-        await eventually(lambda: not desk.reassignments())
-        assert desk.plan_reassignment(["t"], [1, 2, 3])["partitions"] == []
+        await admin.reassign(targets, is_dry_run=False)
+        await eventually(lambda: not admin.reassignments())
+        assert admin.plan_reassignment(["t"], [1, 2, 3])["partitions"] == []
         with pytest.raises(InvalidReplicas, match="the list of brokers names 8: no such broker"):
-            desk.plan_reassignment(["t"], [1, 8])
+            admin.plan_reassignment(["t"], [1, 8])
         with pytest.raises(InvalidReplicas, match="is to be on 1 brokers"):
-            desk.plan_reassignment(["t"], [1])
+            admin.plan_reassignment(["t"], [1])
         with pytest.raises(TopicMissing, match="there is no topic u"):
-            desk.plan_reassignment(["u"], [1, 2])
+            admin.plan_reassignment(["u"], [1, 2])
 
 
 @in_virtual_time
 async def test_who_asks_a_controller_that_was_deposed_is_told_so() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        first = await cluster.lead(office())
-        desk = desk_of(first)
-        second = await cluster.lead(office())
+        first = await cluster.lead(procedures())
+        admin = admin_of(first)
+        second = await cluster.lead(procedures())
         with pytest.raises(NoController):
-            await desk.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+            await admin.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
         await eventually(first.task.done)
         with pytest.raises(NoController):
-            await desk.elect("preferred", [], is_dry_run=False)
+            await admin.elect("preferred", [], is_dry_run=False)
         assert await topic_of(cluster, "t") is None
-        await desk_of(second).create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+        await admin_of(second).create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
 
 
 @in_virtual_time
 async def test_an_act_whose_turn_does_not_come_is_not_waited_for_for_ever() -> None:
     async with catching_up(1) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         begun, free = asyncio.Event(), asyncio.Event()
 
         async def take_long() -> None:
@@ -185,10 +191,12 @@ async def test_an_act_whose_turn_does_not_come_is_not_waited_for_for_ever() -> N
             await free.wait()
 
         async with asyncio.TaskGroup() as tasks:
-            slow = running.leading.queue.call("slow", take_long)
+            slow = running.term.queue.call("slow", take_long)
             tasks.create_task(slow, name="slow")
             await begun.wait()
-            with pytest.raises(NoController, match="had not done it after 60 s; it may still"):
-                await desk_of(running).create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+            with pytest.raises(NoController, match="not done within 60 s; it may still"):
+                await admin_of(running).create_topic(
+                    "t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False
+                )
             free.set()
         assert await topic_of(cluster, "t") is None, "nobody waits for it any more"

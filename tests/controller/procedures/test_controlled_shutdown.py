@@ -11,11 +11,11 @@ from broker_ctl.store.interface import Operation
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
 from tests.support.clusters.partition_office import (
     Story,
+    admin_of,
     catching_up,
-    desk_of,
     ends_alike_wherever_it_is_cut,
     holders,
-    office,
+    procedures,
 )
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
@@ -30,37 +30,37 @@ def epoch_of(cluster: PartitionCluster, broker: int) -> int:
 
 
 async def create(
-    desk: ControllerAdmin, *replicas: tuple[int, ...], rules: TopicRules = DEFAULT_RULES
+    admin: ControllerAdmin, *replicas: tuple[int, ...], rules: TopicRules = DEFAULT_RULES
 ) -> None:
-    await desk.create_topic("t", dict(enumerate(replicas)), rules, is_dry_run=False)
+    await admin.create_topic("t", dict(enumerate(replicas)), rules, is_dry_run=False)
 
 
 @EITHER
 @in_virtual_time
 async def test_a_broker_that_stops_leads_nothing_and_is_in_no_isr(has_queues: bool) -> None:
     async with catching_up(1, 2, 3, has_queues=has_queues) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2, 3), (2, 1, 3))
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2, 3), (2, 1, 3))
         await eventually(lambda: holders(cluster, P0) == {1, 2, 3})
-        reply = await desk.shut_down(1, epoch_of(cluster, 1), is_forced=False)
+        reply = await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         assert reply == {"broker": 1, "is_done": True, "led": [], "reason": ""}
         first, second = await cluster.led(P0, 2), await cluster.led(P1, 2)
         assert (first.isr, second.isr) == ((2, 3), (2, 3))
         # It fetches no more: or it would be in sync again at once.
         await eventually(lambda: holders(cluster, P0) == {2, 3})
         await eventually(lambda: holders(cluster, P1) == {2, 3})
-        assert {row["broker"]: row["state"] for row in desk.overview()["brokers"]} == {
+        assert {row["broker"]: row["state"] for row in admin.overview()["brokers"]} == {
             1: "stopping",
             2: "live",
             3: "live",
         }
-        again = await desk.shut_down(1, epoch_of(cluster, 1), is_forced=False)
+        again = await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         assert again["is_done"] is True
         assert await cluster.state(P0) == first
         await cluster.stop_broker(1)
         await cluster.start_broker(1)
         await eventually(lambda: holders(cluster, P0) == {1, 2, 3})
-        assert desk.overview()["brokers"][0]["state"] == "live"
+        assert admin.overview()["brokers"][0]["state"] == "live"
 
 
 async def heard(cluster: PartitionCluster, leader: int, epoch: int) -> None:
@@ -81,11 +81,11 @@ async def test_a_broker_that_stops_is_let_into_no_isr_however_long_it_fetches_on
     broker: int, has_queues: bool
 ) -> None:
     async with catching_up(1, 2, 3, has_queues=has_queues) as (cluster, catching):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2, 3))
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2, 3))
         await eventually(lambda: holders(cluster, P0) == {1, 2, 3})
         catching.stubborn = {broker}
-        await desk.shut_down(broker, epoch_of(cluster, broker), is_forced=False)
+        await admin.shut_down(broker, epoch_of(cluster, broker), is_forced=False)
         leader = 2 if broker == 1 else 1
         await heard(cluster, leader, 1)
         await catching.look()
@@ -107,15 +107,15 @@ async def test_a_broker_that_stops_is_let_into_no_isr_however_long_it_fetches_on
 async def test_who_is_not_in_sync_when_it_is_about_to_stop_is_not_let_in_either() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
         catching.lagging = {3}
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2, 3))
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2, 3))
         await cluster.write_isr(P0, 1, 2)
-        await desk.shut_down(3, epoch_of(cluster, 3), is_forced=False)
+        await admin.shut_down(3, epoch_of(cluster, 3), is_forced=False)
         catching.lagging, catching.stubborn = set(), {3}
         await heard(cluster, 1, 1)
         await catching.look()
         assert (await cluster.led(P0, 1)).isr == (1, 2)
-        again = await desk.shut_down(3, epoch_of(cluster, 3), is_forced=False)
+        again = await admin.shut_down(3, epoch_of(cluster, 3), is_forced=False)
         assert again["is_done"] is True
         assert (await cluster.led(P0, 1)).leader_epoch == 1
 
@@ -124,9 +124,9 @@ async def test_who_is_not_in_sync_when_it_is_about_to_stop_is_not_let_in_either(
 async def test_after_a_refusal_half_way_the_broker_is_let_in_again() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
         catching.lagging = {3}
-        running, store = await led_through(cluster, make_office=office())
-        desk = desk_of(running)
-        await create(desk, (1, 2), (2, 3), rules=TopicRules(min_isr=1))
+        running, store = await led_through(cluster, build_procedures=procedures())
+        admin = admin_of(running)
+        await create(admin, (1, 2), (2, 3), rules=TopicRules(min_isr=1))
         await eventually(lambda: holders(cluster, P1) == {2, 3})
 
         async def shrink(_: Sequence[Operation]) -> None:
@@ -134,7 +134,7 @@ async def test_after_a_refusal_half_way_the_broker_is_let_in_again() -> None:
             await cluster.write_isr(P1, 2)
 
         store.before = shrink
-        refused = await desk.shut_down(2, epoch_of(cluster, 2), is_forced=False)
+        refused = await admin.shut_down(2, epoch_of(cluster, 2), is_forced=False)
         assert refused["is_done"] is False
         assert "t-1 would have nobody in sync" in refused["reason"]
 
@@ -148,9 +148,9 @@ async def test_after_a_refusal_half_way_the_broker_is_let_in_again() -> None:
 @in_virtual_time
 async def test_the_log_of_a_broker_that_stops_is_kept() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2))
-        await desk.shut_down(1, epoch_of(cluster, 1), is_forced=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2))
+        await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         await eventually(lambda: holders(cluster, P0) == {2})
         (stop,) = [stop for told in cluster.receivers[1].instructions for stop in told.stops]
         assert (stop.partition, stop.is_deleted, stop.leader_epoch) == (P0, False, 1)
@@ -159,11 +159,11 @@ async def test_the_log_of_a_broker_that_stops_is_kept() -> None:
 @in_virtual_time
 async def test_nothing_is_done_where_a_partition_would_have_too_few_in_sync() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2), (1, 2, 3), rules=TopicRules(min_isr=2))
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2), (1, 2, 3), rules=TopicRules(min_isr=2))
         catching.lagging = {1, 2, 3}
         before = await cluster.state(P1)
-        reply = await desk.shut_down(1, epoch_of(cluster, 1), is_forced=False)
+        reply = await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         assert reply["is_done"] is False
         assert reply["led"] == [["t", 0], ["t", 1]]
         assert reply["reason"] == (
@@ -171,8 +171,8 @@ async def test_nothing_is_done_where_a_partition_would_have_too_few_in_sync() ->
             " t-0 would have 2 in sync"
         )
         assert await cluster.state(P1) == before
-        assert desk.overview()["brokers"][0]["state"] == "live"
-        forced = await desk.shut_down(1, epoch_of(cluster, 1), is_forced=True)
+        assert admin.overview()["brokers"][0]["state"] == "live"
+        forced = await admin.shut_down(1, epoch_of(cluster, 1), is_forced=True)
         assert forced == {"broker": 1, "is_done": True, "led": [], "reason": ""}
         assert (await cluster.led(P0, 2)).isr == (2,)
 
@@ -180,9 +180,9 @@ async def test_nothing_is_done_where_a_partition_would_have_too_few_in_sync() ->
 @in_virtual_time
 async def test_what_has_its_only_replica_there_is_told_and_stays() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1,), (1, 2))
-        reply = await desk.shut_down(1, epoch_of(cluster, 1), is_forced=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1,), (1, 2))
+        reply = await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         assert reply == {"broker": 1, "is_done": True, "led": [["t", 0]], "reason": ""}
         await eventually(lambda: holders(cluster, P1) == {2})
         assert holders(cluster, P0) == {1}
@@ -192,13 +192,13 @@ async def test_what_has_its_only_replica_there_is_told_and_stays() -> None:
 @in_virtual_time
 async def test_two_that_stop_at_once_are_not_each_others_successors() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2, 3))
-        await desk.shut_down(1, epoch_of(cluster, 1), is_forced=False)
-        refused = await desk.shut_down(2, epoch_of(cluster, 2), is_forced=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2, 3))
+        await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
+        refused = await admin.shut_down(2, epoch_of(cluster, 2), is_forced=False)
         assert refused["is_done"] is True
         assert (await cluster.led(P0, 3)).isr == (3,)
-        last = await desk.shut_down(3, epoch_of(cluster, 3), is_forced=False)
+        last = await admin.shut_down(3, epoch_of(cluster, 3), is_forced=False)
         assert last["is_done"] is False
         assert last["led"] == [["t", 0]]
 
@@ -207,22 +207,22 @@ async def test_two_that_stop_at_once_are_not_each_others_successors() -> None:
 @in_virtual_time
 async def test_an_earlier_life_of_a_broker_cannot_stop_it(broker: int) -> None:
     async with catching_up(1, 2) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2))
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2))
         with pytest.raises(Fenced, match=f"broker {broker} .* asks with epoch 4"):
-            await desk.shut_down(broker, 4, is_forced=True)
+            await admin.shut_down(broker, 4, is_forced=True)
         assert (await cluster.led(P0, 1)).isr == (1, 2)
 
 
 @EITHER
 @in_virtual_time
 async def test_a_shutdown_ends_alike_wherever_its_controller_dies(has_queues: bool) -> None:
-    async def prepare(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
-        await create(desk, (1, 2, 3), (2, 1, 3))
+    async def prepare(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
+        await create(admin, (1, 2, 3), (2, 1, 3))
         await eventually(lambda: holders(cluster, P1) == {1, 2, 3})
 
-    async def ask(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
-        reply = await desk.shut_down(1, epoch_of(cluster, 1), is_forced=False)
+    async def ask(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
+        reply = await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         assert reply["led"] == []
         await cluster.stop_broker(1)
 

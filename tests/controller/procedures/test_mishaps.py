@@ -35,11 +35,11 @@ from broker_ctl.store.records.partitions import (
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
-    no_office,
+    no_procedures,
     partition,
     partition_cluster,
 )
-from tests.support.clusters.partition_office import catching_up, desk_of, office
+from tests.support.clusters.partition_office import admin_of, catching_up, procedures
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import TryingStore, led_through, lose_reply
@@ -48,7 +48,7 @@ P0 = partition("t", 0)
 
 
 async def settled(running: Running) -> None:
-    await eventually(lambda: running.value("offline") == 0 and not len(running.leading.queue))
+    await eventually(lambda: running.value("offline") == 0 and not len(running.term.queue))
 
 
 # Batches.
@@ -60,7 +60,7 @@ async def test_many_nodes_that_are_gone_keep_none_of_the_others_from_a_leader() 
         running, store = await led_through(cluster)
         await cluster.create_topic("a", *[(1, 2)] * 30)
         await cluster.create_topic("t", (1, 2), (1, 2))
-        await eventually(lambda: len(running.leading.context.states) == 32)
+        await eventually(lambda: len(running.term.context.states) == 32)
         await settled(running)
 
         async def delete(_: Sequence[Operation]) -> None:
@@ -116,7 +116,7 @@ async def test_an_election_whose_reply_is_lost_is_in_the_journal_and_counted() -
         await cluster.create_topic("t", (1, 2), rules=TopicRules(is_unclean_allowed=True))
         await cluster.led(P0, 1)
         await cluster.write_isr(P0, 1)
-        await eventually(lambda: running.leading.context.states[P0].isr == (1,))
+        await eventually(lambda: running.term.context.states[P0].isr == (1,))
 
         async def lose(operations: Sequence[Operation]) -> None:
             if any(isinstance(operation, SetData) for operation in operations):
@@ -137,7 +137,7 @@ async def test_only_elections_out_of_the_isr_count_as_unclean() -> None:
         await cluster.create_topic("t", (1, 2), rules=TopicRules(is_unclean_allowed=True))
         await cluster.led(P0, 1)
         await cluster.write_isr(P0, 1)
-        await eventually(lambda: running.leading.context.states[P0].isr == (1,))
+        await eventually(lambda: running.term.context.states[P0].isr == (1,))
         await cluster.stop_broker(1)
         await cluster.led(P0, 2)
         # Its records are the ones that count now: losing and electing it again loses none.
@@ -188,21 +188,21 @@ class Heard:
 
         return nothing
 
-    async def brokers_changed(self, changed: object) -> None:
+    async def on_brokers_changed(self, changed: object) -> None:
         self.looks += 1
         self.dead.append(set(changed.dead | changed.bounced))  # type: ignore[attr-defined]
         self.new.append(set(changed.new | changed.bounced))  # type: ignore[attr-defined]
 
 
 def heard_by(heard: Heard) -> Callable[[ControllerContext], Procedures]:
-    return lambda controlled: no_office(controlled)._replace(procedures=(heard,))  # type: ignore[arg-type]
+    return lambda controlled: no_procedures(controlled)._replace(ordered=(heard,))  # type: ignore[arg-type]
 
 
 @in_virtual_time
 async def test_what_became_of_brokers_is_heard_though_failing_over_failed_at_first() -> None:
     heard = Heard()
     async with partition_cluster(1, 2, 3) as cluster:
-        running, store = await led_through(cluster, make_office=heard_by(heard))
+        running, store = await led_through(cluster, build_procedures=heard_by(heard))
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
         await settled(running)
@@ -254,8 +254,8 @@ async def test_a_broker_that_is_leaving_keeps_what_could_only_be_led_out_of_the_
         await cluster.create_topic("t", (1, 2, 3), rules=TopicRules(is_unclean_allowed=True))
         await cluster.led(P0, 1)
         await cluster.write_isr(P0, 1, 3)
-        await eventually(lambda: running.leading.context.states[P0].isr == (1, 3))
-        running.leading.context.leaving.add(1)
+        await eventually(lambda: running.term.context.states[P0].isr == (1, 3))
+        running.term.context.leaving.add(1)
         await cluster.stop_broker(3)
 
         async def alone() -> LeaderAndIsr | None:
@@ -313,12 +313,12 @@ async def test_who_is_elected_is_in_sync_by_the_store_however_old_what_was_remem
         running, store = await led_through(cluster, Pushing)
         assert isinstance(store, Pushing)
         await cluster.create_topic("t", *[(1, 2, 3, 4), (2, 3, 4, 1), (3, 4, 1, 2)] * 10)
-        context = running.leading.context
+        context = running.term.context
         await eventually(lambda: len(context.states) == 30)
         for broker in (1, 2, 3):
             await cluster.stop_broker(broker)
             await eventually(lambda: running.value("brokers") == len(cluster.stores))
-            await eventually(lambda: not len(running.leading.queue))
+            await eventually(lambda: not len(running.term.queue))
         assert store.pushed > 10
         assert len(store.elected) > 30
         assert any(leader == NO_LEADER for _, leader in store.elected)
@@ -332,9 +332,9 @@ async def test_who_is_elected_is_in_sync_by_the_store_however_old_what_was_remem
 @in_virtual_time
 async def test_a_topic_made_again_is_left_alone_though_the_end_of_the_first_was_in_doubt() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running, store = await led_through(cluster, make_office=office())
-        desk = desk_of(running)
-        await desk.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+        running, store = await led_through(cluster, build_procedures=procedures())
+        admin = admin_of(running)
+        await admin.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
 
         async def lose(operations: Sequence[Operation]) -> None:
             if Delete(partition_paths.deletion("t")) in operations:
@@ -342,64 +342,64 @@ async def test_a_topic_made_again_is_left_alone_though_the_end_of_the_first_was_
                 await lose_reply(operations)
 
         store.after = lose
-        await desk.delete_topic("t", is_dry_run=False)
+        await admin.delete_topic("t", is_dry_run=False)
         await eventually(lambda: store.after is None)
-        await eventually(lambda: "t" not in running.leading.context.deleting)
-        await desk.create_topic("t", {0: (2, 1)}, DEFAULT_RULES, is_dry_run=False)
+        await eventually(lambda: "t" not in running.term.context.deleting)
+        await admin.create_topic("t", {0: (2, 1)}, DEFAULT_RULES, is_dry_run=False)
         await cluster.led(P0, 2)
         await asyncio.sleep(5.0)
-        assert await cluster.state(P0) == running.leading.context.states[P0]
-        assert [row["topic"] for row in desk.topics()] == ["t"]
+        assert await cluster.state(P0) == running.term.context.states[P0]
+        assert [row["topic"] for row in admin.topics()] == ["t"]
 
 
 @in_virtual_time
 async def test_a_broker_may_not_stop_where_the_isr_has_shrunk_since_it_was_read() -> None:
     async with partition_cluster(1, 2, 3) as cluster:
-        running, store = await led_through(cluster, make_office=office())
-        desk = desk_of(running)
+        running, store = await led_through(cluster, build_procedures=procedures())
+        admin = admin_of(running)
         rules = TopicRules(min_isr=2)
-        await desk.create_topic("t", {0: (1, 2, 3)}, rules, is_dry_run=False)
+        await admin.create_topic("t", {0: (1, 2, 3)}, rules, is_dry_run=False)
 
         async def shrink(_: Sequence[Operation]) -> None:
             store.before = None
             await cluster.write_isr(P0, 1, 2)
 
         store.before = shrink
-        reply = await desk.shut_down(2, cluster.receivers[2].epoch, is_forced=False)
+        reply = await admin.shut_down(2, cluster.receivers[2].epoch, is_forced=False)
         assert reply["is_done"] is False
         assert "t-0 would have 1 in sync" in str(reply["reason"])
         assert (await cluster.led(P0, 1)).isr == (1, 2)
-        assert not running.leading.context.leaving
+        assert not running.term.context.leaving
 
 
 @in_virtual_time
 async def test_a_reassignment_goes_on_when_its_target_acknowledges_again() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
-        await desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
         catching.lagging.add(2)
-        await desk.reassign({P0: (2,)}, is_dry_run=False)
+        await admin.reassign({P0: (2,)}, is_dry_run=False)
         await eventually(lambda: P0 in cluster.receivers[2].replicas)
         cluster.receivers[2].is_deaf = True
-        await desk.create_topic("u", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+        await admin.create_topic("u", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
         await eventually(lambda: running.value("silent_brokers") == 1)
         await cluster.write_isr(P0, 1, 2)
         await asyncio.sleep(1.0)
         assert (await cluster.led(P0, 1)).isr == (1, 2)
         cluster.receivers[2].is_deaf = False
         await cluster.led(P0, 2)
-        await eventually(lambda: not running.leading.context.reassigning)
+        await eventually(lambda: not running.term.context.reassigning)
 
 
 @in_virtual_time
 async def test_what_a_leader_wrote_just_before_an_election_is_heard_by_what_waits_for_it() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
-        running, store = await led_through(cluster, make_office=office())
-        desk = desk_of(running)
-        await desk.create_topic("t", {0: (1, 3)}, DEFAULT_RULES, is_dry_run=False)
+        running, store = await led_through(cluster, build_procedures=procedures())
+        admin = admin_of(running)
+        await admin.create_topic("t", {0: (1, 3)}, DEFAULT_RULES, is_dry_run=False)
         catching.lagging |= {2, 3}
-        await desk.reassign({P0: (2,)}, is_dry_run=False)
+        await admin.reassign({P0: (2,)}, is_dry_run=False)
         await eventually(lambda: P0 in cluster.receivers[2].replicas)
 
         async def join(_: Sequence[Operation]) -> None:
@@ -407,8 +407,8 @@ async def test_what_a_leader_wrote_just_before_an_election_is_heard_by_what_wait
             await cluster.write_isr(P0, 1, 2, 3)
 
         store.before = join
-        await desk.shut_down(3, cluster.receivers[3].epoch, is_forced=True)
-        await eventually(lambda: not running.leading.context.reassigning)
+        await admin.shut_down(3, cluster.receivers[3].epoch, is_forced=True)
+        await eventually(lambda: not running.term.context.reassigning)
 
 
 class OnceUnlisted(TryingStore):
@@ -426,10 +426,10 @@ class OnceUnlisted(TryingStore):
 @in_virtual_time
 async def test_a_request_is_carried_out_though_reading_it_failed_at_first() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running, store = await led_through(cluster, OnceUnlisted, office())
+        running, store = await led_through(cluster, OnceUnlisted, procedures())
         assert isinstance(store, OnceUnlisted)
-        await desk_of(running).create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
-        await eventually(lambda: not len(running.leading.queue))
+        await admin_of(running).create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        await eventually(lambda: not len(running.term.queue))
         store.path = partition_paths.REASSIGNED
         path = partition_paths.reassigned(P0)
         await cluster.operator.create(path, encode_request((2,)), make_parents=True)

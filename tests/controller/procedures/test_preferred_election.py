@@ -12,15 +12,15 @@ from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import InvalidReplicas, TopicMissing
 from broker_ctl.ports import ControllerAdmin
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
-from tests.support.clusters.partition_office import Catching, catching_up, desk_of, office
+from tests.support.clusters.partition_office import Catching, admin_of, catching_up, procedures
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 P0, P1 = partition("t", 0), partition("t", 1)
 
 
-async def create(desk: ControllerAdmin, *replicas: tuple[int, ...]) -> None:
-    await desk.create_topic("t", dict(enumerate(replicas)), DEFAULT_RULES, is_dry_run=False)
+async def create(admin: ControllerAdmin, *replicas: tuple[int, ...]) -> None:
+    await admin.create_topic("t", dict(enumerate(replicas)), DEFAULT_RULES, is_dry_run=False)
 
 
 async def leader(cluster: PartitionCluster, number: int = 0) -> int:
@@ -41,14 +41,14 @@ async def away_and_back(cluster: PartitionCluster, catching: Catching) -> None:
 async def test_a_broker_gets_its_leaderships_back_when_it_is_in_sync_again() -> None:
     rules = ControllerRules(imbalance_check_s=30.0)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, catching):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
-        await create(desk, (1, 2, 3), (1, 3, 2), (2, 1, 3))
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        await create(admin, (1, 2, 3), (1, 3, 2), (2, 1, 3))
         await away_and_back(cluster, catching)
         began_s = cluster.clock.now_s()
         await eventually(lambda: cluster.clock.now_s() > began_s + 200, 300, poll_s=1.0)
         assert [await leader(cluster, number) for number in range(3)] == [2, 3, 2]
-        assert desk.overview()["not_preferred"] == 2
+        assert admin.overview()["not_preferred"] == 2
         catching.lagging = set()
         await cluster.led(P0, 1)
         await cluster.led(P1, 1)
@@ -64,8 +64,8 @@ async def test_a_broker_that_has_just_started_waits_until_it_is_in_sync_everywhe
     """KAFKA-20708: what it was in sync with at once made it slow for all."""
     rules = ControllerRules(imbalance_check_s=10.0)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, catching):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2, 3), (1, 3, 2))
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2, 3), (1, 3, 2))
         await away_and_back(cluster, catching)
         began_s = cluster.clock.now_s()
         # In sync with one of the two; the other one takes long.
@@ -85,8 +85,8 @@ async def test_a_broker_that_has_just_started_waits_until_it_is_in_sync_everywhe
 async def test_a_broker_in_sync_everywhere_does_not_wait_for_others_that_are_not() -> None:
     rules = ControllerRules(imbalance_check_s=10.0)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, catching):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2, 3), (1, 2, 3))
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2, 3), (1, 2, 3))
         await cluster.stop_broker(3)
         await away_and_back(cluster, catching)
         began_s = cluster.clock.now_s()
@@ -97,24 +97,24 @@ async def test_a_broker_in_sync_everywhere_does_not_wait_for_others_that_are_not
 
         await eventually(is_back, 60, poll_s=1.0)
         assert cluster.clock.now_s() - began_s < 30
-        assert desk.overview()["under_replicated"] == 2
+        assert admin.overview()["under_replicated"] == 2
 
 
 @in_virtual_time
 async def test_many_are_given_back_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preferred_election, "BATCH", 2)
     async with catching_up(1, 2) as (cluster, catching):
-        running = await cluster.lead(office())
-        await create(desk_of(running), *[(1, 2)] * 5)
+        running = await cluster.lead(procedures())
+        await create(admin_of(running), *[(1, 2)] * 5)
         calls: list[int] = []
-        change = running.leading.engine.change
+        change = running.term.state_changer.change
 
         async def counted(partitions: list[TopicPartition], decide: Decide, why: str) -> Changes:
             if why == "preferred":
                 calls.append(len(partitions))
             return await change(partitions, decide, why)
 
-        monkeypatch.setattr(running.leading.engine, "change", counted)
+        monkeypatch.setattr(running.term.state_changer, "change", counted)
         await away_and_back(cluster, catching)
         catching.lagging = set()
         for number in range(5):
@@ -127,12 +127,12 @@ async def test_many_are_given_back_in_batches(monkeypatch: pytest.MonkeyPatch) -
 @in_virtual_time
 async def test_a_broker_that_is_about_to_stop_gets_nothing_back() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2))
-        await desk.shut_down(1, cluster.receivers[1].epoch, is_forced=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2))
+        await admin.shut_down(1, cluster.receivers[1].epoch, is_forced=False)
         await cluster.write_isr(P0, 1, 2)
-        await eventually(lambda: desk.describe("t")["partitions"][0]["isr"] == [1, 2])
-        told = await desk.elect("preferred", [P0], is_dry_run=False)
+        await eventually(lambda: admin.describe("t")["partitions"][0]["isr"] == [1, 2])
+        told = await admin.elect("preferred", [P0], is_dry_run=False)
         assert told["partitions"][0]["reason"] == "the preferred replica is dead"
         assert await leader(cluster) == 2
 
@@ -141,20 +141,20 @@ async def test_a_broker_that_is_about_to_stop_gets_nothing_back() -> None:
 async def test_little_that_is_led_elsewhere_stays_there() -> None:
     rules = ControllerRules(imbalance_check_s=10.0, imbalance_percent=60.0)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, catching):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, *[(1, 2, 3)] * 10)
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, *[(1, 2, 3)] * 10)
         await away_and_back(cluster, catching)
         half = [partition("t", number) for number in range(5)]
         for each in half:
             await cluster.led(each, 2)
             await cluster.write_isr(each, 1, 2, 3)
-        await eventually(lambda: desk.overview()["under_replicated"] == 5)
-        await desk.elect("preferred", half, is_dry_run=False)
+        await eventually(lambda: admin.overview()["under_replicated"] == 5)
+        await admin.elect("preferred", half, is_dry_run=False)
         catching.lagging = set()
         began_s = cluster.clock.now_s()
         await eventually(lambda: cluster.clock.now_s() > began_s + 60, 90, poll_s=1.0)
-        assert desk.overview()["under_replicated"] == 0
-        assert desk.overview()["not_preferred"] == 5
+        assert admin.overview()["under_replicated"] == 0
+        assert admin.overview()["not_preferred"] == 5
 
 
 @pytest.mark.parametrize("is_rebalancing", [True, False])
@@ -165,17 +165,17 @@ async def test_it_begins_soon_after_a_controller_does_and_not_at_all_where_it_is
     rules = ControllerRules(is_rebalancing=is_rebalancing)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, _):
         await cluster.create_topic("t", (1, 2, 3))
-        first = await cluster.lead(office())
+        first = await cluster.lead(procedures())
         await cluster.led(P0, 1)
         await cluster.stop_broker(1)
         await cluster.led(P0, 2)
         await cluster.start_broker(1)
-        await eventually(lambda: desk_of(first).overview()["under_replicated"] == 0)
-        second = await cluster.lead(office())
+        await eventually(lambda: admin_of(first).overview()["under_replicated"] == 0)
+        second = await cluster.lead(procedures())
         began_s = cluster.clock.now_s()
         await eventually(lambda: cluster.clock.now_s() > began_s + FIRST_CHECK_S + 1, poll_s=0.5)
         assert await leader(cluster) == (1 if is_rebalancing else 2)
-        assert desk_of(second).overview()["epoch"] == 2
+        assert admin_of(second).overview()["epoch"] == 2
 
 
 @in_virtual_time
@@ -184,19 +184,19 @@ async def test_by_order_it_is_done_at_once_and_told_where_it_was_not() -> None:
         cluster,
         catching,
     ):
-        desk = desk_of(await cluster.lead(office()))
-        await create(desk, (1, 2, 3), (2, 3, 1), (1, 3, 2))
+        admin = admin_of(await cluster.lead(procedures()))
+        await create(admin, (1, 2, 3), (2, 3, 1), (1, 3, 2))
         await away_and_back(cluster, catching)
         await cluster.write_isr(P0, 1, 2, 3)
-        await eventually(lambda: desk.describe("t")["partitions"][0]["isr"] == [1, 2, 3])
-        judged = await desk.elect("preferred", [], is_dry_run=True)
+        await eventually(lambda: admin.describe("t")["partitions"][0]["isr"] == [1, 2, 3])
+        judged = await admin.elect("preferred", [], is_dry_run=True)
         assert judged == {
             "kind": "preferred",
             "partitions": [{"topic": "t", "partition": 0, "before": 2, "leader": 1, "reason": ""}],
         }
         assert await leader(cluster) == 2
         named = [P0, P1, partition("t", 2)]
-        done = await desk.elect("preferred", named, is_dry_run=False)
+        done = await admin.elect("preferred", named, is_dry_run=False)
         rows = [(row["before"], row["leader"], row["reason"]) for row in done["partitions"]]
         assert rows == [
             (2, 1, ""),
@@ -205,25 +205,25 @@ async def test_by_order_it_is_done_at_once_and_told_where_it_was_not() -> None:
         ]
         assert await leader(cluster) == 1
         with pytest.raises(TopicMissing, match="there is no partition t-9"):
-            await desk.elect("preferred", [partition("t", 9)], is_dry_run=True)
+            await admin.elect("preferred", [partition("t", 9)], is_dry_run=True)
 
 
 @in_virtual_time
 async def test_an_unclean_election_wants_its_partitions_named_and_is_counted() -> None:
     async with catching_up(1, 2) as (cluster, catching):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
-        await create(desk, (1, 2), (2, 1))
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        await create(admin, (1, 2), (2, 1))
         catching.lagging = {1, 2}
         await cluster.write_isr(P0, 1)
         await cluster.stop_broker(1)
         await cluster.led(P0, -1)
         with pytest.raises(InvalidReplicas, match="name its partitions"):
-            await desk.elect("unclean", [], is_dry_run=False)
+            await admin.elect("unclean", [], is_dry_run=False)
         with pytest.raises(InvalidReplicas, match="'any' is no election"):
-            await desk.elect("any", [P0], is_dry_run=False)
-        judged = await desk.elect("unclean", [P0, P1], is_dry_run=True)
-        done = await desk.elect("unclean", [P0, P1], is_dry_run=False)
+            await admin.elect("any", [P0], is_dry_run=False)
+        judged = await admin.elect("unclean", [P0, P1], is_dry_run=True)
+        done = await admin.elect("unclean", [P0, P1], is_dry_run=False)
         assert judged == done
         rows = [(row["before"], row["leader"], row["reason"]) for row in done["partitions"]]
         assert rows == [(-1, 2, ""), (2, 2, "nothing changes")]
@@ -231,4 +231,4 @@ async def test_an_unclean_election_wants_its_partitions_named_and_is_counted() -
         assert state is not None
         assert (state.isr, state.is_recovering) == ((2,), True)
         assert running.value("unclean_elections") == 1
-        assert desk.describe("t")["partitions"][0]["is_recovering"] is True
+        assert admin.describe("t")["partitions"][0]["is_recovering"] is True

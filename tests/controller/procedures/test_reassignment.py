@@ -29,11 +29,11 @@ from broker_ctl.store.records.partitions import encode_request, encode_topic
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_office import (
     Story,
+    admin_of,
     catching_up,
-    desk_of,
     ends_alike_wherever_it_is_cut,
     holders,
-    office,
+    procedures,
     topic_of,
 )
 from tests.support.time.virtual_time import in_virtual_time
@@ -52,13 +52,13 @@ async def led_through(cluster: PartitionCluster) -> tuple[Running, TryingStore]:
         trying.append(TryingStore(store))
         return cast("MetadataStore", trying[-1])
 
-    running = await cluster.lead(office(), wrap)
+    running = await cluster.lead(procedures(), wrap)
     return running, trying[0]
 
 
 async def create(running: Running, *replicas: tuple[int, ...]) -> None:
     lists = dict(enumerate(replicas))
-    await desk_of(running).create_topic("t", lists, DEFAULT_RULES, is_dry_run=False)
+    await admin_of(running).create_topic("t", lists, DEFAULT_RULES, is_dry_run=False)
 
 
 def is_the_end(operations: Sequence[Operation]) -> bool:
@@ -101,7 +101,7 @@ async def test_a_partition_is_moved_and_its_request_goes_with_the_final_assignme
     has_queues: bool,
 ) -> None:
     async with catching_up(1, 2, 3, 4, 5, 6, has_queues=has_queues) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2, 3))
         seen: list[Notification] = []
         await cluster.operator.watch(partition_paths.REASSIGNED, seen.append)
@@ -119,26 +119,26 @@ async def test_a_partition_is_moved_and_its_request_goes_with_the_final_assignme
         (stop,) = [stop for told in cluster.receivers[1].instructions for stop in told.stops]
         assert (stop.partition, stop.is_deleted) == (P0, True)
         assert stop.leader_epoch == state.leader_epoch == 2
-        assert desk_of(running).reassignments() == []
+        assert admin_of(running).reassignments() == []
 
 
 @in_virtual_time
 async def test_it_waits_until_the_target_is_in_sync_and_says_for_whom() -> None:
     async with catching_up(1, 2, 3, 4) as (cluster, catching):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         catching.lagging = {4}
-        reply = await desk_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
+        reply = await admin_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
         assert reply["partitions"] == [
             {"topic": "t", "partition": 0, "replicas": [3, 4], "before": [1, 2]}
         ]
 
         def waits_for_four() -> bool:
-            rows = desk_of(running).reassignments()
+            rows = admin_of(running).reassignments()
             return [row["missing"] for row in rows] == [[4]]
 
         await eventually(waits_for_four)
-        (row,) = desk_of(running).reassignments()
+        (row,) = admin_of(running).reassignments()
         assert (row["replicas"], row["isr"]) == ([3, 4], [1, 2, 3])
         assert (row["adding"], row["removing"]) == ([3, 4], [1, 2])
         topic, state = await topic_of(cluster, "t"), await cluster.state(P0)
@@ -153,33 +153,33 @@ async def test_it_waits_until_the_target_is_in_sync_and_says_for_whom() -> None:
 @in_virtual_time
 async def test_a_cancelled_one_goes_back_and_leaves_nothing() -> None:
     async with catching_up(1, 2, 3, 4) as (cluster, catching):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         catching.lagging = {4}
-        await desk_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
         await eventually(lambda: holders(cluster, P0) == {1, 2, 3, 4})
-        judged = await desk_of(running).cancel_reassignment([], is_dry_run=True)
+        judged = await admin_of(running).cancel_reassignment([], is_dry_run=True)
         assert judged["partitions"] == [
             {"topic": "t", "partition": 0, "replicas": [1, 2], "before": [3, 4]}
         ]
-        assert len(desk_of(running).reassignments()) == 1
-        await desk_of(running).cancel_reassignment([P0], is_dry_run=False)
+        assert len(admin_of(running).reassignments()) == 1
+        await admin_of(running).cancel_reassignment([P0], is_dry_run=False)
         await moved(cluster, P0, 1, 2)
         state = await cluster.state(P0)
         assert state is not None
         assert (state.leader, state.isr) == (1, (1, 2))
         with pytest.raises(ReassignmentMissing, match="t-0 is not being reassigned"):
-            await desk_of(running).cancel_reassignment([P0], is_dry_run=False)
+            await admin_of(running).cancel_reassignment([P0], is_dry_run=False)
 
 
 @in_virtual_time
 async def test_an_override_ends_where_it_says() -> None:
     async with catching_up(1, 2, 3, 4, 5) as (cluster, catching):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         catching.lagging = {4}
-        await desk_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
-        await desk_of(running).reassign({P0: (5, 2)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (5, 2)}, is_dry_run=False)
         await moved(cluster, P0, 5, 2)
         state = await cluster.state(P0)
         assert state is not None
@@ -191,7 +191,7 @@ async def test_an_override_ends_where_it_says() -> None:
 @in_virtual_time
 async def test_another_order_is_written_and_nothing_is_moved() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2, 3))
         before = await cluster.state(P0)
         request = await put_request(cluster, 0, 2, 1, 3)
@@ -203,7 +203,7 @@ async def test_another_order_is_written_and_nothing_is_moved() -> None:
 @in_virtual_time
 async def test_a_partition_that_nobody_ever_led_is_moved_and_led() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        await cluster.lead(office())
+        await cluster.lead(procedures())
         await cluster.create_topic("t", (7, 8))
         await put_request(cluster, 0, 1, 2)
         await moved(cluster, P0, 1, 2)
@@ -223,13 +223,13 @@ async def test_a_target_that_cannot_be_is_refused_and_none_of_the_others_is_begu
     target: tuple[int, ...], error: type[Exception], said: str
 ) -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2), (1, 2))
         with pytest.raises(error, match=said):
-            await desk_of(running).reassign({P1: (1, 3), P0: target}, is_dry_run=False)
+            await admin_of(running).reassign({P1: (1, 3), P0: target}, is_dry_run=False)
         with pytest.raises(TopicMissing, match="there is no partition t-7"):
-            await desk_of(running).reassign({partition("t", 7): (1,)}, is_dry_run=False)
-        assert desk_of(running).reassignments() == []
+            await admin_of(running).reassign({partition("t", 7): (1,)}, is_dry_run=False)
+        assert admin_of(running).reassignments() == []
         assert await cluster.operator.children(partition_paths.REASSIGNED) == []
 
 
@@ -239,11 +239,11 @@ async def test_a_target_that_could_commit_nothing_is_refused_however_it_is_asked
 ) -> None:
     rules = ControllerRules(min_isr=2)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         said = "t-0 has 1 replica, fewer than its min ISR of 2: nothing could be committed"
         with pytest.raises(InvalidReplicas, match=said):
-            await desk_of(running).reassign({P0: (3,)}, is_dry_run=True)
+            await admin_of(running).reassign({P0: (3,)}, is_dry_run=True)
         request = partition_paths.reassigned(P0)
         await cluster.operator.create(request, encode_request((3,)), make_parents=True)
 
@@ -258,12 +258,12 @@ async def test_a_target_that_could_commit_nothing_is_refused_however_it_is_asked
 @in_virtual_time
 async def test_nothing_is_left_of_requests_that_were_carried_out() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2), (1, 2))
         left_over = partition_paths.reassigned(partition("gone", 0))
         await cluster.operator.create(left_over, b"", make_parents=True)
         await cluster.operator.delete(left_over)
-        await desk_of(running).reassign({P0: (1, 3), P1: (3, 2)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (1, 3), P1: (3, 2)}, is_dry_run=False)
 
         async def is_empty() -> bool:
             return await cluster.operator.children(partition_paths.REASSIGNED) == []
@@ -276,12 +276,12 @@ async def test_nothing_is_left_of_requests_that_were_carried_out() -> None:
 @in_virtual_time
 async def test_a_parent_that_was_made_for_what_comes_next_stays() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         parent = partition_paths.reassigned_topic("t")
         await cluster.operator.create(parent, make_parents=True)
-        leading = running.leading
-        await leading.queue.call("look", leading.office.procedures[1].requests_changed)
+        term = running.term
+        await term.queue.call("look", term.procedures.ordered[1].on_requests_changed)
         assert await cluster.operator.exists(parent) is not None
         await cluster.operator.create(partition_paths.reassigned(P0), encode_request((2, 1)))
 
@@ -297,7 +297,7 @@ async def test_requests_that_cannot_be_are_taken_away_and_keep_no_other_from_it(
 ) -> None:
     """KAFKA-9478: one that stayed behind kept all later ones from being seen."""
     async with catching_up(1, 2, 3) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2), (1, 2))
         broken = partition_paths.reassigned(P1)
         foreign = f"{partition_paths.reassigned_topic('t')}/first"
@@ -323,10 +323,10 @@ async def test_requests_that_cannot_be_are_taken_away_and_keep_no_other_from_it(
 @in_virtual_time
 async def test_a_target_broker_that_dies_is_waited_for() -> None:
     async with catching_up(1, 2, 3, 4) as (cluster, catching):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         catching.lagging = {4}
-        await desk_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
         await eventually(lambda: holders(cluster, P0) == {1, 2, 3, 4})
         await cluster.stop_broker(4)
         await cluster.stop_broker(1)
@@ -361,7 +361,7 @@ async def test_a_removed_replica_does_not_come_back_where_nothing_is_written() -
                 returned.append(2)
 
         store.before = return_once
-        await desk_of(running).reassign({P0: (1, 3)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (1, 3)}, is_dry_run=False)
         await moved(cluster, P0, 1, 3)
         assert returned == [2]
         state = await cluster.state(P0)
@@ -382,7 +382,7 @@ async def test_an_override_in_the_last_moment_is_not_taken_for_what_was_done() -
                 await cluster.operator.set(changed[0], encode_request((4, 2)))
 
         store.before = override
-        await desk_of(running).reassign({P0: (1, 3)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (1, 3)}, is_dry_run=False)
         await moved(cluster, P0, 4, 2)
         await gone(cluster, changed[0])
 
@@ -390,7 +390,7 @@ async def test_an_override_in_the_last_moment_is_not_taken_for_what_was_done() -
 @in_virtual_time
 async def test_a_request_for_what_is_there_already_goes_and_changes_nothing() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         before = await cluster.state(P0)
         await gone(cluster, await put_request(cluster, 0, 1, 2))
@@ -439,15 +439,15 @@ async def test_what_somebody_else_assigns_in_the_last_moment_is_not_stopped_for_
 @in_virtual_time
 async def test_a_cancelled_one_waits_for_the_only_origin_replica_in_sync() -> None:
     async with catching_up(1, 3) as (cluster, catching):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1,))
         catching.lagging = {3}
-        await desk_of(running).reassign({P0: (3,)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (3,)}, is_dry_run=False)
         await eventually(lambda: holders(cluster, P0) == {1, 3})
         await cluster.stop_broker(1)
         await cluster.led(P0, -1)
-        await desk_of(running).cancel_reassignment([P0], is_dry_run=False)
-        (row,) = desk_of(running).reassignments()
+        await admin_of(running).cancel_reassignment([P0], is_dry_run=False)
+        (row,) = admin_of(running).reassignments()
         assert (row["replicas"], row["missing"]) == ([1], [])
         await cluster.start_broker(1)
         await moved(cluster, P0, 1)
@@ -470,7 +470,7 @@ async def test_one_that_is_undone_when_its_leader_knows_the_target_alone_is_told
         path = await put_request(cluster, 0, 1)
         await eventually(first.task.done)
         await cluster.operator.set(path, encode_request((1, 2)))
-        await cluster.lead(office())
+        await cluster.lead(procedures())
         await gone(cluster, path)
 
         async def is_back() -> bool:
@@ -486,7 +486,7 @@ async def test_one_that_is_undone_when_its_leader_knows_the_target_alone_is_told
 @in_virtual_time
 async def test_a_request_for_a_topic_that_is_not_known_yet_is_not_refused() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
 
         async def made_at_once() -> None:
             # The event of the requests waits before that of the topics.
@@ -494,7 +494,7 @@ async def test_a_request_for_a_topic_that_is_not_known_yet_is_not_refused() -> N
             await cluster.create_topic("t", (1, 2))
             await put_request(cluster, 0, 1, 3)
 
-        await running.leading.queue.call("made at once", made_at_once)
+        await running.term.queue.call("made at once", made_at_once)
         await moved(cluster, P0, 1, 3)
 
 
@@ -508,9 +508,9 @@ async def test_many_partitions_of_a_topic_are_written_together() -> None:
         catching.lagging = {3}
         before = len(store.transactions)
         targets = {partition("t", number): (1, 3) for number in range(many)}
-        await desk_of(running).reassign(targets, is_dry_run=False)
+        await admin_of(running).reassign(targets, is_dry_run=False)
         catching.lagging = set()
-        await eventually(lambda: not desk_of(running).reassignments(), 60)
+        await eventually(lambda: not admin_of(running).reassignments(), 60)
         path = partition_paths.topic("t")
         written = [
             operation
@@ -569,18 +569,18 @@ def story(
 
 @in_virtual_time
 async def test_a_reassignment_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
-        await desk.reassign({P0: (4, 5, 6), P1: (2, 4)}, is_dry_run=False)
+    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+        await admin.reassign({P0: (4, 5, 6), P1: (2, 4)}, is_dry_run=False)
 
     assert await ends_alike_wherever_it_is_cut(story(ask, (4, 5, 6), (2, 4))) >= 12
 
 
-async def stuck(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
+async def stuck(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
     """Both are to be on a broker that dies before it has caught up."""
-    await two_partitions(cluster, desk)
+    await two_partitions(cluster, admin)
     await cluster.start_broker(9)
-    await eventually(lambda: any(row["broker"] == 9 for row in desk.overview()["brokers"]))
-    await desk.reassign({P0: (4, 9), P1: (2, 9)}, is_dry_run=False)
+    await eventually(lambda: any(row["broker"] == 9 for row in admin.overview()["brokers"]))
+    await admin.reassign({P0: (4, 9), P1: (2, 9)}, is_dry_run=False)
     await cluster.stop_broker(9)
     cluster.receivers.pop(9)
 
@@ -593,8 +593,8 @@ async def stuck(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
 
 @in_virtual_time
 async def test_a_cancel_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
-        await desk.cancel_reassignment([P0, P1], is_dry_run=False)
+    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+        await admin.cancel_reassignment([P0, P1], is_dry_run=False)
 
     cancelled = story(ask, (1, 2, 3), (2, 3, 1), stuck)
     assert await ends_alike_wherever_it_is_cut(cancelled) >= 8
@@ -602,8 +602,8 @@ async def test_a_cancel_ends_alike_wherever_its_controller_dies() -> None:
 
 @in_virtual_time
 async def test_an_override_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
-        await desk.reassign({P0: (5, 1), P1: (3, 6)}, is_dry_run=False)
+    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+        await admin.reassign({P0: (5, 1), P1: (3, 6)}, is_dry_run=False)
 
     overridden = story(ask, (5, 1), (3, 6), stuck)
     assert await ends_alike_wherever_it_is_cut(overridden) >= 10

@@ -21,10 +21,10 @@ from tests.support.clusters.partition_cluster import (
 )
 from tests.support.clusters.partition_office import (
     Story,
+    admin_of,
     catching_up,
-    desk_of,
     ends_alike_wherever_it_is_cut,
-    office,
+    procedures,
     put_in_kafkas_form,
     topic_of,
 )
@@ -52,11 +52,11 @@ async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
         # Of partition 1 the leader is gone, 2 was never led.
         gone = {**STATE, "leader": -1, "leader_epoch": 4, "isr": [1]}
         await put_in_kafkas_form(cluster, NODE, {P0: STATE, P1: gone})
-        running = await cluster.lead(office())
-        desk = desk_of(running)
-        assert running.leading.context.unreadable == {PATH}
-        dry = await desk.adopt_topic("t", given or ID, is_dry_run=True)
-        assert "t" not in running.leading.context.topics
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        assert running.term.context.unreadable == {PATH}
+        dry = await admin.adopt_topic("t", given or ID, is_dry_run=True)
+        assert "t" not in running.term.context.topics
         assert (dry["topic"], dry["topic_id"], dry["brokers"], dry["dead"]) == ("t", ID, [1, 2], [])
         shown = [
             (row["partition"], row["state"], row["leader"], list(row["isr"]), row["leader_epoch"])
@@ -68,7 +68,7 @@ async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
             (2, "none", -1, [], -1),
         ]
         assert await cluster.operator.get(partition_paths.partition(P0)) is None
-        told = await desk.adopt_topic("t", given, is_dry_run=False)
+        told = await admin.adopt_topic("t", given, is_dry_run=False)
         assert told["partitions"] == dry["partitions"]
         assert await cluster.led(P0, 2) == LeaderAndIsr(2, 7, (2,), 1, version=0)
         led = await cluster.led(P1, 1)
@@ -82,13 +82,13 @@ async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
         replicas = cluster.receivers[2].replicas
         await eventually(lambda: {P0, P1, P2} <= replicas.keys())
         assert {replicas[each].topic_id for each in (P0, P1, P2)} == {topic.topic_id}
-        assert not running.leading.context.unreadable
+        assert not running.term.context.unreadable
 
 
 @in_virtual_time
 async def test_what_brokers_hold_under_the_id_that_is_given_back_stays() -> None:
     async with partition_cluster(1, 2) as cluster:
-        first = await cluster.lead(office())
+        first = await cluster.lead(procedures())
         await cluster.create_topic("t", (1, 2), (2, 1), (1, 2))
         before = await cluster.led(P0, 1)
         await cluster.led(P1, 2)
@@ -101,11 +101,11 @@ async def test_what_brokers_hold_under_the_id_that_is_given_back_stays() -> None
         path = partition_paths.kafka_state(P0)
         await cluster.operator.create(path.rpartition("/")[0])
         await cluster.operator.create(path, encode(STATE))
-        desk = desk_of(second := await cluster.lead(office()))
-        told = await desk.adopt_topic("t", topic_id("t"), is_dry_run=False)
+        admin = admin_of(second := await cluster.lead(procedures()))
+        told = await admin.adopt_topic("t", topic_id("t"), is_dry_run=False)
         assert {row["state"] for row in told["partitions"]} == {"broker-ctl"}
-        await eventually(lambda: "t" in second.leading.context.topics)
-        await eventually(lambda: P2 in second.leading.context.states)
+        await eventually(lambda: "t" in second.term.context.topics)
+        await eventually(lambda: P2 in second.term.context.states)
         assert await cluster.state(P0) == before
 
         def told_of() -> set[TopicPartition]:
@@ -120,11 +120,11 @@ async def test_what_brokers_hold_under_the_id_that_is_given_back_stays() -> None
 
 async def refused(cluster: PartitionCluster, error: type[BrokerCtlError], why: str) -> None:
     """Adoption is refused as well as its dry run, and nothing is written."""
-    desk = desk_of(await cluster.lead(office()))
+    admin = admin_of(await cluster.lead(procedures()))
     before = await cluster.operator.get(PATH)
     for is_dry_run in (True, False):
         with pytest.raises(error, match=why):
-            await desk.adopt_topic("t", ID, is_dry_run=is_dry_run)
+            await admin.adopt_topic("t", ID, is_dry_run=is_dry_run)
     assert await cluster.operator.get(PATH) == before
     assert await cluster.state(P0) is None
 
@@ -146,14 +146,14 @@ async def test_a_topic_that_is_being_deleted_is_not_adopted() -> None:
 @in_virtual_time
 async def test_a_topic_that_has_an_id_keeps_it() -> None:
     async with partition_cluster(1, 2) as cluster:
-        desk = desk_of(await cluster.lead(office()))
+        admin = admin_of(await cluster.lead(procedures()))
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
         for is_dry_run in (True, False):
             with pytest.raises(
                 OperationConflict, match=f"t has the topic_id {topic_id('t')} already"
             ):
-                await desk.adopt_topic("t", ID, is_dry_run=is_dry_run)
+                await admin.adopt_topic("t", ID, is_dry_run=is_dry_run)
 
 
 @in_virtual_time
@@ -161,15 +161,15 @@ async def test_an_id_is_of_one_topic_also_of_one_that_is_being_deleted() -> None
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         await cluster.create_topic("u", (1, 2))
-        running = await cluster.lead(office())
-        desk, taken = desk_of(running), topic_id("u")
+        running = await cluster.lead(procedures())
+        admin, taken = admin_of(running), topic_id("u")
         with pytest.raises(OperationConflict, match=f"{taken} is the topic_id of u"):
-            await desk.adopt_topic("t", taken, is_dry_run=True)
+            await admin.adopt_topic("t", taken, is_dry_run=True)
         cluster.receivers[1].stop_refusals[partition("u")] = "storage_error"
-        await desk.delete_topic("u", is_dry_run=False)
-        assert "u" not in running.leading.context.topics
+        await admin.delete_topic("u", is_dry_run=False)
+        assert "u" not in running.term.context.topics
         with pytest.raises(OperationConflict, match=f"{taken} is the topic_id of u"):
-            await desk.adopt_topic("t", taken, is_dry_run=False)
+            await admin.adopt_topic("t", taken, is_dry_run=False)
 
 
 @pytest.mark.parametrize(
@@ -200,11 +200,11 @@ async def test_a_node_that_cannot_be_read_is_to_be_mended_first() -> None:
 async def test_a_controller_that_was_replaced_adopts_nothing() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        first = await cluster.lead(office())
-        desk, before = desk_of(first), await cluster.operator.get(PATH)
-        await cluster.lead(office())
+        first = await cluster.lead(procedures())
+        admin, before = admin_of(first), await cluster.operator.get(PATH)
+        await cluster.lead(procedures())
         with pytest.raises(NoController):
-            await desk.adopt_topic("t", ID, is_dry_run=False)
+            await admin.adopt_topic("t", ID, is_dry_run=False)
         assert await cluster.operator.get(PATH) == before
         assert await cluster.state(P0) is None
 
@@ -213,7 +213,7 @@ async def test_a_controller_that_was_replaced_adopts_nothing() -> None:
 async def test_a_node_that_changes_meanwhile_is_adopted_as_it_became() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        running, trying = await led_through(cluster, make_office=office())
+        running, trying = await led_through(cluster, build_procedures=procedures())
         grown = encode({"version": 1, "partitions": {"0": [2, 1]}})
 
         async def meanwhile(operations: Sequence[Operation]) -> None:
@@ -222,7 +222,7 @@ async def test_a_node_that_changes_meanwhile_is_adopted_as_it_became() -> None:
                 await cluster.operator.set(PATH, grown)
 
         trying.before = meanwhile
-        told = await desk_of(running).adopt_topic("t", ID, is_dry_run=False)
+        told = await admin_of(running).adopt_topic("t", ID, is_dry_run=False)
         assert trying.before is None
         (row,) = told["partitions"]
         assert (row["replicas"], row["state"]) == ([2, 1], "broker-ctl"), "taken over already"
@@ -241,7 +241,7 @@ def makes_states(operations: Sequence[Operation]) -> bool:
 async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        running, trying = await led_through(cluster, make_office=office())
+        running, trying = await led_through(cluster, build_procedures=procedures())
 
         async def elsewhere(operations: Sequence[Operation]) -> None:
             if makes_states(operations):
@@ -249,7 +249,7 @@ async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> Non
 
         trying.before = elsewhere
         with pytest.raises(OperationConflict, match=r"its ISR .2. is not of its replicas .1."):
-            await desk_of(running).adopt_topic("t", ID, is_dry_run=False)
+            await admin_of(running).adopt_topic("t", ID, is_dry_run=False)
         assert await cluster.state(P0) is None
         await cluster.operator.set(PATH, NODE)
 
@@ -262,7 +262,7 @@ async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> Non
         trying.before = led_on
         # A node that was made, and whose state was not, is in nobody's way.
         await cluster.operator.create(partition_paths.partition(P0))
-        await desk_of(running).adopt_topic("t", ID, is_dry_run=False)
+        await admin_of(running).adopt_topic("t", ID, is_dry_run=False)
         assert trying.before is None
         assert await cluster.led(P0, 1) == LeaderAndIsr(1, 8, (1,), 1, version=0)
 
@@ -272,7 +272,7 @@ async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> Non
 async def test_an_adoption_whose_replies_are_lost_is_done_once(lost: int) -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        running, trying = await led_through(cluster, make_office=office())
+        running, trying = await led_through(cluster, build_procedures=procedures())
         left = itertools.count()
 
         async def lose(operations: Sequence[Operation]) -> None:
@@ -280,7 +280,7 @@ async def test_an_adoption_whose_replies_are_lost_is_done_once(lost: int) -> Non
                 await lose_reply(operations)
 
         trying.after = lose
-        await desk_of(running).adopt_topic("t", None, is_dry_run=False)
+        await admin_of(running).adopt_topic("t", None, is_dry_run=False)
         assert (await cluster.led(P0, 2)).leader_epoch == 7
         written = [one for sent in trying.transactions for one in sent if isinstance(one, SetData)]
         assert [one.path for one in written].count(PATH) == 1
@@ -288,8 +288,8 @@ async def test_an_adoption_whose_replies_are_lost_is_done_once(lost: int) -> Non
 
 @in_virtual_time
 async def test_a_controller_that_dies_while_it_adopts_is_followed_by_one_that_does() -> None:
-    async def ask(_: PartitionCluster, desk: Any) -> None:
-        await desk.adopt_topic("t", ID, is_dry_run=False)
+    async def ask(_: PartitionCluster, admin: Any) -> None:
+        await admin.adopt_topic("t", ID, is_dry_run=False)
 
     async def is_over(cluster: PartitionCluster) -> bool:
         states = [await cluster.state(each) for each in (P0, P1, P2)]
@@ -311,16 +311,16 @@ async def test_a_controller_that_dies_while_it_adopts_is_followed_by_one_that_do
 async def test_an_adopted_topic_is_deleted_with_all_that_kafka_has_left() -> None:
     async with catching_up(1, 2) as (cluster, _):
         await put_in_kafkas_form(cluster, NODE, {P0: STATE, P1: STATE})
-        desk = desk_of(running := await cluster.lead(office()))
-        await desk.adopt_topic("t", ID, is_dry_run=False)
-        await eventually(lambda: "t" in running.leading.context.topics)
-        await desk.delete_topic("t", is_dry_run=False)
+        admin = admin_of(running := await cluster.lead(procedures()))
+        await admin.adopt_topic("t", ID, is_dry_run=False)
+        await eventually(lambda: "t" in running.term.context.topics)
+        await admin.delete_topic("t", is_dry_run=False)
 
         async def is_gone() -> bool:
             return await cluster.operator.get(PATH) is None
 
         await eventually(is_gone)
-        await desk.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+        await admin.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
 
 
 @in_virtual_time
@@ -329,10 +329,10 @@ async def test_a_state_of_ours_that_cannot_be_read_is_not_written_over() -> None
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         await cluster.operator.create(partition_paths.partition(P0))
         await cluster.operator.create(partition_paths.leader_and_isr(P0), b"{")
-        desk = desk_of(running := await cluster.lead(office()))
-        await desk.adopt_topic("t", ID, is_dry_run=False)
+        admin = admin_of(running := await cluster.lead(procedures()))
+        await admin.adopt_topic("t", ID, is_dry_run=False)
         unreadable = {partition_paths.leader_and_isr(P0)}
-        await eventually(lambda: running.leading.context.unreadable == unreadable)
+        await eventually(lambda: running.term.context.unreadable == unreadable)
         state = encode_state(LeaderAndIsr(1, 9, (1,), 1))
         await cluster.operator.set(partition_paths.leader_and_isr(P0), state)
         assert (await cluster.led(P0, 1)).leader_epoch == 9

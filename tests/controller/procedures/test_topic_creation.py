@@ -39,11 +39,11 @@ from tests.support.clusters.partition_cluster import (
 )
 from tests.support.clusters.partition_office import (
     Story,
+    admin_of,
     catching_up,
-    desk_of,
     ends_alike_wherever_it_is_cut,
     holders,
-    office,
+    procedures,
     topic_of,
 )
 from tests.support.time.virtual_time import in_virtual_time
@@ -56,11 +56,11 @@ P0, P1 = partition("t", 0), partition("t", 1)
 @in_virtual_time
 async def test_a_new_topic_is_written_with_its_configuration_and_is_led_when_it_is_told() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
         rules = TopicRules(is_unclean_allowed=True, min_isr=2)
         replicas = {0: (2, 1), 1: (3, 1)}
-        reply = await desk.create_topic("t", replicas, rules, is_dry_run=False)
+        reply = await admin.create_topic("t", replicas, rules, is_dry_run=False)
         assert reply == {
             "topic": "t",
             "partitions": [
@@ -85,7 +85,7 @@ async def test_a_new_topic_is_written_with_its_configuration_and_is_led_when_it_
         assert made.czxid == node.stat.czxid, "one transaction"
         await eventually(lambda: holders(cluster, P0) == {1, 2})
         assert cluster.receivers[1].replicas[P0].min_isr == 2
-        other = await desk.create_topic("u", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        other = await admin.create_topic("u", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
         assert other["topic"] == "u"
         second = await topic_of(cluster, "u")
         assert second is not None
@@ -96,9 +96,9 @@ async def test_a_new_topic_is_written_with_its_configuration_and_is_led_when_it_
 async def test_what_a_topic_does_not_say_the_settings_do_from_the_first_moment() -> None:
     rules = ControllerRules(min_isr=2)
     async with catching_up(1, 2, rules=rules) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await desk.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
-        assert desk.describe("t")["min_isr"] == 2
+        admin = admin_of(await cluster.lead(procedures()))
+        await admin.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+        assert admin.describe("t")["min_isr"] == 2
         await eventually(lambda: holders(cluster, P0) == {1, 2})
         assert cluster.receivers[1].instructions[-1].partitions[0].min_isr == 2
 
@@ -106,12 +106,12 @@ async def test_what_a_topic_does_not_say_the_settings_do_from_the_first_moment()
 @in_virtual_time
 async def test_what_was_configured_for_the_name_before_is_kept() -> None:
     async with catching_up(1) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
+        admin = admin_of(await cluster.lead(procedures()))
         path = partition_paths.topic_configuration("t")
         before = encode_topic_rules(TopicRules(min_isr=3), {"retention.ms": "1"})
         await cluster.operator.create(path, before)
         rules = TopicRules(is_unclean_allowed=True)
-        await desk.create_topic("t", {0: (1,)}, rules, is_dry_run=False)
+        await admin.create_topic("t", {0: (1,)}, rules, is_dry_run=False)
         node = await cluster.operator.get(path)
         assert node is not None
         assert decode_topic_configuration(node) == {
@@ -142,10 +142,10 @@ async def test_a_topic_that_cannot_be_is_refused_in_a_dry_run_alike(
     is_dry_run: bool,
 ) -> None:
     async with catching_up(1, 2) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await desk.create_topic("old", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await admin.create_topic("old", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
         with pytest.raises(error, match=said):
-            await desk.create_topic(topic, replicas, DEFAULT_RULES, is_dry_run=is_dry_run)
+            await admin.create_topic(topic, replicas, DEFAULT_RULES, is_dry_run=is_dry_run)
         assert await cluster.operator.children(partition_paths.TOPICS) == ["old"]
 
 
@@ -159,15 +159,15 @@ async def test_a_topic_that_could_never_commit_is_refused(
 ) -> None:
     rules = ControllerRules(min_isr=cluster_min_isr)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
+        admin = admin_of(await cluster.lead(procedures()))
         own = TopicRules(min_isr=min_isr)
         with pytest.raises(InvalidReplicas, match="t-1 has 2 replicas, fewer than its min ISR of"):
-            await desk.create_topic("t", {0: (1, 2, 3), 1: (1, 2)}, own, is_dry_run=is_dry_run)
+            await admin.create_topic("t", {0: (1, 2, 3), 1: (1, 2)}, own, is_dry_run=is_dry_run)
         assert await cluster.operator.children(partition_paths.TOPICS) == []
-        await desk.create_topic("t", {0: (1, 2, 3)}, own, is_dry_run=is_dry_run)
+        await admin.create_topic("t", {0: (1, 2, 3)}, own, is_dry_run=is_dry_run)
         if not is_dry_run:
             with pytest.raises(InvalidReplicas, match="fewer than its min ISR of 3"):
-                await desk.grow_topic("t", 2, {1: (1, 2)}, is_dry_run=True)
+                await admin.grow_topic("t", 2, {1: (1, 2)}, is_dry_run=True)
 
 
 async def while_it_waits(
@@ -184,10 +184,10 @@ async def while_it_waits(
         await for_it
 
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(running.leading.queue.call("slow", take_long), name="slow")
+        tasks.create_task(running.term.queue.call("slow", take_long), name="slow")
         await begun.wait()
         asked = tasks.create_task(wait(act), name="act")
-        await eventually(lambda: len(running.leading.queue) == 1)
+        await eventually(lambda: len(running.term.queue) == 1)
         await other
         free.set()
         await asyncio.wait([asked])
@@ -196,9 +196,9 @@ async def while_it_waits(
 @in_virtual_time
 async def test_a_topic_that_somebody_else_makes_first_is_told_to_exist() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
-        create = desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        create = admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
         with pytest.raises(ExceptionGroup) as caught:
             await while_it_waits(running, create, cluster.create_topic("t", (2,)))
         assert caught.group_contains(TopicExists, match="there is a topic t already")
@@ -208,14 +208,14 @@ async def test_a_topic_that_somebody_else_makes_first_is_told_to_exist() -> None
 @in_virtual_time
 async def test_a_topic_that_somebody_else_grows_first_is_not_written_over() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
-        await desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
         topic = await topic_of(cluster, "t")
         assert topic is not None
         grown = replace(topic, partitions={**topic.partitions, 1: Assignment((2,))})
         write = cluster.operator.set(partition_paths.topic("t"), encode_topic(grown))
-        grow = desk.grow_topic("t", 2, {1: (1,)}, is_dry_run=False)
+        grow = admin.grow_topic("t", 2, {1: (1,)}, is_dry_run=False)
         with pytest.raises(ExceptionGroup) as caught:
             await while_it_waits(running, grow, write)
         assert caught.group_contains(InvalidReplicas, match="t has grown meanwhile")
@@ -234,9 +234,9 @@ async def delete_below(cluster: PartitionCluster, *, with_topic: bool) -> None:
 async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> None:
     """Its node has the version of the one before."""
     async with catching_up(1, 2) as (cluster, _):
-        running, store = await led_through(cluster, make_office=office())
-        desk = desk_of(running)
-        await desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        running, store = await led_through(cluster, build_procedures=procedures())
+        admin = admin_of(running)
+        await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
 
         async def make_anew(_: Sequence[Operation]) -> None:
             store.before = None
@@ -245,7 +245,7 @@ async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> Non
 
         store.before = make_anew
         with pytest.raises(TopicMissing, match="t is another topic by now"):
-            await desk.grow_topic("t", 2, {1: (1,)}, is_dry_run=False)
+            await admin.grow_topic("t", 2, {1: (1,)}, is_dry_run=False)
         assert (await cluster.led(P0, 2)).isr == (2,)
         made = await topic_of(cluster, "t")
         assert made is not None
@@ -255,16 +255,16 @@ async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> Non
 @in_virtual_time
 async def test_a_topic_whose_state_somebody_took_away_grows_all_the_same() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running, store = await led_through(cluster, make_office=office())
-        desk = desk_of(running)
-        await desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        running, store = await led_through(cluster, build_procedures=procedures())
+        admin = admin_of(running)
+        await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
 
         async def take_away(_: Sequence[Operation]) -> None:
             store.before = None
             await delete_below(cluster, with_topic=False)
 
         store.before = take_away
-        await desk.grow_topic("t", 2, {1: (2,)}, is_dry_run=False)
+        await admin.grow_topic("t", 2, {1: (2,)}, is_dry_run=False)
         await cluster.led(P1, 2)
 
 
@@ -273,21 +273,21 @@ async def test_what_stands_above_is_made_with_the_first_topic() -> None:
     async with catching_up(1) as (cluster, _):
         for path in (partition_paths.TOPIC_CONFIGURATION, "/config", partition_paths.TOPICS):
             await cluster.operator.delete(path)
-        desk = desk_of(await cluster.lead(office()))
-        await desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
         assert (await cluster.led(P0, 1)).isr == (1,)
 
 
 @in_virtual_time
 async def test_a_dry_run_writes_nothing() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await desk.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await admin.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
         await cluster.operator.exists("/")
         zxid = cluster.operator.last_zxid
-        reply = await desk.create_topic("u", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=True)
+        reply = await admin.create_topic("u", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=True)
         assert reply["partitions"] == [{"topic": "u", "partition": 0, "replicas": [1, 2]}]
-        grown = await desk.grow_topic("t", 2, {}, is_dry_run=True)
+        grown = await admin.grow_topic("t", 2, {}, is_dry_run=True)
         assert [row["partition"] for row in grown["partitions"]] == [1]
         assert await cluster.operator.children(partition_paths.TOPICS) == ["t"]
         assert cluster.operator.last_zxid == zxid
@@ -296,23 +296,23 @@ async def test_a_dry_run_writes_nothing() -> None:
 @in_virtual_time
 async def test_new_partitions_are_spread_over_the_brokers_that_stay() -> None:
     async with catching_up(1, 2, 3, 4) as (cluster, _):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
-        found = desk.spread(8, 2)
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        found = admin.spread(8, 2)
         assert sorted(found) == list(range(8))
         assert set(Counter(each for of in found.values() for each in of).values()) == {4}
-        running.leading.context.leaving.add(4)
-        assert {each for of in desk.spread(8, 2).values() for each in of} == {1, 2, 3}
+        running.term.context.leaving.add(4)
+        assert {each for of in admin.spread(8, 2).values() for each in of} == {1, 2, 3}
         with pytest.raises(InvalidReplicas, match="4 replicas on as many brokers, and 3 live"):
-            desk.spread(1, 4)
+            admin.spread(1, 4)
 
 
 @in_virtual_time
 async def test_a_topic_grows_where_it_has_least_and_what_is_given_stays_as_it_is() -> None:
     async with catching_up(1, 2, 3, 4) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await desk.create_topic("t", {0: (1, 2), 1: (2, 1)}, DEFAULT_RULES, is_dry_run=False)
-        reply = await desk.grow_topic("t", 4, {3: (3, 1)}, is_dry_run=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await admin.create_topic("t", {0: (1, 2), 1: (2, 1)}, DEFAULT_RULES, is_dry_run=False)
+        reply = await admin.grow_topic("t", 4, {3: (3, 1)}, is_dry_run=False)
         rows = {row["partition"]: row["replicas"] for row in reply["partitions"]}
         assert rows[3] == [3, 1]
         assert set(rows[2]) == {3, 4}
@@ -346,22 +346,22 @@ async def test_a_growth_that_cannot_be_is_refused(
     said: str,
 ) -> None:
     async with catching_up(1, 2) as (cluster, _):
-        desk = desk_of(await cluster.lead(office()))
-        await desk.create_topic("t", {0: (1,), 1: (2,)}, DEFAULT_RULES, is_dry_run=False)
+        admin = admin_of(await cluster.lead(procedures()))
+        await admin.create_topic("t", {0: (1,), 1: (2,)}, DEFAULT_RULES, is_dry_run=False)
         with pytest.raises(error, match=said):
-            await desk.grow_topic(topic, partitions, given, is_dry_run=False)
+            await admin.grow_topic(topic, partitions, given, is_dry_run=False)
 
 
 @in_virtual_time
 async def test_a_creation_and_a_growth_end_alike_wherever_their_controller_dies() -> None:
-    async def prepare(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
-        await desk.create_topic("old", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+    async def prepare(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
+        await admin.create_topic("old", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
 
-    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
-        if not any(row["topic"] == "t" for row in desk.topics()):
+    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+        if not any(row["topic"] == "t" for row in admin.topics()):
             lists = {0: (1, 2), 1: (2, 3)}
-            await desk.create_topic("t", lists, DEFAULT_RULES, is_dry_run=False)
-        await desk.grow_topic("old", 2, {1: (3, 1)}, is_dry_run=False)
+            await admin.create_topic("t", lists, DEFAULT_RULES, is_dry_run=False)
+        await admin.grow_topic("old", 2, {1: (3, 1)}, is_dry_run=False)
 
     grown = (P0, P1, partition("old", 0), partition("old", 1))
 
@@ -385,12 +385,12 @@ async def test_a_creation_and_a_growth_end_alike_wherever_their_controller_dies(
 @in_virtual_time
 async def test_no_topic_is_made_whose_name_no_server_could_list_with_all_others() -> None:
     async with partition_cluster(1) as cluster:
-        running = await cluster.lead(office())
-        context = running.leading.context
+        running = await cluster.lead(procedures())
+        context = running.term.context
         for number in range(3776):
             context.put_topic(f"{number:0240d}", TopicAssignment("", {}))
-        desk = desk_of(running)
+        admin = admin_of(running)
         # 3776 names of 244 bytes leave 256 of 900 KiB: for one more, and not for two.
-        await desk.create_topic("t" * 249, {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
+        await admin.create_topic("t" * 249, {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
         with pytest.raises(OperationConflict, match="topic 3778, more names than ZooKeeper lists"):
-            await desk.create_topic("u", {0: (1,)}, DEFAULT_RULES, is_dry_run=True)
+            await admin.create_topic("u", {0: (1,)}, DEFAULT_RULES, is_dry_run=True)

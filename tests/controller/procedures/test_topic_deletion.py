@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from broker_ctl.controller.transport.messages import StopAnswer
+from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions.instructions import FAILED, STORAGE_ERROR, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
@@ -30,11 +30,11 @@ from broker_ctl.store.records.partitions import encode_request, encode_topic
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_office import (
     Story,
+    admin_of,
     catching_up,
-    desk_of,
     ends_alike_wherever_it_is_cut,
     holders,
-    office,
+    procedures,
     topic_of,
 )
 from tests.support.time.virtual_time import in_virtual_time
@@ -66,14 +66,14 @@ async def led_through(cluster: PartitionCluster) -> tuple[Running, TryingStore]:
         trying.append(TryingStore(store))
         return cast("MetadataStore", trying[-1])
 
-    return await cluster.lead(office(), wrap), trying[0]
+    return await cluster.lead(procedures(), wrap), trying[0]
 
 
 async def create(
     running: Running, *replicas: tuple[int, ...], rules: TopicRules = DEFAULT_RULES
 ) -> None:
     lists = dict(enumerate(replicas))
-    await desk_of(running).create_topic("t", lists, rules, is_dry_run=False)
+    await admin_of(running).create_topic("t", lists, rules, is_dry_run=False)
 
 
 async def held(cluster: PartitionCluster, *brokers: int) -> None:
@@ -110,7 +110,7 @@ async def test_replicas_end_first_then_the_nodes_and_the_request_goes_with_the_l
     has_queues: bool,
 ) -> None:
     async with catching_up(1, 2, 3, has_queues=has_queues) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2), (2, 3), rules=TopicRules(min_isr=2))
         await held(cluster, 1, 2)
         node = await cluster.operator.get(partition_paths.topic("t"))
@@ -130,36 +130,36 @@ async def test_replicas_end_first_then_the_nodes_and_the_request_goes_with_the_l
         last = {change.path: change.zxid for change, _ in gone}
         assert last[REQUEST] == last[partition_paths.topic("t")]
         assert last[REQUEST] == last[partition_paths.topic_configuration("t")]
-        assert desk_of(running).topics() == []
-        assert running.leading.context.deleting == set()
+        assert admin_of(running).topics() == []
+        assert running.term.context.deleting == set()
 
 
 @in_virtual_time
 async def test_a_topic_on_its_way_out_is_shown_and_its_name_is_not_free() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
-        desk = desk_of(running)
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
         await create(running, (1, 2))
-        assert await desk.delete_topic("t", is_dry_run=True) == {"topic": "t", "partitions": 1}
+        assert await admin.delete_topic("t", is_dry_run=True) == {"topic": "t", "partitions": 1}
         assert await nodes_left(cluster) != []
         cluster.receivers[2].is_deaf = True
-        assert await desk.delete_topic("t", is_dry_run=False) == {"topic": "t", "partitions": 1}
-        (row,) = desk.topics()
+        assert await admin.delete_topic("t", is_dry_run=False) == {"topic": "t", "partitions": 1}
+        (row,) = admin.topics()
         assert (row["topic"], row["partitions"], row["is_deleting"]) == ("t", 1, True)
         with pytest.raises(TopicMissing, match="t is being deleted"):
-            desk.describe("t")
+            admin.describe("t")
         with pytest.raises(TopicMissing, match="t is being deleted"):
-            await desk.delete_topic("t", is_dry_run=False)
+            await admin.delete_topic("t", is_dry_run=False)
         for dry in (True, False):
             with pytest.raises(TopicExists, match="t is being deleted"):
-                await desk.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=dry)
+                await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=dry)
         with pytest.raises(TopicExists, match="t is being deleted"):
-            await desk.grow_topic("t", 3, {}, is_dry_run=True)
+            await admin.grow_topic("t", 3, {}, is_dry_run=True)
         cluster.receivers[2].is_deaf = False
         await deleted(cluster)
         await held(cluster)
         with pytest.raises(TopicMissing, match="there is no topic t"):
-            await desk.delete_topic("t", is_dry_run=False)
+            await admin.delete_topic("t", is_dry_run=False)
 
 
 @EITHER
@@ -168,12 +168,12 @@ async def test_deleted_with_a_broker_down_and_made_anew_the_broker_comes_back_wi
     has_queues: bool,
 ) -> None:
     async with catching_up(1, 2, 3, has_queues=has_queues) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2, 3))
         await held(cluster, 1, 2, 3)
         old_id = cluster.receivers[3].replicas[P0].topic_id
         await cluster.stop_broker(3)
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await deleted(cluster)
         await held(cluster, 3)
         await create(running, (1, 2))
@@ -182,7 +182,7 @@ async def test_deleted_with_a_broker_down_and_made_anew_the_broker_comes_back_wi
         await cluster.start_broker(3)
         await held(cluster, 1, 2)
         assert cluster.receivers[1].replicas[P0].topic_id != old_id
-        await desk_of(running).reassign({P0: (1, 2, 3)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (1, 2, 3)}, is_dry_run=False)
         await held(cluster, 1, 2, 3)
         assert cluster.receivers[3].replicas[P0].topic_id != old_id
 
@@ -191,11 +191,11 @@ async def test_deleted_with_a_broker_down_and_made_anew_the_broker_comes_back_wi
 async def test_a_broker_that_dies_or_does_not_answer_is_not_waited_for() -> None:
     rules = ControllerRules(acknowledge_s=2.0)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2, 3))
         await held(cluster, 1, 2, 3)
         cluster.receivers[2].is_deaf = cluster.receivers[3].is_deaf = True
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await held(cluster, 2, 3)
         assert REQUEST in await nodes_left(cluster)
         await cluster.stop_broker(3)
@@ -211,11 +211,11 @@ async def test_a_replica_that_does_not_end_is_asked_again_unless_its_disk_is_gon
     reason: str, is_waited_for: bool
 ) -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         await held(cluster, 1, 2)
         cluster.receivers[2].stop_refusals = {P0: reason}
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await held(cluster, 2)
         if is_waited_for:
             asked = len(cluster.receivers[2].instructions)
@@ -229,11 +229,11 @@ async def test_a_replica_that_does_not_end_is_asked_again_unless_its_disk_is_gon
 async def test_a_partition_that_is_added_to_a_topic_being_deleted_is_taken_away_again() -> None:
     """KAFKA-6612"""
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         await held(cluster, 1, 2)
         cluster.receivers[2].is_deaf = True
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await held(cluster, 2)
         heard = len(cluster.receivers[1].instructions)
         before = await topic_of(cluster, "t")
@@ -258,14 +258,14 @@ async def test_a_partition_that_is_added_to_a_topic_being_deleted_is_taken_away_
 async def test_another_controller_tells_nobody_of_a_topic_being_deleted_but_to_stop() -> None:
     """KAFKA-13342"""
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2), (2, 1))
         await held(cluster, 1, 2)
         cluster.receivers[2].is_deaf = True
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await held(cluster, 2)
         heard = len(cluster.receivers[1].instructions)
-        await cluster.lead(office())
+        await cluster.lead(procedures())
         await eventually(lambda: cluster.receivers[1].newest_controller == 2)
         cluster.receivers[2].is_deaf = False
         await deleted(cluster)
@@ -276,12 +276,12 @@ async def test_another_controller_tells_nobody_of_a_topic_being_deleted_but_to_s
 @in_virtual_time
 async def test_a_partition_that_is_being_moved_ends_everywhere_and_its_request_goes() -> None:
     async with catching_up(1, 2, 3, 4) as (cluster, catching):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         catching.lagging = {3}
-        await desk_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
+        await admin_of(running).reassign({P0: (3, 4)}, is_dry_run=False)
         await held(cluster, 1, 2, 3, 4)
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await deleted(cluster)
         await held(cluster)
 
@@ -289,7 +289,7 @@ async def test_a_partition_that_is_being_moved_ends_everywhere_and_its_request_g
 @in_virtual_time
 async def test_a_request_for_a_topic_that_is_not_there_is_taken_away() -> None:
     async with catching_up(1) as (cluster, _):
-        await cluster.lead(office())
+        await cluster.lead(procedures())
         await cluster.operator.create(REQUEST)
         await deleted(cluster)
 
@@ -299,7 +299,7 @@ async def test_a_topic_that_cannot_be_read_keeps_no_other_from_being_deleted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with catching_up(1) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1,))
         await cluster.operator.create(partition_paths.topic("broken"), b"{")
         await cluster.operator.create(partition_paths.deletion("broken"))
@@ -312,15 +312,15 @@ async def test_a_topic_that_cannot_be_read_keeps_no_other_from_being_deleted(
 @in_virtual_time
 async def test_an_answer_about_another_topic_by_that_name_is_not_taken_for_this_one() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await create(running, (1, 2))
         cluster.receivers[1].is_deaf = cluster.receivers[2].is_deaf = True
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         other = ReplicaStop(P0, "0" * 32, 0, is_deleted=True)
-        answers = [StopAnswer(broker, other, None) for broker in (1, 2)]
-        deletions = running.leading.office.procedures[0]
-        await running.leading.queue.call("answers", lambda: deletions.stops_answered(answers))
-        (row,) = desk_of(running).topics()
+        answers = [StopResponse(broker, other, None) for broker in (1, 2)]
+        deletions = running.term.procedures.ordered[0]
+        await running.term.queue.call("answers", lambda: deletions.on_stop_responses(answers))
+        (row,) = admin_of(running).topics()
         assert row["is_deleting"] is True
         assert REQUEST in await nodes_left(cluster)
 
@@ -338,7 +338,7 @@ async def test_a_stop_that_cannot_be_queued_is_queued_later() -> None:
                 raise NoAuth("not now")
 
         store.before = refuse
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await deleted(cluster)
         await held(cluster)
 
@@ -358,7 +358,7 @@ async def test_nodes_that_somebody_else_takes_away_are_not_missed() -> None:
 
         store.before = take_away
         began_s = cluster.clock.now_s()
-        await desk_of(running).delete_topic("t", is_dry_run=False)
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await deleted(cluster)
         assert cluster.clock.now_s() - began_s < 0.9, "not by another attempt"
 
@@ -372,7 +372,7 @@ async def test_a_topic_that_cannot_be_read_now_is_read_later() -> None:
             trying.append(OnceDeaf(store))
             return cast("MetadataStore", trying[-1])
 
-        running = await cluster.lead(office(), wrap)
+        running = await cluster.lead(procedures(), wrap)
         await create(running, (1, 2))
         trying[0].path = partition_paths.topic("t")
         await cluster.operator.create(REQUEST)
@@ -383,10 +383,10 @@ async def test_a_topic_that_cannot_be_read_now_is_read_later() -> None:
 @EITHER
 @in_virtual_time
 async def test_a_deletion_ends_alike_wherever_its_controller_dies(has_queues: bool) -> None:
-    async def prepare(cluster: PartitionCluster, desk: ControllerAdmin) -> None:
+    async def prepare(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
         rules = TopicRules(min_isr=1)
-        await desk.create_topic("t", {0: (1, 2, 3), 1: (2, 3, 1)}, rules, is_dry_run=False)
-        await desk.create_topic("u", {0: (1, 2)}, rules, is_dry_run=False)
+        await admin.create_topic("t", {0: (1, 2, 3), 1: (2, 3, 1)}, rules, is_dry_run=False)
+        await admin.create_topic("u", {0: (1, 2)}, rules, is_dry_run=False)
         await held(cluster, 1, 2, 3)
         await cluster.operator.create(
             partition_paths.reassigned(P0), encode_request((1, 2)), make_parents=True
@@ -394,8 +394,8 @@ async def test_a_deletion_ends_alike_wherever_its_controller_dies(has_queues: bo
         await held(cluster, 1, 2)
         await cluster.stop_broker(3)
 
-    async def ask(_: PartitionCluster, desk: ControllerAdmin) -> None:
-        await desk.delete_topic("t", is_dry_run=False)
+    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+        await admin.delete_topic("t", is_dry_run=False)
 
     async def is_over(cluster: PartitionCluster) -> bool:
         return await nodes_left(cluster) == [] and holders(cluster, P0) == set()

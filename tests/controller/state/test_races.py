@@ -82,7 +82,7 @@ async def test_an_election_whose_reply_is_lost_is_done_once_and_told(has_queues:
         led = await cluster.led(P0, 2)
         await eventually(lambda: cluster.receivers[3].leaders().get(P0) == 2)
         assert (led.leader_epoch, led.version) == (1, 1)
-        assert running.leading.context.states[P0] == led
+        assert running.term.context.states[P0] == led
 
 
 @in_virtual_time
@@ -93,7 +93,7 @@ async def test_a_controller_that_was_paused_in_a_batch_changes_nothing_when_it_w
     async with partition_cluster(1, 2, 3) as cluster:
         first, store = await led_through(cluster)
         await cluster.create_topic("t", *[(1, 2, 3)] * MANY)
-        await eventually(lambda: len(first.leading.context.states) == MANY)
+        await eventually(lambda: len(first.term.context.states) == MANY)
         gate = store.before = Gate(free=2)
         await cluster.stop_broker(1)
         await eventually(lambda: gate.held)
@@ -107,7 +107,7 @@ async def test_a_controller_that_was_paused_in_a_batch_changes_nothing_when_it_w
         assert await all_states(cluster) == before
         assert second.value("is_active") == 1
         with pytest.raises(NoController):
-            _ = first.controller.desk
+            _ = first.controller.admin
         # Nor does any broker obey it any more.
         epochs = {told.controller_epoch for told in cluster.receivers[2].instructions[-2:]}
         assert epochs == {2}
@@ -131,7 +131,7 @@ async def test_one_partition_whose_node_is_gone_does_not_keep_the_others_from_a_
     async with partition_cluster(1, 2) as cluster:
         running, store = await led_through(cluster)
         await cluster.create_topic("t", *[(1, 2)] * MANY)
-        await eventually(lambda: len(running.leading.context.states) == MANY)
+        await eventually(lambda: len(running.term.context.states) == MANY)
 
         async def delete(_: Sequence[Operation]) -> None:
             store.before = None
@@ -148,18 +148,18 @@ async def test_its_own_writes_come_back_and_cost_no_read_and_those_of_leaders_ar
     async with partition_cluster(1, 2) as cluster:
         running, store = await led_through(cluster)
         await cluster.create_topic("t", *[(1, 2)] * MANY)
-        await eventually(lambda: len(running.leading.context.states) == MANY)
-        await eventually(lambda: len(running.leading.queue) == 0)
+        await eventually(lambda: len(running.term.context.states) == MANY)
+        await eventually(lambda: len(running.term.queue) == 0)
         store.reads.clear()
         await cluster.stop_broker(2)
         await eventually(lambda: running.value("under_replicated") == MANY)
-        await eventually(lambda: len(running.leading.queue) == 0)
+        await eventually(lambda: len(running.term.queue) == 0)
         states = {partition_paths.leader_and_isr(partition("t", n)) for n in range(MANY)}
         assert states.isdisjoint(store.reads)
         before = await cluster.state(P0)
         assert before is not None
         await cluster.write_isr(P0, 1, 2)
-        await eventually(lambda: running.leading.context.states[P0].isr == (1, 2))
+        await eventually(lambda: running.term.context.states[P0].isr == (1, 2))
         assert states.intersection(store.reads) == {partition_paths.leader_and_isr(P0)}
 
 
@@ -177,7 +177,7 @@ async def test_what_happened_while_the_connection_was_gone_is_found() -> None:
         await cluster.stop_broker(2)
         running.store.reconnect()
         running.leadership.resume()
-        await eventually(lambda: running.leading.context.states[P0].isr == (1,))
+        await eventually(lambda: running.term.context.states[P0].isr == (1,))
         assert (await cluster.led(partition("u"), 1)).isr == (1,)
 
 

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from broker_ctl.controller.state.recent_transitions import MOST, RecentTransitions
+from broker_ctl.controller.state.recent_transitions import MAX_TRANSITIONS, RecentTransitions
 from broker_ctl.core.partitions.machines import PartitionStage
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import NO_LEADER
 from tests.support.clusters.partition_cluster import partition, partition_cluster
-from tests.support.clusters.partition_office import desk_of, office
+from tests.support.clusters.partition_office import admin_of, procedures
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
@@ -23,11 +23,11 @@ async def test_a_change_of_leader_is_logged_with_its_reason_and_told_after_the_n
 ) -> None:
     caplog.set_level(logging.INFO)
     async with partition_cluster(1, 2, 3) as cluster:
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await cluster.create_topic("t", (1, 2), (1, 2))
         await cluster.led(P1, 1)
         await cluster.write_isr(P1, 1)
-        await eventually(lambda: running.leading.context.states[P1].isr == (1,))
+        await eventually(lambda: running.term.context.states[P1].isr == (1,))
         await cluster.stop_broker(1)
         await cluster.led(P0, 2)
         await cluster.led(P1, NO_LEADER)
@@ -35,7 +35,7 @@ async def test_a_change_of_leader_is_logged_with_its_reason_and_told_after_the_n
         assert "t-0: leader 1 -> 2 at leader epoch 1, in sync 2 (broker died)" in caplog.text
         (lost,) = [each for each in caplog.records if "t-1: leader 1 -> none" in each.message]
         assert lost.levelno == logging.WARNING
-        rows = desk_of(running).transitions("t", None, 50)
+        rows = admin_of(running).transitions("t", None, 50)
         assert [(row["partition"], row["before"], row["leader"]) for row in rows[:2]] == [
             (1, 1, NO_LEADER),
             (0, 1, 2),
@@ -60,21 +60,21 @@ async def test_of_many_changes_at_once_the_log_has_a_few_and_their_number(
 ) -> None:
     caplog.set_level(logging.INFO)
     async with partition_cluster(1, 2) as cluster:
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await cluster.create_topic("t", *[(1, 2)] * 25)
         await eventually(lambda: running.value("offline") == 0)
         caplog.clear()
         await cluster.stop_broker(1)
-        await eventually(lambda: "more have another leader" in caplog.text)
+        await eventually(lambda: "more partitions have a new leader" in caplog.text)
         assert caplog.text.count("leader 1 -> 2") == 10
-        assert "broker died: 15 partitions more have another leader" in caplog.text
-        assert len(desk_of(running).transitions("t", None, 1000)) == 50
+        assert "broker died: 15 more partitions have a new leader" in caplog.text
+        assert len(admin_of(running).transitions("t", None, 1000)) == 50
 
 
 @in_virtual_time
 async def test_what_one_act_changes_is_recorded_in_the_order_of_the_names() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         for topic in ("b", "c", "a"):
             await cluster.create_topic(topic, *[(1, 2)] * 12)
         await eventually(lambda: running.value("offline") == 0)
@@ -97,11 +97,11 @@ def transition(number: int) -> Transition:
 
 def test_the_newest_are_kept_and_found() -> None:
     recent = RecentTransitions()
-    for number in range(MOST + 5):
+    for number in range(MAX_TRANSITIONS + 5):
         recent.record_transitions(1, number, [transition(number)])
     newest = [each.transition.partition.partition for each in recent.newest(None, None, 2)]
-    assert newest == [MOST + 4, MOST + 3]
-    assert len(list(recent.newest("t", None, MOST * 2))) == MOST
+    assert newest == [MAX_TRANSITIONS + 4, MAX_TRANSITIONS + 3]
+    assert len(list(recent.newest("t", None, MAX_TRANSITIONS * 2))) == MAX_TRANSITIONS
     assert list(recent.newest("t", 4, 50)) == []
     assert [each.at_ms for each in recent.newest("t", 7, 50)] == [7]
     assert list(recent.newest("u", None, 50)) == []

@@ -11,7 +11,7 @@ from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation
 from tests.support.clusters.partition_cluster import partition, partition_cluster, topic_id
-from tests.support.clusters.partition_office import office, put_in_kafkas_form
+from tests.support.clusters.partition_office import procedures, put_in_kafkas_form
 from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
@@ -55,10 +55,10 @@ def test_the_topic_of_a_state_of_kafkas_is_known_by_its_path(path: str, topic: s
 async def test_leaders_isr_and_epochs_go_on(*, is_leading: bool) -> None:
     async with partition_cluster(1, 2) as cluster:
         if is_leading:
-            await cluster.lead(office())
+            await cluster.lead(procedures())
         await put_in_kafkas_form(cluster, NODE, {P0: STATE, P1: GONE})
         if not is_leading:
-            await cluster.lead(office())
+            await cluster.lead(procedures())
         assert await cluster.led(P0, 2) == LeaderAndIsr(2, 7, (2,), 1, version=0)
         led = await cluster.led(P1, 1)
         assert (led.leader_epoch, led.isr, led.is_recovering) == (5, (1,), False)
@@ -73,7 +73,7 @@ async def test_leaders_isr_and_epochs_go_on(*, is_leading: bool) -> None:
 async def test_while_nobody_lives_who_was_in_sync_nobody_leads() -> None:
     async with partition_cluster(1) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        await cluster.lead(office())
+        await cluster.lead(procedures())
         await cluster.led(P1, 1)
         # No leader, and in sync as before.
         assert await cluster.led(P0, -1) == LeaderAndIsr(-1, 8, (2,), 1, version=1)
@@ -91,19 +91,19 @@ async def test_where_it_cannot_be_told_who_was_in_sync_nobody_leads_until_it_can
     path = partition_paths.kafka_state(P0)
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: state, P1: GONE})
-        running = await cluster.lead(office())
+        running = await cluster.lead(procedures())
         await cluster.led(P1, 1)
         await cluster.led(P2, 1)
         # A broker that comes is no reason to begin it either.
         await cluster.start_broker(3)
         await eventually(lambda: cluster.receivers[3].brokers)
         assert await cluster.state(P0) is None
-        assert running.leading.context.unreadable == {path}, "no replica is a stray"
+        assert running.term.context.unreadable == {path}, "no replica is a stray"
         assert running.value("corrupt_nodes")
         assert f"{path}: " in caplog.text
         await cluster.operator.set(path, encode(STATE))
         assert (await cluster.led(P0, 2)).leader_epoch == 7
-        assert not running.leading.context.unreadable
+        assert not running.term.context.unreadable
 
 
 def makes_states(operations: Sequence[Operation]) -> bool:
@@ -114,7 +114,7 @@ def makes_states(operations: Sequence[Operation]) -> bool:
 @in_virtual_time
 async def test_a_state_that_changes_meanwhile_is_taken_over_as_it_became() -> None:
     async with partition_cluster(1, 2) as cluster:
-        _, trying = await led_through(cluster, make_office=office())
+        _, trying = await led_through(cluster, build_procedures=procedures())
 
         async def led_on(operations: Sequence[Operation]) -> None:
             if makes_states(operations):
@@ -131,7 +131,7 @@ async def test_a_state_that_changes_meanwhile_is_taken_over_as_it_became() -> No
 @in_virtual_time
 async def test_one_that_changes_each_time_is_led_once_it_stays() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, trying = await led_through(cluster, make_office=office())
+        running, trying = await led_through(cluster, build_procedures=procedures())
         epochs = itertools.count(8)
 
         async def led_on(operations: Sequence[Operation]) -> None:
@@ -142,13 +142,13 @@ async def test_one_that_changes_each_time_is_led_once_it_stays() -> None:
         trying.before = led_on
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         assert (await cluster.led(P0, 2)).isr == (2,)
-        assert not running.leading.context.unreadable
+        assert not running.term.context.unreadable
 
 
 @in_virtual_time
 async def test_one_whose_reply_is_lost_is_taken_over_once() -> None:
     async with partition_cluster(1, 2) as cluster:
-        _, trying = await led_through(cluster, make_office=office())
+        _, trying = await led_through(cluster, build_procedures=procedures())
 
         async def lose(operations: Sequence[Operation]) -> None:
             if makes_states(operations):

@@ -39,7 +39,7 @@ async def test_a_topic_that_a_hand_wrote_without_an_id_is_led() -> None:
         assert len(given) == 32
         await eventually(lambda: P0 in cluster.receivers[2].replicas)
         assert cluster.receivers[2].replicas[P0].topic_id == given
-        assert not running.leading.context.unreadable
+        assert not running.term.context.unreadable
 
 
 @in_virtual_time
@@ -50,13 +50,13 @@ async def test_topics_that_were_there_before_any_controller_are_led_each_under_i
         first = await cluster.lead()
         await cluster.led(P1, 2)
         await cluster.led(partition("u"), 1)
-        topics = first.leading.context.topics
+        topics = first.term.context.topics
         given = {name: topic.topic_id for name, topic in topics.items()}
         assert len({*given.values()}) == 2
         first.task.cancel()
         await eventually(first.task.done)
         second = await cluster.lead()
-        known = second.leading.context.topics
+        known = second.term.context.topics
         assert {name: topic.topic_id for name, topic in known.items()} == given
 
 
@@ -85,13 +85,13 @@ async def test_of_a_topic_that_was_led_nobody_guesses_the_id() -> None:
         await eventually(first.task.done)
         await cluster.operator.set(PATH, SEEDS)
         second = await cluster.lead()
-        assert second.leading.context.unreadable == {PATH}
-        assert "t" not in second.leading.context.topics
+        assert second.term.context.unreadable == {PATH}
+        assert "t" not in second.term.context.topics
         assert await id_of(cluster) is None
         assert P0 in cluster.receivers[2].replicas, "it is no stray"
         await cluster.operator.set(PATH, encode({**decode_object(SEEDS), "topic_id": was}))
         await cluster.led(P1, 2)
-        assert not second.leading.context.unreadable
+        assert not second.term.context.unreadable
 
 
 @in_virtual_time
@@ -108,8 +108,8 @@ async def test_a_node_that_changes_before_its_id_is_written_keeps_what_was_writt
         await cluster.operator.create(PATH, SEEDS)
         await cluster.led(P0, 1)
         assert trying.before is None
-        assert list(running.leading.context.topics["t"].partitions) == [0]
-        assert await id_of(cluster) == running.leading.context.topics["t"].topic_id
+        assert list(running.term.context.topics["t"].partitions) == [0]
+        assert await id_of(cluster) == running.term.context.topics["t"].topic_id
 
 
 @in_virtual_time
@@ -125,6 +125,6 @@ async def test_an_id_whose_writing_nobody_can_tell_of_is_given_once() -> None:
         await cluster.operator.create(PATH, SEEDS)
         await cluster.led(P0, 1)
         assert trying.after is None
-        assert await id_of(cluster) == running.leading.context.topics["t"].topic_id
+        assert await id_of(cluster) == running.term.context.topics["t"].topic_id
         written = [one for sent in trying.transactions for one in sent if isinstance(one, SetData)]
         assert [one.path for one in written].count(PATH) == 1

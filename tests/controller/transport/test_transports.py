@@ -7,7 +7,11 @@ from typing import cast
 import pytest
 
 from broker_ctl.codec import decode_object
-from broker_ctl.controller.transport.messages import InstructionEncoder, Lot, StopAnswer
+from broker_ctl.controller.transport.messages import (
+    BrokerRequests,
+    InstructionEncoder,
+    StopResponse,
+)
 from broker_ctl.controller.transport.zk_queue import QueueTransport
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaStop
 from broker_ctl.core.partitions.rules import ControllerRules
@@ -43,16 +47,16 @@ def count(running: Running, result: str) -> float:
     return sum(sample.value for sample in samples if sample.labels["result"] == result)
 
 
-def answered(running: Running) -> list[StopAnswer]:
+def answered(running: Running) -> list[StopResponse]:
     """The answers to ends of replicas, from now on."""
-    answers: list[StopAnswer] = []
-    listen = running.leading.mailroom.stops_answered
+    answers: list[StopResponse] = []
+    listen = running.term.inbox.on_stop_responses
 
-    def keep(some: Sequence[StopAnswer]) -> None:
+    def keep(some: Sequence[StopResponse]) -> None:
         answers.extend(some)
         listen(some)
 
-    running.leading.mailroom.stops_answered = keep  # type: ignore[method-assign,assignment]
+    running.term.inbox.on_stop_responses = keep  # type: ignore[method-assign,assignment]
     return answers
 
 
@@ -101,15 +105,15 @@ async def test_a_state_and_the_instruction_that_tells_it_are_one_transaction() -
         cluster.receivers[2].is_deaf = True
         await cluster.stop_broker(1)
         led = await cluster.led(P0, 2)
-        told = [each for each in await queued(cluster, 2) if each.partitions]
-        assert [state.state for state in told[0].partitions] == [led]
+        received = [each for each in await queued(cluster, 2) if each.partitions]
+        assert [state.state for state in received[0].partitions] == [led]
         node = await cluster.operator.get(partition_paths.leader_and_isr(P0))
         parent = partition_paths.queue(2)
         first = min(await cluster.operator.children(parent))
-        letter = await cluster.operator.get(f"{parent}/{first}")
+        node = await cluster.operator.get(f"{parent}/{first}")
         assert node is not None
-        assert letter is not None
-        assert node.stat.mzxid == letter.stat.czxid
+        assert node is not None
+        assert node.stat.mzxid == node.stat.czxid
 
 
 @in_virtual_time
@@ -130,9 +134,9 @@ async def test_queues_are_numbered_by_the_epoch_and_applied_in_order() -> None:
         await cluster.lead()
         left = await cluster.operator.children(partition_paths.queue(2))
         assert {int(name) // 10**10 for name in left} == {2}
-        told = await queued(cluster, 2)
-        assert [each.is_full for each in told] == [True]
-        assert {state.partition.topic for state in told[0].partitions} == {"t", "u", "v"}
+        received = await queued(cluster, 2)
+        assert [each.is_full for each in received] == [True]
+        assert {state.partition.topic for state in received[0].partitions} == {"t", "u", "v"}
 
 
 @in_virtual_time
@@ -215,9 +219,11 @@ async def test_an_instruction_that_is_applied_before_we_hear_that_it_was_written
         await cluster.create_topic("t", (1, 2))
         await eventually(lambda: P0 in cluster.receivers[2].replicas)
         stop = ReplicaStop(P0, topic_id("t"), 0, is_deleted=False)
-        await running.leading.queue.call("stop", lambda: running.leading.engine.stop({2: [stop]}))
+        await running.term.queue.call(
+            "stop", lambda: running.term.state_changer.stop_replicas({2: [stop]})
+        )
         await eventually(lambda: bool(answers))
-        assert answers == [StopAnswer(2, stop, None)]
+        assert answers == [StopResponse(2, stop, None)]
 
 
 @in_virtual_time
@@ -228,7 +234,7 @@ async def test_a_fault_while_sending_does_not_leave_a_broker_untold(
         await cluster.lead()
         await eventually(lambda: bool(cluster.receivers[2].instructions))
 
-        def slip(*_: object) -> Iterator[tuple[Lot, bytes]]:
+        def slip(*_: object) -> Iterator[tuple[BrokerRequests, bytes]]:
             monkeypatch.undo()
             raise ZeroDivisionError
 
@@ -248,7 +254,9 @@ async def test_the_ends_of_more_replicas_than_one_instruction_holds_are_all_answ
         stops = [
             ReplicaStop(partition("t", n), topic_id("t"), 0, is_deleted=True) for n in range(3000)
         ]
-        await running.leading.queue.call("stop", lambda: running.leading.engine.stop({2: stops}))
+        await running.term.queue.call(
+            "stop", lambda: running.term.state_changer.stop_replicas({2: stops})
+        )
         await eventually(lambda: len(answers) == 3000)
         assert len(cluster.receivers[2].instructions) - heard > 1
         assert {answer.stop for answer in answers} == set(stops)
@@ -260,13 +268,13 @@ async def test_transactions_that_write_no_state_are_not_remembered_for_ever() ->
         running = await cluster.lead()
         await cluster.create_topic("t", (1, 2))
         await eventually(lambda: P0 in cluster.receivers[2].replicas)
-        leading = running.leading
-        await eventually(lambda: not leading.watches._own)
+        term = running.term
+        await eventually(lambda: not term.watches._own)
         heard = len(cluster.receivers[2].instructions)
         for _ in range(5):
-            await leading.queue.call("announce", leading.engine.announce)
+            await term.queue.call("announce", term.state_changer.send_live_brokers)
         await eventually(lambda: len(cluster.receivers[2].instructions) == heard + 5)
-        assert not leading.watches._own
+        assert not term.watches._own
 
 
 @in_virtual_time
@@ -292,6 +300,6 @@ async def test_what_a_broker_applies_while_its_queue_is_wiped_is_not_remembered_
         cluster.receivers[2].is_deaf = False
         await cluster.create_topic("last", (1, 2))
         await eventually(lambda: len(cluster.receivers[2].replicas) == 7)
-        transport = cast("QueueTransport", running.leading.engine._transport)
-        await eventually(lambda: not transport._queues[2].waiting)
-        assert not transport._queues[2].early
+        transport = cast("QueueTransport", running.term.state_changer._transport)
+        await eventually(lambda: not transport._queues[2].pending)
+        assert not transport._queues[2].early_acks

@@ -152,9 +152,9 @@ class Running:
     controlled: list[ControllerContext] = field(default_factory=list)
 
     @property
-    def leading(self) -> ControllerTerm:
-        assert self.controller._leading is not None
-        return self.controller._leading
+    def term(self) -> ControllerTerm:
+        assert self.controller._term is not None
+        return self.controller._term
 
     def value(self, name: str) -> float:
         """The one value of an instrument."""
@@ -162,12 +162,12 @@ class Running:
         return float(sample.value)
 
 
-def no_office(_: ControllerContext) -> Procedures:
+def no_procedures(_: ControllerContext) -> Procedures:
     class NoDesk:
         pass
 
-    desk: Any = NoDesk()
-    typed: ControllerAdmin = desk
+    admin: Any = NoDesk()
+    typed: ControllerAdmin = admin
     return Procedures((), typed)
 
 
@@ -309,7 +309,7 @@ class PartitionCluster:
 
     async def lead(
         self,
-        make_office: Callable[[ControllerContext], Procedures] = no_office,
+        build_procedures: Callable[[ControllerContext], Procedures] = no_procedures,
         wrap: Callable[[Any], MetadataStore] = lambda store: store,
         *,
         waits: bool = True,
@@ -324,9 +324,9 @@ class PartitionCluster:
         instruments, journal = ControllerInstruments(), KeptJournal()
         seen: list[ControllerContext] = []
 
-        def office(controlled: ControllerContext) -> Procedures:
+        def procedures(controlled: ControllerContext) -> Procedures:
             seen.append(controlled)
-            return make_office(controlled)
+            return build_procedures(controlled)
 
         controller = PartitionController(
             ControllerDependencies(
@@ -339,7 +339,7 @@ class PartitionCluster:
                 journal=journal,
                 instruments=instruments,
                 rng=random.Random(epoch),
-                make_office=office,
+                build_procedures=procedures,
             )
         )
         task = self._tasks.start(controller.lead(leadership), f"epoch {epoch}", is_joined=True)

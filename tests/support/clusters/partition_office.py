@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from broker_ctl.codec import encode
-from broker_ctl.controller.admin.wiring import office_maker
-from broker_ctl.controller.procedures.procedure import MakeOffice
+from broker_ctl.controller.admin.wiring import procedure_builder
+from broker_ctl.controller.procedures.procedure import BuildProcedures
 from broker_ctl.core.partitions.elections import with_isr
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
@@ -28,8 +28,8 @@ from tests.support.zookeeper.faulty_store import TryingStore
 _SEEDS = itertools.count(1)
 
 
-def office() -> MakeOffice:
-    return office_maker(0, random.Random(next(_SEEDS)))
+def procedures() -> BuildProcedures:
+    return procedure_builder(0, random.Random(next(_SEEDS)))
 
 
 @dataclass
@@ -98,8 +98,8 @@ async def catching_up(
                 task.cancel()
 
 
-def desk_of(running: Running) -> ControllerAdmin:
-    return running.controller.desk
+def admin_of(running: Running) -> ControllerAdmin:
+    return running.controller.admin
 
 
 async def topic_of(cluster: PartitionCluster, name: str) -> TopicAssignment | None:
@@ -177,8 +177,8 @@ async def _end_of(story: Story, number: int | None, *, is_after: bool) -> tuple[
             store.append(TryingStore(inner))
             return cast("MetadataStore", store[-1])
 
-        first = await cluster.lead(office(), wrap)
-        await story.prepare(cluster, desk_of(first))
+        first = await cluster.lead(procedures(), wrap)
+        await story.prepare(cluster, admin_of(first))
         cut = Cut(number) if number is not None else None
         if is_after:
             store[0].after = cut
@@ -186,7 +186,7 @@ async def _end_of(story: Story, number: int | None, *, is_after: bool) -> tuple[
             store[0].before = cut
         heard = True
         try:
-            await story.ask(cluster, desk_of(first))
+            await story.ask(cluster, admin_of(first))
         except BrokerCtlError:
             heard = False
 
@@ -194,10 +194,10 @@ async def _end_of(story: Story, number: int | None, *, is_after: bool) -> tuple[
             return first.task.done() or await story.is_over(cluster)
 
         await eventually(is_over, what="the end, or the controller's")
-        second = await cluster.lead(office())
+        second = await cluster.lead(procedures())
         if not heard and not await story.is_over(cluster):
             with suppress(BrokerCtlError):
-                await story.ask(cluster, desk_of(second))
+                await story.ask(cluster, admin_of(second))
 
         async def at_the_end() -> bool:
             return await story.is_over(cluster)

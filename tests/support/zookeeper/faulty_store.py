@@ -7,7 +7,7 @@ from broker_ctl.controller.procedures.procedure import ControllerContext, Proced
 from broker_ctl.errors import Ambiguous
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import MetadataStore, Operation, Result, Versioned
-from tests.support.clusters.partition_cluster import PartitionCluster, Running, no_office
+from tests.support.clusters.partition_cluster import PartitionCluster, Running, no_procedures
 
 
 class TryingStore(ForwardingStore):
@@ -62,7 +62,7 @@ async def lose_reply(_: Sequence[Operation]) -> None:
 async def led_through(
     cluster: PartitionCluster,
     store: type[TryingStore] = TryingStore,
-    make_office: Callable[[ControllerContext], Procedures] = no_office,
+    build_procedures: Callable[[ControllerContext], Procedures] = no_procedures,
 ) -> tuple[Running, TryingStore]:
     """A controller whose store can be interfered with."""
     trying: list[TryingStore] = []
@@ -71,5 +71,5 @@ async def led_through(
         trying.append(store(inner))
         return trying[-1]
 
-    running = await cluster.lead(make_office, wrap)
+    running = await cluster.lead(build_procedures, wrap)
     return running, trying[0]
