@@ -12,67 +12,54 @@ from aiohttp import web
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import ApiRules, DecisionLog, Directives, Readiness
+from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
 from broker_ctl.api.http.http_server import HttpServer
 from broker_ctl.api.http.limits import RequestClasses
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.metrics.bindings import follow_shown
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
+from broker_ctl.balancer.context.dependencies import OwnerNode
 from broker_ctl.broker.history.decision_log import entry_row
-from broker_ctl.clock import Clock
-from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.instruments.declared import Instruments
-from broker_ctl.ports import BalancerAdmin, Cluster
 
 _ENTRIES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class AttachedDependencies:
-    """Everything that is shown or steered; see `surface.parts.ShownParts`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedDependencies(ControlDependencies):
+    """What a process beside a Pulsar cluster has besides.
 
     Attributes:
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
-        owner_of: broker id and token of a bundle's owner node.
-        held_back: why nothing is carried out at the moment; empty: it is.
+        owner_of: the owner node of a bundle; None: nobody owns it.
+        held_back: why nothing is carried out now; empty: decisions are carried out.
     """
 
-    own_id: str
-    cluster: Cluster
-    desk: Callable[[], BalancerAdmin | None]
-    directives: Directives
-    clock: Clock
-    journal: DecisionLog
-    readiness: Callable[[], Readiness]
-    authority: Callable[[], tuple[int, int]]
-    session_state: Callable[[], SessionState]
-    instruments: Instruments
     ring_of: Callable[[Namespace], Awaitable[Ring]]
-    owner_of: Callable[[Bundle], Awaitable[tuple[str, int] | None]]
+    owner_of: Callable[[Bundle], Awaitable[OwnerNode | None]]
     held_back: Callable[[], Awaitable[str]]
 
 
 class AttachedApiServer:
     """Health, metrics, and the routes of the balancing."""
 
-    def __init__(self, parts: AttachedDependencies, rules: ApiRules) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: AttachedDependencies, rules: ApiRules) -> None:
+        self._dependencies = dependencies
         self._lanes = RequestClasses(rules.max_requests)
         subjects = (
-            HealthRoutes(parts.readiness),
-            BalancingRoutes(parts, rules.cluster),
-            LeaderRoutes(parts),
-            AttachedRoutes(parts, rules.cluster),
-            MetricsRoutes(parts.instruments, rules.cluster),
+            HealthRoutes(dependencies.readiness),
+            BalancingRoutes(dependencies, rules.cluster),
+            LeaderRoutes(dependencies),
+            AttachedRoutes(dependencies, rules.cluster),
+            MetricsRoutes(dependencies.instruments, rules.cluster),
         )
         routes = [route for subject in subjects for route in subject.routes()]
-        surface = parts.instruments.surface
-        self._http = HttpServer(routes, self._lanes, rules, surface, parts.clock)
+        surface = dependencies.instruments.surface
+        self._http = HttpServer(routes, self._lanes, rules, surface, dependencies.clock)
 
     async def start(self) -> None:
         """Listen and serve.
@@ -80,11 +67,11 @@ class AttachedApiServer:
         Raises:
             StartError: the address is taken, or not this machine's.
         """
-        parts = self._parts
-        in_flight = follow_shown(parts, self._lanes)
-        parts.instruments.surface.in_flight.follow(in_flight)
-        parts.instruments.session.is_leader.follow(
-            lambda: {("attach",): float(parts.desk() is not None)}
+        dependencies = self._dependencies
+        in_flight = follow_shown(dependencies, self._lanes)
+        dependencies.instruments.surface.in_flight.follow(in_flight)
+        dependencies.instruments.session.is_leader.follow(
+            lambda: {("attach",): float(dependencies.admin() is not None)}
         )
         await self._http.start()
 
@@ -102,8 +89,8 @@ class AttachedApiServer:
 class AttachedRoutes:
     """How this process stands, who is there, and who owns what."""
 
-    def __init__(self, parts: AttachedDependencies, cluster_name: str) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: AttachedDependencies, cluster_name: str) -> None:
+        self._dependencies = dependencies
         self._cluster_name = cluster_name
 
     def routes(self) -> list[web.RouteDef]:
@@ -117,48 +104,48 @@ class AttachedRoutes:
 
     async def status(self, _: web.Request) -> web.Response:
         """This process."""
-        parts = self._parts
-        session_epoch, remaining_ms = parts.authority()
-        readiness, leader = parts.readiness(), parts.cluster.leader()
+        dependencies = self._dependencies
+        session_epoch, remaining_ms = dependencies.authority()
+        readiness, leader = dependencies.readiness(), dependencies.cluster.leader()
         return responses.json(
             {
-                "broker": parts.own_id,
+                "broker": dependencies.own_id,
                 "cluster": self._cluster_name,
                 "data_plane": "pulsar",
                 "session": {
-                    "state": parts.session_state(),
+                    "state": dependencies.session_state(),
                     "epoch": session_epoch,
                     "lease_remaining_s": remaining_ms / 1000,
                 },
-                "is_leader": parts.desk() is not None,
+                "is_leader": dependencies.admin() is not None,
                 "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},
                 "is_ready": readiness.is_ready,
                 "reason": readiness.reason,
-                "held_back": await parts.held_back(),
-                "journal": [entry_row(entry) for entry in parts.journal.recent(_ENTRIES)],
+                "held_back": await dependencies.held_back(),
+                "journal": [entry_row(entry) for entry in dependencies.journal.recent(_ENTRIES)],
             }
         )
 
     async def owners(self, request: web.Request) -> web.Response:
         """Who owns each bundle of a namespace."""
-        ring = await self._parts.ring_of(Namespace.parse(request.query.get("namespace", "")))
+        ring = await self._dependencies.ring_of(Namespace.parse(request.query.get("namespace", "")))
         return responses.json([await self._owner_row(bundle) for bundle in ring.bundles])
 
     async def _owner_row(self, bundle: Bundle) -> dict[str, Any]:
         row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}
         try:
-            owner = await self._parts.owner_of(bundle)
+            owner = await self._dependencies.owner_of(bundle)
         except BrokerCtlError as met:
             return row | {"note": f"{type(met).__name__}: {met}"}
-        return row if owner is None else row | {"owner": owner[0], "token": owner[1]}
+        return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}
 
     async def brokers(self, _: web.Request) -> web.Response:
         """The cluster's brokers that live."""
-        return responses.json(self._parts.cluster.broker_ids())
+        return responses.json(self._dependencies.cluster.broker_ids())
 
     async def leader(self, _: web.Request) -> web.Response:
         """Which process balances from outside; 404 while none does."""
-        leader = self._parts.cluster.leader()
+        leader = self._dependencies.cluster.leader()
         if leader is None:
             raise ApiError(404, "nobody leads at the moment", kind="NoLeader")
         return responses.json({"serviceUrl": leader[1], "brokerId": leader[0]})

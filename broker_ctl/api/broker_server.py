@@ -22,7 +22,7 @@ from broker_ctl.api.admin.tenants import TenantRoutes
 from broker_ctl.api.admin.topic_lists import TopicListRoutes
 from broker_ctl.api.admin.topic_names import TopicNames
 from broker_ctl.api.admin.topics import TopicRoutes
-from broker_ctl.api.binary.parts import BinaryDependencies, BinaryRules, Listener
+from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.commands import ControlRoutes
@@ -45,15 +45,16 @@ from broker_ctl.settings.root import Settings
 class ApiServer:
     """Lookup, admin, control, authority, health and metrics."""
 
-    def __init__(self, parts: Dependencies, rules: ApiRules) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies, rules: ApiRules) -> None:
+        self._dependencies = dependencies
+        self._services = dependencies.services
         self._rules = rules
         self._lanes = RequestClasses(rules.max_requests)
         self._lookups = ConcurrencyLimit("lookups", rules.max_lookups)
-        self._topic_names = TopicNames(parts)
-        self._bundles = BundleRoutes(parts, rules.split_algorithm, rules.split_algorithms)
+        self._topic_names = TopicNames(dependencies)
+        self._bundles = BundleRoutes(dependencies, rules.split_algorithm, rules.split_algorithms)
         self._http = HttpServer(
-            self.routes(), self._lanes, rules, parts.instruments.surface, parts.clock
+            self.routes(), self._lanes, rules, dependencies.instruments.surface, dependencies.clock
         )
         self._binary = self._binary_server()
 
@@ -63,8 +64,8 @@ class ApiServer:
         Raises:
             StartError: the address is taken, or not this machine's.
         """
-        follow(self._parts, self._lanes, self._lookups)
-        self._parts.configuration.listen(self._reconfigured)
+        follow(self._dependencies, self._lanes, self._lookups)
+        self._services.configuration.listen(self._reconfigured)
         await self._http.start()
         try:
             await self._binary.start()
@@ -104,19 +105,19 @@ class ApiServer:
         self._bundles.split_algorithms = settings.splitting.supported_algorithms
 
     def _binary_server(self) -> BinaryServer:
-        parts, rules = self._parts, self._rules
+        dependencies, rules = self._dependencies, self._rules
         ports = (
             (rules.lookup_port, "lookupServicePort", None),
             (rules.lookup_port_tls, "lookupServicePortTls", rules.tls),
         )
         return BinaryServer(
             BinaryDependencies(
-                lookup=parts.lookup,
+                lookup=dependencies.lookup,
                 bound=self._lookups,
-                lookup_urls_of=parts.cluster.lookup_urls_of,
-                partitions_of=parts.partitioned_topics.partitions_of,
+                lookup_urls_of=dependencies.cluster.lookup_urls_of,
+                partitions_of=self._services.partitioned_topics.partitions_of,
                 topics_of=self._topic_names.of_namespace,
-                instruments=parts.instruments.binary,
+                instruments=dependencies.instruments.binary,
             ),
             BinaryRules(version("broker-ctl"), rules.credentials),
             [
@@ -128,32 +129,33 @@ class ApiServer:
 
     def routes(self) -> list[web.RouteDef]:
         """All that is served over HTTP."""
-        parts, rules = self._parts, self._rules
+        dependencies, rules = self._dependencies, self._rules
+        services = self._services
         subjects = (
-            LookupRoutes(parts.lookup, self._lookups),
-            TenantRoutes(parts.policies.tenants),
-            ClusterRoutes(parts.policies.clusters, rules.cluster, lambda: parts.ownership.urls),
-            NamespaceRoutes(parts, rules.cluster),
-            ReplicationRoutes(parts.policies.namespaces),
+            LookupRoutes(dependencies.lookup, self._lookups),
+            TenantRoutes(services.policies.tenants),
+            ClusterRoutes(services.policies.clusters, rules.cluster, services.ownership.urls),
+            NamespaceRoutes(dependencies, rules.cluster),
+            ReplicationRoutes(services.policies.namespaces),
             self._bundles,
-            TopicRoutes(parts),
-            TopicListRoutes(self._topic_names, parts.namespaces),
-            PartitionedTopicRoutes(parts.partitioned_topics),
-            PolicyRoutes(parts, rules.cluster),
-            AntiAffinityRoutes(parts.policies.groups, rules.cluster),
-            QuotaRoutes(parts.policies.quotas, parts.namespaces),
+            TopicRoutes(dependencies),
+            TopicListRoutes(self._topic_names, services.namespaces),
+            PartitionedTopicRoutes(services.partitioned_topics),
+            PolicyRoutes(dependencies, rules.cluster),
+            AntiAffinityRoutes(services.policies.groups, rules.cluster),
+            QuotaRoutes(services.policies.quotas, services.namespaces),
             # Before the brokers of a cluster, which could be called configuration.
-            ConfigurationRoutes(parts.configuration),
-            HealthRoutes(parts.readiness, rules.status_file),
-            BrokerRoutes(parts, rules.cluster),
-            BalancingRoutes(parts, rules.cluster),
-            PartitionLeaderRoutes(parts, self._lookups),
+            ConfigurationRoutes(services.configuration),
+            HealthRoutes(dependencies.readiness, rules.status_file),
+            BrokerRoutes(dependencies, rules.cluster),
+            BalancingRoutes(dependencies, rules.cluster),
+            PartitionLeaderRoutes(dependencies, self._lookups),
             # Before the leader's orders, whose verb could be any word.
-            PartitionRoutes(parts),
-            InstructionRoutes(parts),
-            LeaderRoutes(parts),
-            ControlRoutes(parts, rules.cluster),
-            AuthorityRoutes(parts.authority),
-            MetricsRoutes(parts.instruments, rules.cluster),
+            PartitionRoutes(dependencies),
+            InstructionRoutes(dependencies),
+            LeaderRoutes(dependencies),
+            ControlRoutes(dependencies, rules.cluster),
+            AuthorityRoutes(dependencies.authority),
+            MetricsRoutes(dependencies.instruments, rules.cluster),
         )
         return [route for subject in subjects for route in subject.routes()]

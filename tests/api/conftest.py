@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import Broker, serving_brokers
+from tests.support.clusters.fake_services import Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 

@@ -10,7 +10,7 @@ from broker_ctl.api.http import limits, request_params
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import HttpError, StartError
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
+from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.certificates import serving_context, trusting_context
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S, eventually
@@ -29,14 +29,14 @@ async def raw(broker: Broker, request: bytes) -> bytes:
 
 async def test_a_port_in_use_is_named(leader: Broker) -> None:
     port = int(leader.broker_id.split(":")[1])
-    second = ApiServer(leader.parts, ApiRules(CLUSTER, port=port))
+    second = ApiServer(leader.dependencies, ApiRules(CLUSTER, port=port))
     with pytest.raises(StartError, match=rf"127\.0\.0\.1 port {port}.*in use.*webServicePort"):
         await second.start()
     await second.stop(0.1)
 
 
 async def test_an_address_of_somebody_else_is_named(leader: Broker) -> None:
-    second = ApiServer(leader.parts, ApiRules(CLUSTER, address="192.0.2.1", port=0))
+    second = ApiServer(leader.dependencies, ApiRules(CLUSTER, address="192.0.2.1", port=0))
     with pytest.raises(StartError, match=r"192\.0\.2\.1 port 0"):
         await second.start()
     await second.stop(0.1)
@@ -61,7 +61,7 @@ async def test_a_body_must_say_that_it_is_json(leader: Broker) -> None:
         b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body),
     )
     assert answer.startswith(b"HTTP/1.1 400 ")
-    assert leader.orders.obeyed == []
+    assert leader.commands.obeyed == []
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(
@@ -114,7 +114,7 @@ async def test_nothing_is_served_in_the_clear_where_only_tls_is_asked_for(
     leader: Broker, http: HttpClient
 ) -> None:
     rules = ApiRules(CLUSTER, port=None, port_tls=0, tls=serving_context())
-    only = ApiServer(leader.parts, rules)
+    only = ApiServer(leader.dependencies, rules)
     await only.start()
     try:
         async with HttpClient(
@@ -133,7 +133,7 @@ async def test_nothing_is_served_in_the_clear_where_only_tls_is_asked_for(
 async def test_a_tls_port_in_use_is_named_and_the_other_port_let_go(leader: Broker) -> None:
     taken, other = int(leader.broker_id.split(":")[1]), free_port()
     rules = ApiRules(CLUSTER, port=other, port_tls=taken, tls=serving_context())
-    second = ApiServer(leader.parts, rules)
+    second = ApiServer(leader.dependencies, rules)
     with pytest.raises(StartError, match=rf"port {taken}.*in use.*webServicePortTls"):
         await second.start()
     with pytest.raises(ConnectionRefusedError):
@@ -250,7 +250,7 @@ async def _outcome(http: HttpClient, url: str) -> str:
 
 async def test_a_free_port_can_be_asked_for(leader: Broker, http: HttpClient) -> None:
     rules = replace(ApiRules(CLUSTER), port=0)
-    second = ApiServer(leader.parts, rules)
+    second = ApiServer(leader.dependencies, rules)
     await second.start()
     try:
         reply = await http.request("GET", f"http://127.0.0.1:{second.port}/livez")

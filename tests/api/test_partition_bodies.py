@@ -11,7 +11,7 @@ import pytest
 from broker_ctl.http_client import HttpClient
 from tests.api.control.test_partitions import ALL, LISTS, TOPIC
 from tests.api.http.test_odd_requests import ODD, REFUSALS
-from tests.support.clusters.fake_managers import Broker
+from tests.support.clusters.fake_services import Broker
 
 SEEDS = range(4)
 BODIES = 40
@@ -77,7 +77,7 @@ def bodies(body: Any, rng: random.Random) -> Iterator[bytes]:
 async def test_a_body_is_obeyed_or_refused_and_then_nothing_is_changed(
     leader: Broker, http: HttpClient, seed: int
 ) -> None:
-    rng, desk = random.Random(seed), leader.partition_desk
+    rng, desk = random.Random(seed), leader.partition_admin
     assert (await http.request("PUT", leader.url + TOPIC, json=LISTS)).status == 200
     broken: list[tuple[str, str, bytes, object]] = []
     refused = obeyed = 0

@@ -4,7 +4,7 @@ import pytest
 
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, RING, Broker
+from tests.support.clusters.fake_services import BUNDLES, NAMESPACE, RING, Broker
 
 PEER = BrokerUrls("west", web_url="http://west:8080", web_url_tls="https://west:8443")
 NS = f"/admin/v2/namespaces/{NAMESPACE}"

@@ -10,7 +10,7 @@ from broker_ctl.cli.runtime.units import duration_text
 from broker_ctl.errors import OperationConflict
 from broker_ctl.ports import HistoryFilter
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.fake_managers import BUNDLES
+from tests.support.clusters.fake_services import BUNDLES
 from tests.support.clusters.memory_operations import BUNDLE as BUNDLE_THAT_STAYS
 from tests.support.clusters.memory_operations import MemoryOperations
 from tests.support.http.web_server import free_port
@@ -28,7 +28,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def operations(cluster: Cluster) -> MemoryOperations:
-    return cluster.leader.desk.operations
+    return cluster.leader.admin.operations
 
 
 # Pause.

@@ -20,7 +20,7 @@ from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpReply
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, NAMESPACE, RING, TOKEN, entry
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, NAMESPACE, RING, TOKEN, entry
 from tests.support.http.web_server import free_port
 
 BUNDLE = str(BUNDLES[1])

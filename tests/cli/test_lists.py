@@ -9,7 +9,7 @@ from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.rules.rules import MIB
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN
 from tests.support.http.web_server import free_port
 
 
@@ -26,7 +26,7 @@ def table(text: str) -> list[list[str]]:
 def test_bundles_are_listed_with_the_load_that_the_leader_knows(cluster: Cluster) -> None:
     leader_id = cluster.leader.broker_id
     cluster.world.assign(BUNDLES[1], leader_id)
-    cluster.leader.desk.bundle_loads = {
+    cluster.leader.admin.bundle_loads = {
         BUNDLES[1]: (20.0, 3.0 * MIB),
         BUNDLES[3]: (90.0, 1.5 * MIB),
         BUNDLES[0]: (0.0, 0.0),
@@ -49,7 +49,7 @@ def test_bundles_are_listed_with_the_load_that_the_leader_knows(cluster: Cluster
 
 def test_the_load_of_bundles_is_there_for_programs(cluster: Cluster) -> None:
     cluster.world.assign(BUNDLES[1], cluster.leader.broker_id)
-    cluster.leader.desk.bundle_loads = {BUNDLES[1]: (20.0, 3.0 * MIB)}
+    cluster.leader.admin.bundle_loads = {BUNDLES[1]: (20.0, 3.0 * MIB)}
     first, second, *_ = cluster.json("bundles", "list", "t/ns", "--sort", "load")
     assert first == {
         "bundle": str(BUNDLES[1]),
@@ -77,9 +77,9 @@ def test_bundles_are_listed_where_nobody_leads(cluster: Cluster) -> None:
 def test_brokers_are_listed_with_what_the_leader_and_the_controller_know(cluster: Cluster) -> None:
     leader_id, follower_id = cluster.leader.broker_id, cluster.follower.broker_id
     cluster.world.controller_id = follower_id
-    desk = cluster.leader.desk
+    desk = cluster.leader.admin
     desk.reported[leader_id] = {"version": "1.2.3", "started_ms": 1_795_364_369_884}
-    cluster.follower.partition_desk.daemons[2] = leader_id
+    cluster.follower.partition_admin.daemons[2] = leader_id
     result = cluster.run("brokers", "list")
     assert result.exit_code == 0, result.output
     lines = table(result.stdout)
@@ -107,7 +107,7 @@ def test_brokers_are_listed_with_what_the_leader_and_the_controller_know(cluster
 
 
 def test_a_broker_is_drained_once_nothing_is_left_of_it(cluster: Cluster) -> None:
-    broker_id, desk = cluster.follower.broker_id, cluster.leader.desk
+    broker_id, desk = cluster.follower.broker_id, cluster.leader.admin
 
     def state() -> str:
         rows = cluster.json("brokers", "list")
@@ -125,7 +125,7 @@ def test_a_broker_is_drained_once_nothing_is_left_of_it(cluster: Cluster) -> Non
 
 def test_a_start_that_is_no_time_is_not_shown(cluster: Cluster) -> None:
     broker_id = cluster.follower.broker_id
-    cluster.leader.desk.reported[broker_id] = {"started_ms": 10**18}
+    cluster.leader.admin.reported[broker_id] = {"started_ms": 10**18}
     result = cluster.run("brokers", "list")
     assert [broker_id, "no", "-", "-", "-", "ready"] in table(result.stdout)
 

@@ -11,7 +11,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile, PlannedMove
 from broker_ctl.errors import OperationConflict
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.fake_managers import CLUSTER
+from tests.support.clusters.fake_services import CLUSTER
 from tests.support.clusters.memory_operations import BUNDLE, MemoryOperations
 from tests.support.http.web_server import free_port
 
@@ -26,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def operations(cluster: Cluster) -> MemoryOperations:
-    return cluster.leader.desk.operations
+    return cluster.leader.admin.operations
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER
 from tests.support.http.web_server import free_port
 
 HERE = ["--cluster", CLUSTER]

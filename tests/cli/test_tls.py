@@ -8,7 +8,7 @@ import pytest
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.fake_managers import CLUSTER
+from tests.support.clusters.fake_services import CLUSTER
 from tests.support.http.certificates import TLS, serving_context
 from tests.support.http.web_server import free_port
 

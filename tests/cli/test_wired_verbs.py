@@ -25,7 +25,7 @@ from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
 from broker_ctl.daemon.wiring.broker import assemble
 from broker_ctl.http_client import HttpReply
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, RING, TOPICS
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, RING, TOPICS
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
 from tests.support.daemon.wired_verbs import ACTS, DRY, NAMED, READS, Typed, request
 from tests.support.http.web_server import free_port

@@ -25,10 +25,12 @@ from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("public", "default")
 WRITES: dict[str, Callable[[Run], Coroutine[Any, Any, object]]] = {
-    "namespace": lambda run: run.shown.namespaces.create(NAMESPACE, bundles=4),
-    "setting": lambda run: run.shown.configuration.set("loadBalancerSheddingEnabled", "false"),
+    "namespace": lambda run: run.shown.services.namespaces.create(NAMESPACE, bundles=4),
+    "setting": lambda run: run.shown.services.configuration.set(
+        "loadBalancerSheddingEnabled", "false"
+    ),
     "pause": lambda run: run.shown.directives.begin_pause(AuditInfo(0, "", "")),
-    "tenant": lambda run: run.shown.policies.tenants.create(
+    "tenant": lambda run: run.shown.services.policies.tenants.create(
         "t", TenantInfo(allowed_clusters=("c",))
     ),
 }
@@ -82,7 +84,9 @@ async def over_an_expiry(
 async def test_a_write_that_owns_nothing_outlasts_the_session(kind: str) -> None:
     async with whole_daemon() as run:
         await run.wait_ready()
-        await run.shown.policies.tenants.create("public", TenantInfo(allowed_clusters=("c",)))
+        await run.shown.services.policies.tenants.create(
+            "public", TenantInfo(allowed_clusters=("c",))
+        )
         await over_an_expiry(run.around.store, run.ensemble, WRITES[kind](run))
         await run.wait_ready()
 
@@ -90,10 +94,10 @@ async def test_a_write_that_owns_nothing_outlasts_the_session(kind: str) -> None
 async def serving(run: Run) -> Bundle:
     """With a namespace and a bundle of it."""
     await run.wait_ready()
-    await run.shown.policies.tenants.create("public", TenantInfo(allowed_clusters=("c",)))
-    await run.shown.namespaces.create(NAMESPACE, bundles=1)
-    (bundle,) = (await run.shown.namespaces.ring(NAMESPACE)).bundles
-    await run.assembly.managers.ownership.acquire(bundle)
+    await run.shown.services.policies.tenants.create("public", TenantInfo(allowed_clusters=("c",)))
+    await run.shown.services.namespaces.create(NAMESPACE, bundles=1)
+    (bundle,) = (await run.shown.services.namespaces.ring(NAMESPACE)).bundles
+    await run.assembly.services.ownership.acquire(bundle)
     return bundle
 
 
@@ -102,9 +106,9 @@ async def test_the_end_of_the_configuration_s_session_disturbs_nothing() -> None
     configuration = MemoryEnsemble()
     async with whole_daemon(configuration=configuration) as run:
         bundle = await serving(run)
-        token = run.shown.ownership.owned()[bundle].token
+        token = run.shown.services.ownership.owned()[bundle].token
         session_id = run.around.configuration.session_id
-        work = run.shown.namespaces.create(Namespace("public", "other"))
+        work = run.shown.services.namespaces.create(Namespace("public", "other"))
         await over_an_expiry(run.around.configuration, configuration, work)
         assert run.around.configuration.session_id != session_id
         # Whatever it follows there is followed again: also what changes after that.
@@ -112,11 +116,11 @@ async def test_the_end_of_the_configuration_s_session_disturbs_nothing() -> None
         await other.start()
         path = "/admin/policies/public/third"
         await other.create(path, b"{}", make_parents=True)
-        ring = await run.shown.namespaces.ring(Namespace("public", "third"))
+        ring = await run.shown.services.namespaces.ring(Namespace("public", "third"))
         assert len(ring.bundles) > 0
         assert run.is_ready
         assert run.assembly.foundation.watcher.epoch == 1
-        assert run.shown.ownership.owned()[bundle].token == token
+        assert run.shown.services.ownership.owned()[bundle].token == token
         await other.close()
 
 
@@ -129,9 +133,9 @@ async def test_without_the_configuration_store_a_broker_serves_on_and_comes_back
         await asyncio.sleep(60.0)
         configuration.expire(run.around.configuration.session_id)
         assert run.is_ready
-        assert await run.shown.ownership.owner_of(bundle)
+        assert await run.shown.services.ownership.owner_of(bundle)
         run.around.configuration.reconnect()
-        await run.shown.namespaces.create(Namespace("public", "late"))
+        await run.shown.services.namespaces.create(Namespace("public", "late"))
         assert run.assembly.foundation.watcher.epoch == 1
 
 
@@ -142,14 +146,14 @@ async def test_lookups_go_by_what_was_last_read_while_the_configuration_store_is
         await serving(run)
         find = run.shown.lookup.find
         assert isinstance(await find(topic, authoritative=False), Connect)
-        assert await run.shown.partitioned_topics.partitions_of(topic) == 0
+        assert await run.shown.services.partitioned_topics.partitions_of(topic) == 0
         run.around.configuration.disconnect()
         other, path = MemoryStore(configuration), paths.policies(NAMESPACE)
         await other.start()
         await other.set(path, b'{"replication_clusters":["far"]}')
         async with asyncio.timeout(1.0):
             assert isinstance(await find(topic, authoritative=False), Connect)
-            assert await run.shown.partitioned_topics.partitions_of(topic) == 0
+            assert await run.shown.services.partitioned_topics.partitions_of(topic) == 0
         await asyncio.sleep(60.0)
         async with asyncio.timeout(1.0):
             assert isinstance(await find(topic, authoritative=False), Connect)
@@ -168,7 +172,7 @@ async def test_the_expiry_of_the_brokers_session_leaves_the_configuration_s_alon
         run.ensemble.expire(run.around.store.session_id)
         await eventually(lambda: run.assembly.foundation.watcher.epoch == 2)
         await run.wait_ready()
-        assert bundle in run.shown.ownership.owned()
+        assert bundle in run.shown.services.ownership.owned()
         assert run.around.configuration.session_id == session_id
 
 

@@ -32,12 +32,12 @@ CUT_HEADER: Final = "X-Broker-Ctl-Cut-At"
 class BrokerRoutes:
     """Brokers, the leader, and what this broker has and carries."""
 
-    def __init__(self, parts: Dependencies, cluster_name: str) -> None:
-        self._cluster = parts.cluster
-        self._ownership = parts.ownership
-        self._topics = parts.topics
-        self._reporter = parts.reporter
-        self._configuration = parts.configuration
+    def __init__(self, dependencies: Dependencies, cluster_name: str) -> None:
+        self._cluster = dependencies.cluster
+        self._ownership = dependencies.services.ownership
+        self._topics = dependencies.topics
+        self._reporter = dependencies.services.reporter
+        self._configuration = dependencies.services.configuration
         self._cluster_name = cluster_name
         self._questions = ConcurrencyLimit("questions for topic statistics", _TOPIC_QUESTIONS)
 

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker_ctl.api.http.dependencies import Dependencies, Owner
+from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.broker.ownership.ownership import Owner
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import BrokerCtlError, HttpError, NotOwner
@@ -17,13 +18,14 @@ _UNLOADS_IN_FLIGHT: Final = 8
 class Unloads:
     """What an operator, or a policy of an operator, takes away from brokers."""
 
-    def __init__(self, parts: Dependencies) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._services = dependencies.services
 
     async def own(self, bundle: Bundle) -> None:
         """Give up a bundle of this broker."""
         try:
-            await self._parts.ownership.unload(bundle)
+            await self._services.ownership.unload(bundle)
         except NotOwner:
             # It was given up between the question and the act: that is what was wanted.
             return
@@ -35,8 +37,8 @@ class Unloads:
             NamespaceMissing: there is no such namespace.
         """
         counts: Counter[str] = Counter()
-        for bundle in (await self._parts.namespaces.ring(namespace)).bundles:
-            owner = await self._parts.ownership.owner_of(bundle)
+        for bundle in (await self._services.namespaces.ring(namespace)).bundles:
+            owner = await self._services.ownership.owner_of(bundle)
             if owner is not None:
                 counts[owner.urls.broker_id] += 1
         return dict(counts)
@@ -50,7 +52,7 @@ class Unloads:
             NamespaceMissing: there is no such namespace.
             ApiError: 503, some bundles could not be unloaded.
         """
-        waiting = iter((await self._parts.namespaces.ring(namespace)).bundles)
+        waiting = iter((await self._services.namespaces.ring(namespace)).bundles)
         failures: list[str] = []
         async with asyncio.TaskGroup() as group:
             for number in range(_UNLOADS_IN_FLIGHT):
@@ -65,7 +67,7 @@ class Unloads:
     ) -> None:
         for bundle in waiting:
             try:
-                owner = await self._parts.ownership.owner_of(bundle)
+                owner = await self._services.ownership.owner_of(bundle)
                 if owner is None or not is_wanted(owner.urls.broker_id):
                     continue
                 if owner.is_self:
@@ -80,7 +82,7 @@ class Unloads:
         if not url:
             raise HttpError(f"{owner.urls.broker_id} has no web address")
         path = f"/admin/v2/namespaces/{bundle.namespace}/{bundle.range}/unload"
-        reply = await self._parts.peers.request("PUT", url.rstrip("/") + path)
+        reply = await self._dependencies.peers.request("PUT", url.rstrip("/") + path)
         # Sent on (307): the owner that was asked has given it up meanwhile.
         if reply.status not in {204, 307}:
             raise HttpError(f"{owner.urls.broker_id} answered {reply.status}")

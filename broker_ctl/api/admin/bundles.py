@@ -41,12 +41,13 @@ class BundleRoutes:
 
     def __init__(
         self,
-        parts: Dependencies,
+        dependencies: Dependencies,
         split_algorithm: str,
         split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries),
     ) -> None:
-        self._parts = parts
-        self._unloads = Unloads(parts)
+        self._dependencies = dependencies
+        self._services = dependencies.services
+        self._unloads = Unloads(dependencies)
         self.split_algorithm = split_algorithm
         self.split_algorithms = split_algorithms
 
@@ -62,8 +63,8 @@ class BundleRoutes:
     @knows_dry_runs
     async def unload(self, request: web.Request) -> web.Response:
         """204, also where nobody owns the bundle; 307 to the owner, or to the leader."""
-        bundle = await bundle_in(request, self._parts.namespaces)
-        owner = await self._parts.ownership.owner_of(bundle)
+        bundle = await bundle_in(request, self._services.namespaces)
+        owner = await self._services.ownership.owner_of(bundle)
         # What is still owned here is given up here, wherever its namespace lives by now.
         if owner is None and (peer := await self._peer_of(request)) is not None:
             return peer
@@ -79,14 +80,14 @@ class BundleRoutes:
         return responses.no_content()
 
     async def _move(self, request: web.Request, bundle: Bundle, destination: str) -> web.Response:
-        cluster, desk = self._parts.cluster, self._parts.desk()
-        if desk is None:
+        cluster, admin = self._dependencies.cluster, self._dependencies.admin()
+        if admin is None:
             return self._to_leader(request)
         broker_id = destination.removeprefix("http://").removeprefix("https://").rstrip("/")
         if cluster.urls_of(broker_id) is None:
             raise ApiError(409, f"{broker_id!r} is no live broker", kind="NoBroker")
         is_dry = is_dry_run(request)
-        reply = await desk.move(bundle, broker_id, who_in(request), is_dry_run=is_dry)
+        reply = await admin.move(bundle, broker_id, who_in(request), is_dry_run=is_dry)
         return judged(**reply) if is_dry else responses.no_content()
 
     @knows_dry_runs
@@ -114,19 +115,19 @@ class BundleRoutes:
             return peer
         is_special = request.match_info["bundle"] in SPECIAL_NAMES
         if not is_special:
-            bundle = await bundle_in(request, self._parts.namespaces)
+            bundle = await bundle_in(request, self._services.namespaces)
         # The ring is one of the namespace's policies.
-        await self._parts.policies.flag.require_writable()
+        await self._services.policies.flag.require_writable()
         if is_dry_run(request) and not is_special:
             return await self._judged_split(request, bundle, algorithm, positions)
         if is_special or is_unloading:
             return await self._split_by_leader(
                 request, algorithm, positions, is_unloading=is_unloading
             )
-        owner = await self._parts.lookup.find_bundle(bundle, authoritative=authoritative)
+        owner = await self._dependencies.lookup.find_bundle(bundle, authoritative=authoritative)
         if isinstance(owner, Redirect):
             return redirect(request, owner.urls, is_authoritative=owner.is_authoritative)
-        ownership = self._parts.ownership
+        ownership = self._services.ownership
         if owner.urls.broker_id != ownership.urls.broker_id:
             return redirect(request, owner.urls)
         await ownership.split(bundle, algorithm, positions)
@@ -140,12 +141,12 @@ class BundleRoutes:
         Raises:
             ApiError: 409, nowhere, and why.
         """
-        owner = await self._parts.ownership.owner_of(bundle)
+        owner = await self._services.ownership.owner_of(bundle)
         if owner is None:
             return judged(bundle=str(bundle), owner=None, children=[])
         if not owner.is_self:
             return redirect(request, owner.urls)
-        points, why = await self._parts.boundaries.find(bundle, algorithm, positions)
+        points, why = await self._dependencies.boundaries.find(bundle, algorithm, positions)
         if not points:
             raise ApiError(409, f"{bundle}: nothing to split: {why}", kind="NothingToSplit")
         children = [str(child) for child in bundle.cut(points)]
@@ -175,19 +176,19 @@ class BundleRoutes:
         *,
         is_unloading: bool,
     ) -> web.Response:
-        desk, namespace = self._parts.desk(), namespace_in(request)
-        if desk is None:
+        admin, namespace = self._dependencies.admin(), namespace_in(request)
+        if admin is None:
             return self._to_leader(request)
         name = request.match_info["bundle"]
         if name in SPECIAL_NAMES:
-            await self._parts.namespaces.ring(namespace)
-            bundle = await desk.special_bundle(namespace, name)
+            await self._services.namespaces.ring(namespace)
+            bundle = await admin.special_bundle(namespace, name)
             if is_dry_run(request):
                 # Its owner says more, to whoever asks for it by its range.
                 return judged(bundle=str(bundle))
         else:
             bundle = Bundle(namespace, BundleRange.parse(name))
-        await desk.split(bundle, algorithm, positions, who_in(request), is_unloading=is_unloading)
+        await admin.split(bundle, algorithm, positions, who_in(request), is_unloading=is_unloading)
         return responses.no_content()
 
     @knows_dry_runs
@@ -195,8 +196,8 @@ class BundleRoutes:
         """204; ``with`` is the range of the other one, else it is the one that follows."""
         if (peer := await self._peer_of(request)) is not None:
             return peer
-        bundle = await bundle_in(request, self._parts.namespaces)
-        ring = await self._parts.namespaces.ring(bundle.namespace)
+        bundle = await bundle_in(request, self._services.namespaces)
+        ring = await self._services.namespaces.ring(bundle.namespace)
         wanted = request.query.get("with")
         if wanted:
             other = Bundle(bundle.namespace, BundleRange.parse(wanted))
@@ -209,17 +210,17 @@ class BundleRoutes:
         left, right = sorted((bundle, other))
         left.joined(right)
         # The ring is one of the namespace's policies.
-        await self._parts.policies.flag.require_writable()
-        desk = self._parts.desk()
-        if desk is None:
+        await self._services.policies.flag.require_writable()
+        admin = self._dependencies.admin()
+        if admin is None:
             return self._to_leader(request)
         is_dry = is_dry_run(request)
-        reply = await desk.merge(left, right, who_in(request), is_dry_run=is_dry)
+        reply = await admin.merge(left, right, who_in(request), is_dry_run=is_dry)
         return judged(**reply) if is_dry else responses.no_content()
 
     async def _lives_here(self, namespace: Namespace) -> bool:
         try:
-            return await self._parts.lookup.elsewhere(namespace) is None
+            return await self._dependencies.lookup.elsewhere(namespace) is None
         except ForeignNamespace:
             return False
 
@@ -229,12 +230,12 @@ class BundleRoutes:
         Raises:
             ForeignNamespace: it lives elsewhere, and not with a peer.
         """
-        urls = await self._parts.lookup.elsewhere(namespace_in(request))
+        urls = await self._dependencies.lookup.elsewhere(namespace_in(request))
         return None if urls is None else redirect(request, urls)
 
     def _to_leader(self, request: web.Request) -> web.Response:
-        own_id = self._parts.ownership.urls.broker_id
-        return redirect_to_leader(request, self._parts.cluster, own_id)
+        own_id = self._services.ownership.urls.broker_id
+        return redirect_to_leader(request, self._dependencies.cluster, own_id)
 
 
 def _positions_in(body: Any) -> tuple[int, ...]:

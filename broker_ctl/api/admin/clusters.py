@@ -4,7 +4,6 @@ Docs: pulsar-admin-api. What is set for one cluster, its isolation policies and 
     in `admin_policies`.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from aiohttp import web
@@ -31,9 +30,7 @@ class ClusterRoutes:
             written down. A client may begin at any daemon.
     """
 
-    def __init__(
-        self, clusters: Clusters, own_name: str, own_urls: Callable[[], BrokerUrls]
-    ) -> None:
+    def __init__(self, clusters: Clusters, own_name: str, own_urls: BrokerUrls) -> None:
         self._clusters = clusters
         self._own_name = own_name
         self._own_urls = own_urls
@@ -59,7 +56,7 @@ class ClusterRoutes:
         name = request.match_info["cluster"]
         data = await self._clusters.find(name)
         if name == self._own_name and data.keys().isdisjoint(_ADDRESSES):
-            data = {**_data(self._own_urls()), **data}
+            data = {**_data(self._own_urls), **data}
         return responses.json(data)
 
     @knows_dry_runs

@@ -23,10 +23,10 @@ MAX_BUNDLES: Final = 65_536
 class NamespaceRoutes:
     """Create, show, delete."""
 
-    def __init__(self, parts: Dependencies, cluster: str) -> None:
-        self._namespaces = parts.namespaces
-        self._policies = parts.policies
-        self._configuration = parts.configuration
+    def __init__(self, dependencies: Dependencies, cluster: str) -> None:
+        self._namespaces = dependencies.services.namespaces
+        self._policies = dependencies.services.policies
+        self._configuration = dependencies.services.configuration
         self._cluster = cluster
 
     def routes(self) -> list[web.RouteDef]:

@@ -25,8 +25,9 @@ class _Found:
 class PartitionUnloads:
     """What an operator, or a client, asks of a partitioned topic by its own name."""
 
-    def __init__(self, parts: Dependencies) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._services = dependencies.services
 
     async def run(self, topic: Topic, partitions: int, *, is_dry_run: bool) -> None:
         """Close all partitions that are loaded, or only look whether any is.
@@ -62,17 +63,17 @@ class PartitionUnloads:
                 found.closed += 1
 
     async def _close(self, partition: Topic, *, is_dry_run: bool) -> None:
-        bundle = await self._parts.lookup.bundle_of(partition)
-        owner = await self._parts.ownership.owner_of(bundle)
+        bundle = await self._dependencies.lookup.bundle_of(partition)
+        owner = await self._services.ownership.owner_of(bundle)
         if owner is None:
             raise TopicMissing(f"{partition} is not loaded: nobody owns {bundle}")
         if owner.is_self:
-            await self._parts.topics.unload(bundle, partition, is_dry_run=is_dry_run)
+            await self._dependencies.topics.unload(bundle, partition, is_dry_run=is_dry_run)
             return
         urls = owner.urls
         path = f"{partition.domain}/{partition.namespace}/{quote(partition.local, safe='')}/unload"
         url = f"{urls.web_url or urls.web_url_tls}/admin/v2/{path}"
-        reply = await self._parts.peers.request("PUT", url + "?dry_run=true" * is_dry_run)
+        reply = await self._dependencies.peers.request("PUT", url + "?dry_run=true" * is_dry_run)
         if reply.status == 404:
             raise TopicMissing(f"{partition} is not loaded")
         if reply.status not in {200, 204}:

@@ -28,11 +28,11 @@ _MOST_SHOWN: Final = 5
 class PolicyRoutes:
     """What is set for the cluster as a whole; 404 for another cluster."""
 
-    def __init__(self, parts: Dependencies, cluster_name: str) -> None:
-        self._parts = parts
-        self._isolation = parts.policies.isolation
-        self._domains = parts.policies.domains
-        self._unloads = Unloads(parts)
+    def __init__(self, dependencies: Dependencies, cluster_name: str) -> None:
+        self._dependencies = dependencies
+        self._isolation = dependencies.services.policies.isolation
+        self._domains = dependencies.services.policies.domains
+        self._unloads = Unloads(dependencies)
         self._cluster_name = cluster_name
 
     def routes(self) -> list[web.RouteDef]:
@@ -71,7 +71,7 @@ class PolicyRoutes:
         """204, once it is written and its ``unload_scope`` is done; 400 for what makes no sense."""
         self._check_cluster(request)
         policy = parse_policy(request.match_info["policy"], await object_in(request))
-        is_dry, live = is_dry_run(request), self._parts.cluster.broker_ids()
+        is_dry, live = is_dry_run(request), self._dependencies.cluster.broker_ids()
         namespaces = await self._isolation.set(policy, is_dry_run=is_dry)
         if is_dry:
             return judged(
@@ -95,7 +95,7 @@ class PolicyRoutes:
         """The live brokers, each with the policy that names it."""
         self._check_cluster(request)
         constraints = await self._constraints()
-        live = self._parts.cluster.broker_ids()
+        live = self._dependencies.cluster.broker_ids()
         return responses.json([_broker_data(constraints, broker_id) for broker_id in live])
 
     async def broker(self, request: web.Request) -> web.Response:
@@ -112,7 +112,7 @@ class PolicyRoutes:
         Raises:
             ApiError: 503, the policy is set, but some bundles stayed where they were.
         """
-        constraints, live = await self._constraints(), self._parts.cluster.broker_ids()
+        constraints, live = await self._constraints(), self._dependencies.cluster.broker_ids()
         stayed: list[str] = []
         for namespace in namespaces:
 
@@ -154,7 +154,7 @@ class PolicyRoutes:
             raise ApiError(400, "the body must be an object with brokers, a list of broker ids")
         is_dry = is_dry_run(request)
         await self._domains.set(request.match_info["domain"], brokers, is_dry_run=is_dry)
-        live = set(self._parts.cluster.broker_ids())
+        live = set(self._dependencies.cluster.broker_ids())
         unknown = [each for each in brokers if each not in live]
         return judged(not_alive=unknown) if is_dry else responses.no_content()
 

@@ -8,9 +8,9 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Namespaces
 from broker_ctl.api.http.request_params import bundle_in, object_in
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.policies.resource_quotas import ResourceQuotas, parse_quota
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BundleGone

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from broker_ctl.api.admin.topic_names import TopicNames
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Namespaces
 from broker_ctl.api.http.request_params import bundle_in, namespace_in
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import DOMAINS, Topic
 

@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from broker_ctl.api.http.dependencies import Dependencies, Owner
+from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.single_flight import SingleFlight
+from broker_ctl.broker.ownership.ownership import Owner
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import CorruptRecord, HttpError, TopicMissing
 
@@ -26,8 +27,9 @@ _ANSWER_S: Final = 10.0
 class TopicNames:
     """Lists topics of a namespace by asking whoever owns its bundles."""
 
-    def __init__(self, parts: Dependencies) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._services = dependencies.services
         self._lists = ConcurrencyLimit("lists of topics", _LISTS)
         self._joined: SingleFlight[Namespace, tuple[str, ...]] = SingleFlight("lists of topics")
 
@@ -54,8 +56,8 @@ class TopicNames:
             NamespaceMissing: there is no such namespace.
             DataPlaneError: the broker process cannot tell.
         """
-        await self._parts.namespaces.ring(namespace)
-        return _bounded(namespace, await self._parts.topics.names(namespace))
+        await self._services.namespaces.ring(namespace)
+        return _bounded(namespace, await self._dependencies.topics.names(namespace))
 
     async def close(self) -> None:
         """Cancel what is on its way."""
@@ -65,7 +67,7 @@ class TopicNames:
         names: set[str] = set()
         for owner in await self._owners(namespace):
             if owner.is_self:
-                names.update(await self._parts.topics.names(namespace))
+                names.update(await self._dependencies.topics.names(namespace))
         places = asyncio.Semaphore(_OWNERS_AT_ONCE)
 
         async def ask(owner: Owner) -> None:
@@ -80,15 +82,15 @@ class TopicNames:
         except* ApiError as refusals:
             raise refusals.exceptions[0] from None
         for domain in DOMAINS:
-            for topic in await self._parts.partitioned_topics.of_namespace(namespace, domain):
+            for topic in await self._services.partitioned_topics.of_namespace(namespace, domain):
                 names.update(await self._partitions(topic))
         return tuple(_bounded(namespace, names))
 
     async def _owners(self, namespace: Namespace) -> Iterable[Owner]:
         """Each of them once; where nobody owns a bundle, nothing of it is loaded."""
         owners: dict[str, Owner] = {}
-        for bundle in (await self._parts.namespaces.ring(namespace)).bundles:
-            owner = await self._parts.ownership.owner_of(bundle)
+        for bundle in (await self._services.namespaces.ring(namespace)).bundles:
+            owner = await self._services.ownership.owner_of(bundle)
             if owner is not None:
                 owners.setdefault(owner.urls.broker_id, owner)
         return owners.values()
@@ -97,7 +99,7 @@ class TopicNames:
         urls = owner.urls
         url = f"{urls.web_url or urls.web_url_tls}/control/v1/topics/{namespace}"
         try:
-            reply = await self._parts.peers.request("GET", url, timeout_s=_ANSWER_S)
+            reply = await self._dependencies.peers.request("GET", url, timeout_s=_ANSWER_S)
             if reply.status != 200:
                 raise HttpError(f"{url}: {reply.status}")
             return _names_in(reply.json(), namespace)
@@ -107,7 +109,7 @@ class TopicNames:
 
     async def _partitions(self, topic: Topic) -> list[str]:
         try:
-            count = await self._parts.partitioned_topics.partitions_of(topic)
+            count = await self._services.partitioned_topics.partitions_of(topic)
         except TopicMissing:
             return []  # deleted meanwhile
         return [f"{topic}-partition-{number}" for number in range(count)]

@@ -19,9 +19,10 @@ _TOPIC: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespac
 class TopicRoutes:
     """What an operator does to topics."""
 
-    def __init__(self, parts: Dependencies) -> None:
-        self._parts = parts
-        self._partitions = PartitionUnloads(parts)
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._services = dependencies.services
+        self._partitions = PartitionUnloads(dependencies)
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
@@ -37,17 +38,17 @@ class TopicRoutes:
         loaded, and whose it is shall not change by this.
         """
         topic, is_dry = topic_in(request), is_dry_run(request)
-        if partitions := await self._parts.partitioned_topics.partitions_of(topic):
+        if partitions := await self._services.partitioned_topics.partitions_of(topic):
             await self._partitions.run(topic, partitions, is_dry_run=is_dry)
             return judged() if is_dry else responses.no_content()
-        bundle = await self._parts.lookup.bundle_of(topic)
-        owner = await self._parts.ownership.owner_of(bundle)
+        bundle = await self._dependencies.lookup.bundle_of(topic)
+        owner = await self._services.ownership.owner_of(bundle)
         if owner is None:
             raise TopicMissing(f"{topic} is not loaded: nobody owns {bundle}")
         if not owner.is_self:
             return redirect(request, owner.urls)
         try:
-            await self._parts.topics.unload(bundle, topic, is_dry_run=is_dry)
+            await self._dependencies.topics.unload(bundle, topic, is_dry_run=is_dry)
         except NotOwner as met:
             # Given up between the question and the act, and all of its topics with it.
             raise TopicMissing(f"{topic} is not loaded: {met}") from met

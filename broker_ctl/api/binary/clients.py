@@ -3,8 +3,8 @@
 from typing import Final, Protocol
 
 from broker_ctl.api.binary import replies
+from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import ServerError
-from broker_ctl.api.binary.parts import BinaryRules
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.tasks import wait_until

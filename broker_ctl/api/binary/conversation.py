@@ -6,10 +6,10 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from broker_ctl.api.binary import replies
+from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType, ServerError
 from broker_ctl.api.binary.frames import MalformedFrame
 from broker_ctl.api.binary.handshake import why_refused
-from broker_ctl.api.binary.parts import BinaryRules
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand, CommandConnect
 from broker_ctl.api.binary.states import Act, State, act_on
 from broker_ctl.instruments.kinds import Counter

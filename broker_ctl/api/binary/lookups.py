@@ -5,8 +5,8 @@ import logging
 from typing import Final
 
 from broker_ctl.api.binary import replies
+from broker_ctl.api.binary.dependencies import BinaryDependencies
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError, TopicMode
-from broker_ctl.api.binary.parts import BinaryDependencies
 from broker_ctl.api.binary.pulsar_commands_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandLookupTopic,
@@ -34,9 +34,9 @@ _DOMAINS: Final = {
 class Lookups:
     """Answers requests; whatever they meet becomes an answer too, and all are counted."""
 
-    def __init__(self, parts: BinaryDependencies) -> None:
-        self._parts = parts
-        self._commands = parts.instruments.commands
+    def __init__(self, dependencies: BinaryDependencies) -> None:
+        self._dependencies = dependencies
+        self._commands = dependencies.instruments.commands
         self._numbers = itertools.count(1)
         self._is_draining = False
 
@@ -51,7 +51,7 @@ class Lookups:
                 request, ServerError.ServiceNotReady, "this broker is shutting down"
             )
         try:
-            with self._parts.bound.held():
+            with self._dependencies.bound.held():
                 match request.kind:
                     case CommandType.LOOKUP:
                         frame = await self._find(request)
@@ -77,7 +77,7 @@ class Lookups:
         asked: CommandLookupTopic = request.asked
         topic = _topic_in(asked)
         # This protocol's clients come for messages: where it is, the whole bundle is loaded.
-        answer = await self._parts.lookup.find(
+        answer = await self._dependencies.lookup.find(
             topic, authoritative=asked.authoritative, is_preloading=True
         )
         broker_id = answer.urls.broker_id
@@ -88,7 +88,7 @@ class Lookups:
                 how, is_authoritative = LookupType.CONNECT, True
             case Redirect(_, is_authoritative):
                 # To the daemon of that broker: its broker process does not know of our lookups.
-                there, how = self._parts.lookup_urls_of(broker_id), LookupType.REDIRECT
+                there, how = self._dependencies.lookup_urls_of(broker_id), LookupType.REDIRECT
             case Elsewhere(urls):
                 # Another cluster, whose brokers serve lookups themselves and have a leader.
                 there = LookupUrls(urls.native_url, urls.native_url_tls)
@@ -103,7 +103,7 @@ class Lookups:
 
     async def _count(self, asked: CommandPartitionedTopicMetadata) -> bytes:
         # Whether it may be created is not asked: the broker process decides, when it is opened.
-        count = await self._parts.partitions_of(_topic_in(asked))
+        count = await self._dependencies.partitions_of(_topic_in(asked))
         return replies.partitions(asked.request_id, count)
 
     async def _list(self, asked: CommandGetTopicsOfNamespace) -> bytes:
@@ -112,7 +112,9 @@ class Lookups:
         except ValueError:
             raise ApiError(412, f"mode {asked.mode} is not known here") from None
         namespace = Namespace.parse(str(asked.namespace))
-        return replies.topics(asked.request_id, await self._parts.topics_of(namespace, domains))
+        return replies.topics(
+            asked.request_id, await self._dependencies.topics_of(namespace, domains)
+        )
 
     def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:
         self._commands.add(request.kind.name, why.name)

@@ -7,8 +7,8 @@ from typing import Final
 
 from broker_ctl.api.binary.clients import Clients
 from broker_ctl.api.binary.connection import Connection
+from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.lookups import Lookups
-from broker_ctl.api.binary.parts import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.errors import StartError
 from broker_ctl.tasks import wait_until
@@ -25,16 +25,16 @@ class BinaryServer:
     """Pulsar's binary protocol on one port, or on two, one of them with TLS."""
 
     def __init__(
-        self, parts: BinaryDependencies, rules: BinaryRules, listeners: Sequence[Listener]
+        self, dependencies: BinaryDependencies, rules: BinaryRules, listeners: Sequence[Listener]
     ) -> None:
         self._rules = rules
         self._listeners = tuple(listeners)
-        self._lookups = Lookups(parts)
+        self._lookups = Lookups(dependencies)
         self._workers = Workers(self._lookups.answer, self._lookups.overdue, rules.request_limit_s)
-        self._clients = Clients(rules, self._workers, parts.instruments)
+        self._clients = Clients(rules, self._workers, dependencies.instruments)
         self._servers: list[asyncio.Server] = []
-        parts.instruments.connections.follow(lambda: len(self._clients))
-        parts.instruments.in_flight.follow(lambda: self._workers.in_flight)
+        dependencies.instruments.connections.follow(lambda: len(self._clients))
+        dependencies.instruments.in_flight.follow(lambda: self._workers.in_flight)
 
     async def start(self) -> None:
         """Listen and serve.

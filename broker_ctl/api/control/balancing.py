@@ -34,8 +34,8 @@ _ENTRIES: Final = 100
 class BalancingRoutes:
     """What operators order for the cluster as a whole."""
 
-    def __init__(self, parts: ControlDependencies, cluster: str) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: ControlDependencies, cluster: str) -> None:
+        self._dependencies = dependencies
         self._cluster = cluster
 
     def routes(self) -> list[web.RouteDef]:
@@ -59,22 +59,22 @@ class BalancingRoutes:
 
     async def paused(self, _: web.Request) -> web.Response:
         """Whether the leader is paused; since when, by whom and why."""
-        pause = self._parts.directives.pause
+        pause = self._dependencies.directives.pause
         return responses.json({"paused": False} if pause is None else pause.to_row())
 
     @knows_dry_runs
     async def pause(self, request: web.Request) -> web.Response:
         """The pause that stands then: an earlier one stays as it is."""
         who, why = await _said(request)
-        order = AuditInfo.of(self._parts.clock.wall_ms(), who, why)
+        order = AuditInfo.of(self._dependencies.clock.wall_ms(), who, why)
         if is_dry_run(request):
-            return responses.json((self._parts.directives.pause or Pause(order)).to_row())
-        return responses.json((await self._parts.directives.begin_pause(order)).to_row())
+            return responses.json((self._dependencies.directives.pause or Pause(order)).to_row())
+        return responses.json((await self._dependencies.directives.begin_pause(order)).to_row())
 
     @knows_dry_runs
     async def resume(self, request: web.Request) -> web.Response:
         """What was taken back; also where there was no pause."""
-        directives = self._parts.directives
+        directives = self._dependencies.directives
         ended = directives.pause if is_dry_run(request) else await directives.end_pause()
         row = {} if ended is None else ended.to_row()
         return responses.json({**row, "paused": False, "was_paused": ended is not None})
@@ -95,7 +95,7 @@ class BalancingRoutes:
         if operations is None:
             return self._to_leader(request)
         is_known = any(row["broker"] == broker_id for row in operations.drains())
-        if not is_known and self._parts.cluster.urls_of(broker_id) is None:
+        if not is_known and self._dependencies.cluster.urls_of(broker_id) is None:
             raise ApiError(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
         is_forced = flag(request, "force")
         who, why = await _said(request)
@@ -114,7 +114,7 @@ class BalancingRoutes:
             was_drained = any(row["broker"] == broker_id for row in operations.drains())
         else:
             was_drained = await operations.undrain(broker_id)
-        if not was_drained and self._parts.cluster.urls_of(broker_id) is None:
+        if not was_drained and self._dependencies.cluster.urls_of(broker_id) is None:
             raise ApiError(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
         return responses.json({"broker": broker_id, "was_drained": was_drained})
 
@@ -134,7 +134,7 @@ class BalancingRoutes:
         if operations is None:
             return self._to_leader(request)
         file = PlanFile.of_row(await object_in(request))
-        file.check(self._cluster, self._parts.clock.wall_ms())
+        file.check(self._cluster, self._dependencies.clock.wall_ms())
         return responses.json(dict(await operations.plan_of_file(file)))
 
     async def plans(self, request: web.Request) -> web.Response:
@@ -178,11 +178,11 @@ class BalancingRoutes:
         return responses.json(operations.history(_filter_in(request)))
 
     def _operations(self) -> AdminOperations | None:
-        desk = self._parts.desk()
-        return None if desk is None else desk.operations
+        admin = self._dependencies.admin()
+        return None if admin is None else admin.operations
 
     def _to_leader(self, request: web.Request) -> web.Response:
-        return redirect_to_leader(request, self._parts.cluster, self._parts.own_id)
+        return redirect_to_leader(request, self._dependencies.cluster, self._dependencies.own_id)
 
 
 async def _said(request: web.Request) -> tuple[str, str]:

@@ -20,8 +20,9 @@ _ENTRIES: Final = 20
 class ControlRoutes:
     """Orders in, states out."""
 
-    def __init__(self, parts: Dependencies, cluster_name: str) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies, cluster_name: str) -> None:
+        self._dependencies = dependencies
+        self._services = dependencies.services
         self._cluster_name = cluster_name
 
     def routes(self) -> list[web.RouteDef]:
@@ -38,9 +39,9 @@ class ControlRoutes:
             order = parse_order(request.match_info["verb"], await object_in(request))
         except InvalidName as met:
             return responses.error(400, "InvalidName", str(met))
-        orders = self._parts.instruments.surface.orders
+        orders = self._dependencies.instruments.surface.orders
         try:
-            reply = await self._parts.orders.obey(order)
+            reply = await self._services.commands.obey(order)
         except BrokerCtlError as met:
             kind = type(met).__name__
             orders.add(order.verb, kind)
@@ -52,43 +53,43 @@ class ControlRoutes:
 
     async def status(self, _: web.Request) -> web.Response:
         """This broker."""
-        parts = self._parts
-        session_epoch, remaining_ms = parts.authority()
-        readiness, leader = parts.readiness(), parts.cluster.leader()
+        dependencies = self._dependencies
+        session_epoch, remaining_ms = dependencies.authority()
+        readiness, leader = dependencies.readiness(), dependencies.cluster.leader()
         return responses.json(
             {
-                "broker": parts.own_id,
+                "broker": dependencies.own_id,
                 "cluster": self._cluster_name,
                 "session": {
-                    "state": parts.session_state(),
+                    "state": dependencies.session_state(),
                     "epoch": session_epoch,
                     "lease_remaining_s": remaining_ms / 1000,
                 },
-                "is_leader": parts.desk() is not None,
+                "is_leader": dependencies.admin() is not None,
                 "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},
-                "is_stopping": parts.ownership.is_draining,
-                "is_drained": parts.own_id in parts.directives.drains,
+                "is_stopping": self._services.ownership.is_draining,
+                "is_drained": dependencies.own_id in dependencies.directives.drains,
                 "is_ready": readiness.is_ready,
                 "reason": readiness.reason,
                 "bundles": [
                     {"bundle": str(bundle), "state": held.state, "token": held.token}
-                    for bundle, held in sorted(parts.ownership.owned().items())
+                    for bundle, held in sorted(self._services.ownership.owned().items())
                 ],
-                "journal": [entry_row(entry) for entry in parts.journal.recent(_ENTRIES)],
+                "journal": [entry_row(entry) for entry in dependencies.journal.recent(_ENTRIES)],
             }
         )
 
     async def owners(self, request: web.Request) -> web.Response:
         """Who owns each bundle of a namespace; 503 at once without authority."""
         namespace = Namespace.parse(request.query.get("namespace", ""))
-        with self._parts.authorised.held():
-            ring = await self._parts.namespaces.ring(namespace)
+        with self._dependencies.authorised.held():
+            ring = await self._services.namespaces.ring(namespace)
             return responses.json([await self._owner_row(bundle) for bundle in ring.bundles])
 
     async def _owner_row(self, bundle: Bundle) -> dict[str, Any]:
         row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}
         try:
-            owner = await self._parts.ownership.owner_of(bundle)
+            owner = await self._services.ownership.owner_of(bundle)
         except BrokerCtlError as met:
             return row | {"note": f"{type(met).__name__}: {met}"}
         return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}

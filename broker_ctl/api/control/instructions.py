@@ -25,8 +25,8 @@ _DONE: Final = "done"
 class InstructionRoutes:
     """One instruction after another, from whoever controls."""
 
-    def __init__(self, parts: Dependencies) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
@@ -34,11 +34,11 @@ class InstructionRoutes:
 
     async def obey(self, request: web.Request) -> web.Response:
         """200: acknowledged, with what could not be done; 409: stale; 503: send it again."""
-        replicas = self._parts.replicas
+        replicas = self._dependencies.replicas
         if replicas is None:
             reason = "no replicas here: brokerId is not set at this broker"
             raise ApiError(404, reason, kind="NotReplicated")
-        results = self._parts.instruments.replicas.instructions
+        results = self._dependencies.instruments.replicas.instructions
         try:
             instruction = Instruction.parse(decode_object(await _body(request)))
             obeyed = await replicas.obey(instruction)

@@ -12,8 +12,8 @@ from broker_ctl.errors import InvalidName
 class LeaderRoutes:
     """Any other process sends the request on to it: 307."""
 
-    def __init__(self, parts: ControlDependencies) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: ControlDependencies) -> None:
+        self._dependencies = dependencies
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
@@ -24,18 +24,18 @@ class LeaderRoutes:
 
     async def cluster(self, request: web.Request) -> web.Response:
         """The leader's view of everybody."""
-        desk = self._parts.desk()
-        return self._to_leader(request) if desk is None else responses.json(dict(desk.overview()))
+        admin = self._dependencies.admin()
+        return self._to_leader(request) if admin is None else responses.json(dict(admin.overview()))
 
     async def explain(self, request: web.Request) -> web.Response:
         """What the leader knows of a broker or a bundle; 404: neither."""
-        desk, subject = self._parts.desk(), request.query.get("subject", "")
-        if desk is None:
+        admin, subject = self._dependencies.admin(), request.query.get("subject", "")
+        if admin is None:
             return self._to_leader(request)
         try:
-            return responses.json(dict(desk.explain(subject)))
+            return responses.json(dict(admin.explain(subject)))
         except InvalidName as met:
             raise ApiError(404, str(met), kind="InvalidName") from met
 
     def _to_leader(self, request: web.Request) -> web.Response:
-        return redirect_to_leader(request, self._parts.cluster, self._parts.own_id)
+        return redirect_to_leader(request, self._dependencies.cluster, self._dependencies.own_id)

@@ -50,30 +50,30 @@ _Handler = Callable[[web.Request], Awaitable[web.Response]]
 _Act = Callable[[ControllerAdmin, web.Request], Awaitable[web.Response]]
 
 
-def taking_part(parts: Dependencies) -> PartitionDependencies:
+def taking_part(dependencies: Dependencies) -> PartitionDependencies:
     """What there is of replicated partitions.
 
     Raises:
         ApiError: 404, this broker takes no part in replication.
     """
-    if parts.partitions is None:
+    if dependencies.partitions is None:
         raise ApiError(
             404,
             "no replicated partitions here: brokerId is not set at this broker",
             kind="NotReplicated",
         )
-    return parts.partitions
+    return dependencies.partitions
 
 
 class PartitionRoutes:
     """Topics, reassignments, elections, the controller, and brokers that are about to stop."""
 
-    def __init__(self, parts: Dependencies) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
-        at = self._at_desk
+        at = self._at_controller
         return [
             web.get(f"{_ROOT}/controller", at(self.controller)),
             web.get(f"{_ROOT}/transitions", at(self.transitions)),
@@ -92,42 +92,44 @@ class PartitionRoutes:
             web.post(_SHUTDOWN, at(self.shut_down)),
         ]
 
-    def _at_desk(self, act: _Act) -> _Handler:
+    def _at_controller(self, act: _Act) -> _Handler:
         """Done here where this broker controls; 307 to the controller, 503 while there is none."""
 
         @functools.wraps(act)
         async def answered(request: web.Request) -> web.Response:
-            parts = taking_part(self._parts)
-            desk = parts.desk()
-            if desk is not None:
-                return await act(desk, request)
-            own_id = self._parts.ownership.urls.broker_id
-            return redirect_to_controller(request, self._parts.cluster, own_id, parts.controller())
+            partitions = taking_part(self._dependencies)
+            admin = partitions.admin()
+            if admin is not None:
+                return await act(admin, request)
+            dependencies = self._dependencies
+            return redirect_to_controller(
+                request, dependencies.cluster, dependencies.own_id, partitions.controller()
+            )
 
         return answered
 
-    async def controller(self, desk: ControllerAdmin, _: web.Request) -> web.Response:
+    async def controller(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
         """Who controls, at which epoch, and what it has to do."""
-        return responses.json(dict(desk.overview()))
+        return responses.json(dict(admin.overview()))
 
-    async def transitions(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def transitions(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """The newest changes of leaders and ISRs; of ``topic``, and of its ``partition``."""
         topic, partition = partition_in_query(request)
         limit = whole_number_in(request, "limit", _LISTED, _MOST_LISTED)
-        return responses.json(desk.transitions(topic, partition, limit))
+        return responses.json(admin.transitions(topic, partition, limit))
 
     # Topics.
 
-    async def topics(self, desk: ControllerAdmin, _: web.Request) -> web.Response:
+    async def topics(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
         """All replicated topics, with counts of what is not well."""
-        return responses.json(desk.topics())
+        return responses.json(admin.topics())
 
-    async def describe(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def describe(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """A topic, partition by partition; 404: there is none."""
-        return responses.json(dict(desk.describe(topic_in_path(request))))
+        return responses.json(dict(admin.describe(topic_in_path(request))))
 
     @knows_dry_runs
-    async def create(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def create(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``replicas``, or ``partitions`` and ``replication_factor``; 409: it exists already."""
         topic, body = topic_in_path(request), await object_in(request)
         replicas, rules = replicas_in(body), rules_in(body)
@@ -136,91 +138,91 @@ class PartitionRoutes:
         if not replicas:
             partitions = number_in(body, "partitions", 1, MOST_PARTITIONS)
             factor = number_in(body, "replication_factor", 1, _MOST_REPLICAS)
-            replicas = dict(desk.spread(partitions, factor))
-        reply = await desk.create_topic(topic, replicas, rules, is_dry_run=is_dry_run(request))
+            replicas = dict(admin.spread(partitions, factor))
+        reply = await admin.create_topic(topic, replicas, rules, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
     @knows_dry_runs
-    async def grow(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def grow(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``partitions`` in all, with ``replicas`` of new ones; the others are spread."""
         topic, body = topic_in_path(request), await object_in(request)
-        # The topic may have more than one request can make: the desk knows how many are new.
+        # The topic may have more than one request can make: the admin knows how many are new.
         partitions = number_in(body, "partitions", 1, _MOST_ID)
-        known = len(desk.describe(topic)["partitions"])
+        known = len(admin.describe(topic)["partitions"])
         if partitions - known > MOST_PARTITIONS:
             raise InvalidReplicas(
                 f"{topic} has {known} partitions: a request makes at most {MOST_PARTITIONS} more"
             )
-        reply = await desk.grow_topic(
+        reply = await admin.grow_topic(
             topic, partitions, replicas_in(body), is_dry_run=is_dry_run(request)
         )
         return responses.json(dict(reply))
 
     @knows_dry_runs
-    async def delete(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def delete(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """Its end is asked for; 404: there is none."""
         topic = topic_in_path(request)
-        return responses.json(dict(await desk.delete_topic(topic, is_dry_run=is_dry_run(request))))
+        return responses.json(dict(await admin.delete_topic(topic, is_dry_run=is_dry_run(request))))
 
     @knows_dry_runs
-    async def alter(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def alter(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``min_isr`` and ``unclean``: null gives one back to the settings, absent it stays."""
         topic, changes = topic_in_path(request), changes_in(await object_in(request))
-        reply = await desk.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
+        reply = await admin.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
     @knows_dry_runs
-    async def adopt(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def adopt(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``topic_id`` for a topic that has none, absent a new one; 409: it has one, or another."""
         topic, topic_id = topic_in_path(request), topic_id_in(await object_in(request))
-        reply = await desk.adopt_topic(topic, topic_id, is_dry_run=is_dry_run(request))
+        reply = await admin.adopt_topic(topic, topic_id, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
     # Reassignments.
 
-    async def plan(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def plan(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """Replicas for all partitions of ``topics``, evenly over ``brokers``; nothing is done."""
         body = await object_in(request)
         topics, brokers = names_in(body), brokers_in(body)
         # It is made in one go, beside everything else that this broker does.
-        sizes = {row["topic"]: row["partitions"] for row in desk.topics()}
+        sizes = {row["topic"]: row["partitions"] for row in admin.topics()}
         count = sum(sizes.get(topic, 0) for topic in set(topics))
         if count > MOST_PARTITIONS:
             raise InvalidReplicas(
                 f"{count} partitions: a plan has at most {MOST_PARTITIONS}; name fewer topics"
             )
-        return responses.json(dict(desk.plan_reassignment(topics, brokers)))
+        return responses.json(dict(admin.plan_reassignment(topics, brokers)))
 
-    async def reassignments(self, desk: ControllerAdmin, _: web.Request) -> web.Response:
+    async def reassignments(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
         """What is under way, and what it waits for."""
-        return responses.json(desk.reassignments())
+        return responses.json(admin.reassignments())
 
     @knows_dry_runs
-    async def reassign(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def reassign(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """Begin to move ``partitions``, all or none; one under way is overridden."""
         targets = targets_in(await object_in(request))
-        return responses.json(dict(await desk.reassign(targets, is_dry_run=is_dry_run(request))))
+        return responses.json(dict(await admin.reassign(targets, is_dry_run=is_dry_run(request))))
 
     @knows_dry_runs
-    async def cancel(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def cancel(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """Move ``partitions`` back, without them all; 404: one of them is not under way."""
         partitions = partitions_in(await object_in(request))
         return responses.json(
-            dict(await desk.cancel_reassignment(partitions, is_dry_run=is_dry_run(request)))
+            dict(await admin.cancel_reassignment(partitions, is_dry_run=is_dry_run(request)))
         )
 
     # Leaders.
 
     @knows_dry_runs
-    async def elect(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def elect(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``kind`` is preferred or unclean; unclean elections need ``partitions``."""
         body = await object_in(request)
         kind, partitions = election_in(body), partitions_in(body)
         return responses.json(
-            dict(await desk.elect(kind, partitions, is_dry_run=is_dry_run(request)))
+            dict(await admin.elect(kind, partitions, is_dry_run=is_dry_run(request)))
         )
 
-    async def shut_down(self, desk: ControllerAdmin, request: web.Request) -> web.Response:
+    async def shut_down(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """A broker is about to stop: what it still leads; 409: the epoch is of an earlier life."""
         body = await object_in(request)
         if "broker" not in body or "broker_epoch" not in body:
@@ -229,5 +231,5 @@ class PartitionRoutes:
         broker_epoch = number_in(body, "broker_epoch", 0, _MOST_ZXID)
         is_forced = flag_in(body, "force")
         return responses.json(
-            dict(await desk.shut_down(broker_id, broker_epoch, is_forced=is_forced))
+            dict(await admin.shut_down(broker_id, broker_epoch, is_forced=is_forced))
         )

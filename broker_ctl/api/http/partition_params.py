@@ -1,7 +1,7 @@
 """Reading what is asked of replicated partitions: replica lists, partitions, rules.
 
 Here a body is held against its form and its bounds; whether brokers and partitions exist, the
-controller's desk judges.
+controller's admin judges.
 """
 
 from collections.abc import Mapping

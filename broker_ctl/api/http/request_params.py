@@ -9,9 +9,9 @@ from urllib.parse import unquote_plus
 from aiohttp import hdrs, web
 
 from broker_ctl import codec
-from broker_ctl.api.http.dependencies import Namespaces
 from broker_ctl.api.http.error_responses import route_of
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.field_kinds import misfit
 from broker_ctl.core.model.names import Namespace, Topic

@@ -6,12 +6,11 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dependencies import Lookup
 from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.api.http.listeners import listener_of
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import flag, topic_in
-from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Redirect
+from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Lookup, Redirect
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import InvalidName

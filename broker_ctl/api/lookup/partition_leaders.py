@@ -22,8 +22,8 @@ _PARTITION: Final = f"{_TOPIC}/{{partition:[0-9]{{1,10}}}}"
 class PartitionLeaderRoutes:
     """Where the clients of a partition go."""
 
-    def __init__(self, parts: Dependencies, bound: ConcurrencyLimit) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies, bound: ConcurrencyLimit) -> None:
+        self._services = dependencies.services
         self._bound = bound
 
     def routes(self) -> list[web.RouteDef]:
@@ -33,14 +33,14 @@ class PartitionLeaderRoutes:
     async def of_partition(self, request: web.Request) -> web.Response:
         """200, with leader -1 or without an address while it has no leader; 404: no such one."""
         topic, number = topic_in_path(request), int(request.match_info["partition"])
-        leaders = self._parts.partition_leaders
+        leaders = self._services.partition_leaders
         with self._bound.held():
             led = await leaders.find(topic, number)
         return responses.json({"topic": topic, "topic_id": led.topic_id, **_row(led)})
 
     async def of_topic(self, request: web.Request) -> web.Response:
         """All partitions by number; 404: no such topic."""
-        topic, leaders = topic_in_path(request), self._parts.partition_leaders
+        topic, leaders = topic_in_path(request), self._services.partition_leaders
         with self._bound.held():
             found = await leaders.of_topic(topic)
         return responses.json(

@@ -1,18 +1,15 @@
-"""Instruments that are read off the surface's own parts."""
+"""Instruments that are read off what the API is built from."""
 
 from collections import Counter as Counting
 from collections.abc import Callable, Mapping
 
-from broker_ctl.api.http.dependencies import (
-    DecisionLog,
-    Dependencies,
-    LoadReporter,
-    Ownership,
-    ViewDependencies,
-)
+from broker_ctl.api.http.dependencies import ControlDependencies, Dependencies
 from broker_ctl.api.http.limits import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.metrics import breakdowns
+from broker_ctl.broker.history.decision_log import DecisionLog
+from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.lookup import LookupStatistics
+from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.core.cluster.decisions import Split, Transfer
 from broker_ctl.core.machines.ownership import BundleState
@@ -28,43 +25,43 @@ _HELD = tuple(
 )
 
 
-def follow(parts: Dependencies, lanes: RequestClasses, lookups: ConcurrencyLimit) -> None:
+def follow(dependencies: Dependencies, lanes: RequestClasses, lookups: ConcurrencyLimit) -> None:
     """Show each part through its instrument."""
-    instruments = parts.instruments
-    _follow_lookups(instruments.surface, parts.lookup.statistics)
-    _follow_bundles(instruments.bundles, parts.ownership)
-    _follow_usage(instruments.bundles, parts.reporter, parts.configuration)
-    _follow_traffic(instruments.traffic, parts.reporter, parts.configuration)
-    instruments.session.is_leader.follow(lambda: _seats(parts))
-    in_flight = follow_shown(parts, lanes)
+    instruments, services = dependencies.instruments, dependencies.services
+    _follow_lookups(instruments.surface, dependencies.lookup.statistics)
+    _follow_bundles(instruments.bundles, services.ownership)
+    _follow_usage(instruments.bundles, services.reporter, services.configuration)
+    _follow_traffic(instruments.traffic, services.reporter, services.configuration)
+    instruments.session.is_leader.follow(lambda: _seats(dependencies))
+    in_flight = follow_shown(dependencies, lanes)
     instruments.surface.in_flight.follow(lambda: {**in_flight(), ("lookups",): lookups.in_flight})
 
 
 def follow_shown(
-    parts: ViewDependencies, lanes: RequestClasses
+    dependencies: ControlDependencies, lanes: RequestClasses
 ) -> Callable[[], Mapping[Labels, float]]:
     """Show what is there in every process that may lead; answers with what is in progress."""
-    instruments = parts.instruments
-    _follow_decisions(instruments, parts.journal)
+    instruments = dependencies.instruments
+    _follow_decisions(instruments, dependencies.journal)
     session, surface = instruments.session, instruments.surface
     session.state.follow(
-        lambda: {(state,): float(state == parts.session_state()) for state in SessionState}
+        lambda: {(state,): float(state == dependencies.session_state()) for state in SessionState}
     )
-    session.epoch.follow(lambda: parts.authority()[0])
-    session.lease_remaining_ms.follow(lambda: parts.authority()[1])
-    session.brokers.follow(lambda: len(parts.cluster.broker_ids()))
-    surface.is_ready.follow(lambda: float(parts.readiness().is_ready))
+    session.epoch.follow(lambda: dependencies.authority()[0])
+    session.lease_remaining_ms.follow(lambda: dependencies.authority()[1])
+    session.brokers.follow(lambda: len(dependencies.cluster.broker_ids()))
+    surface.is_ready.follow(lambda: float(dependencies.readiness().is_ready))
     return lambda: {
         ("clients",): lanes.clients.in_flight,
         ("brokers",): lanes.brokers.in_flight,
     }
 
 
-def _seats(parts: Dependencies) -> Mapping[Labels, float]:
+def _seats(dependencies: Dependencies) -> Mapping[Labels, float]:
     """Which of the seats this broker holds; that of the controller only where it may."""
-    seats: dict[Labels, float] = {("loadbalance",): float(parts.desk() is not None)}
-    if parts.partitions is not None:
-        seats["controller",] = float(parts.partitions.desk() is not None)
+    seats: dict[Labels, float] = {("loadbalance",): float(dependencies.admin() is not None)}
+    if dependencies.partitions is not None:
+        seats["controller",] = float(dependencies.partitions.admin() is not None)
     return seats
 
 

@@ -3,7 +3,7 @@
 It owns nothing and registers nowhere among the brokers: what it writes lies under ``/broker-ctl``.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,7 +23,6 @@ from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
-from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.daemon.metrics.balancing import follow_directives, follow_leader
 from broker_ctl.daemon.metrics.foundation import follow_caches, follow_corrupt, follow_foundation
 from broker_ctl.daemon.wiring.api import authority, readiness_of, surface_rules
@@ -121,10 +120,10 @@ def attach(settings: Settings, surroundings: Environment) -> Attached:
     follow_leader(base.instruments, controller, attachment.moves)
     base.instruments.leader.destinations_ignored.follow(lambda: attachment.moves.astray)
     follow_history(base.instruments.history, history)
-    shown = AttachedDependencies(
+    dependencies = AttachedDependencies(
         own_id=base.urls.broker_id,
         cluster=AttachedCluster(followed.brokers, election),
-        desk=_while_leading(election, controller),
+        admin=_while_leading(election, controller),
         directives=followed.directives,
         clock=base.clock,
         journal=journal,
@@ -133,10 +132,10 @@ def attach(settings: Settings, surroundings: Environment) -> Attached:
         session_state=lambda: base.watcher.state,
         instruments=base.instruments,
         ring_of=followed.nodes.ring_of,
-        owner_of=_owner_row(followed.nodes),
+        owner_of=followed.nodes.owner_of,
         held_back=attachment.own_balancing.held_back,
     )
-    surface = AttachedApiServer(shown, surface_rules(settings, base.credentials))
+    surface = AttachedApiServer(dependencies, surface_rules(settings, base.credentials))
     return Attached(
         foundation=base,
         followed=followed,
@@ -279,11 +278,3 @@ def _while_leading(
 ) -> Callable[[], LoadBalancer | None]:
     """The controller while it leads; nothing it says counts at other times."""
     return lambda: controller if election.leadership is not None else None
-
-
-def _owner_row(nodes: ClusterNodes) -> Callable[[Bundle], Awaitable[tuple[str, int] | None]]:
-    async def owner_row(bundle: Bundle) -> tuple[str, int] | None:
-        owner = await nodes.owner_of(bundle)
-        return None if owner is None else (owner.urls.broker_id, owner.token)
-
-    return owner_row

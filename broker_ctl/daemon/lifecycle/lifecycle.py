@@ -38,7 +38,7 @@ class Daemon:
         self._assembly = assembly
         self._base = assembly.foundation
         self._coordination = assembly.coordination
-        self._managers = assembly.managers
+        self._services = assembly.services
         self._partitions = assembly.partitions
         self._notifier = notifier
         self._signals = signals
@@ -56,8 +56,8 @@ class Daemon:
     async def _run(self) -> int:
         self._end.watch()
         await self._assembly.surface.start()
-        if self._managers.history is not None:
-            await self._managers.history.start()
+        if self._services.history is not None:
+            await self._services.history.start()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
@@ -88,7 +88,7 @@ class Daemon:
         self._end.is_stopping = True
         self._notifier.send("STOPPING=1")
         self._assembly.readiness.now = Readiness(is_ready=False, reason="draining")
-        self._managers.ownership.is_draining = True
+        self._services.ownership.is_draining = True
         if store.session_id and self._base.surroundings.keep_session(
             self._base.settings, store.session_id, store.session_password
         ):
@@ -99,16 +99,16 @@ class Daemon:
         # With the session everything is given up already: each stage would wait for nobody.
         if store.is_connected and self._end.code not in _NOTHING_LEFT:
             # As it is now: it can be changed at run time.
-            now = self._managers.configuration.current().session
+            now = self._services.configuration.current().session
             await self._hand_over(now.shutdown_timeout_s)
-        left = len(self._managers.ownership.owned())
+        left = len(self._services.ownership.owned())
         if left:
             # Only what is certainly served no more may be given away at once.
             log.warning("%d bundles were not given up: the session is left to expire", left)
         await store.close(end_session=not left)
 
     async def _hand_over(self, drain_s: float) -> None:
-        coordination, ownership = self._coordination, self._managers.ownership
+        coordination, ownership = self._coordination, self._services.ownership
         registry, clock = coordination.registry, self._base.clock
         end_s = clock.now_s() + drain_s
         await self._stage("announcing the drain", registry.announce_drain(), _STAGE_S)
@@ -142,7 +142,7 @@ class Daemon:
 
     async def _take_down(self) -> None:
         """After the serving has ended, whichever way."""
-        base, coordination, managers = self._base, self._coordination, self._managers
+        base, coordination, services = self._base, self._coordination, self._services
         self._assembly.readiness.now = Readiness(is_ready=False, reason="stopped")
         self._assembly.controller.close()
         await base.watcher.close()
@@ -153,16 +153,16 @@ class Daemon:
         await coordination.directives.close()
         await coordination.locks.close()
         await base.deletions.close()
-        await managers.constraints.close()
-        await managers.configuration.close()
-        await managers.partitioned_topics.close()
-        await managers.namespaces.close()
-        await managers.home.close()
-        await managers.owners.close()
-        await managers.partition_leaders.close()
+        await services.constraints.close()
+        await services.configuration.close()
+        await services.partitioned_topics.close()
+        await services.namespaces.close()
+        await services.home.close()
+        await services.owners.close()
+        await services.partition_leaders.close()
         if self._partitions is not None:
             await self._partitions.close()
-        await managers.dataplane.stop()
+        await services.dataplane.stop()
         # Whoever waits in a lane is told, and the store below is closed with it.
         await base.metadata.close(end_session=False)
         if base.configuration is not base.metadata:
@@ -171,5 +171,5 @@ class Daemon:
         # Not before: until then somebody may ask.
         await self._assembly.lookup.close()
         await self._assembly.peers_http.close()
-        if managers.history is not None:
-            await managers.history.close()
+        if services.history is not None:
+            await services.history.close()

@@ -36,7 +36,7 @@ class Serving:
     def __init__(self, assembly: Assembly, notifier: Notifier) -> None:
         self._base = assembly.foundation
         self._coordination = assembly.coordination
-        self._managers = assembly.managers
+        self._services = assembly.services
         self._controller = assembly.controller
         self._partitions = assembly.partitions
         self._readiness = assembly.readiness
@@ -48,15 +48,15 @@ class Serving:
         Raises:
             StartError: another process has this broker's id, or the cluster is not ours alone.
         """
-        base, coordination, managers = self._base, self._coordination, self._managers
+        base, coordination, services = self._base, self._coordination, self._services
         self._not_ready("the data plane does not answer")
-        await managers.dataplane_watch.start()
+        await services.dataplane_watch.start()
         if self._partitions is not None:
             await self._partitions.plane.start()
-        require_safe_authority(base.settings, managers.dataplane)
+        require_safe_authority(base.settings, services.dataplane)
         self._not_ready("no connection to ZooKeeper yet")
         # Before the store, so that no event of the session is missed.
-        base.watcher.listen(ServingLog(base.watcher, managers.ownership.owned).heard)
+        base.watcher.listen(ServingLog(base.watcher, services.ownership.owned).heard)
         base.watcher.start()
         self._controller.start()
         await base.store.start()
@@ -66,16 +66,16 @@ class Serving:
         await base.configuration_store.wait_connected()
         await base.ticks.compare(base.store)
         # Watches before reads: whatever changes from here on is heard.
-        await managers.namespaces.start()
-        await managers.partitioned_topics.start()
-        await managers.home.start()
+        await services.namespaces.start()
+        await services.partitioned_topics.start()
+        await services.home.start()
         self._not_ready("policies and configuration are being read")
-        await managers.configuration.start()
-        await managers.constraints.start()
+        await services.configuration.start()
+        await services.constraints.start()
         await coordination.registry.start()
         if coordination.others is not None:
             await coordination.others.start()
-        await managers.owners.start()
+        await services.owners.start()
         await coordination.moves.start()
         await coordination.directives.start()
         await coordination.locks.start()
@@ -90,10 +90,10 @@ class Serving:
             await self._insist(self._refuse_mixed_cluster)
             await self._insist(self._require_cluster_name)
         try:
-            async with self._managers.ownership.session(epoch):
+            async with self._services.ownership.session(epoch):
                 while True:
                     self._not_ready("the data plane does not answer")
-                    await self._managers.dataplane_watch.wait_answering()
+                    await self._services.dataplane_watch.wait_answering()
                     if self._partitions is not None:
                         await self._partitions.replicas.prepare(epoch)
                     await self._work(epoch)
@@ -105,34 +105,34 @@ class Serving:
 
     async def _work(self, epoch: int) -> None:
         """Registered and at work, until the data plane falls silent."""
-        coordination, managers = self._coordination, self._managers
+        coordination, services = self._coordination, self._services
         self._not_ready("registering")
         if self._partitions is not None:
             # Whoever has the number of another gets no bundle: others place on who is registered.
             await self._partitions.replicas.ids.wait_free()
-        await coordination.registry.register(await managers.reporter.first())
-        if managers.ownership.is_draining:
+        await coordination.registry.register(await services.reporter.first())
+        if services.ownership.is_draining:
             await coordination.registry.announce_drain()
         else:
             if self._partitions is not None:
                 await self._partitions.replicas.enter()
             self._readiness.now = Readiness(is_ready=True)
-            self._notifier.send("READY=1", f"STATUS=serving as {managers.ownership.broker_id}")
+            self._notifier.send("READY=1", f"STATUS=serving as {services.ownership.broker_id}")
         reason = ""
-        keeping = coordination.registry.keep(lambda: managers.reporter.current().encode())
+        keeping = coordination.registry.keep(lambda: services.reporter.current().encode())
         async with asyncio.TaskGroup() as group:
             working = [group.create_task(keeping, name="registration")]
             if self._is_balanced:
-                lead = recorded(managers.history, ElectionName.LOAD_BALANCE, self._controller.lead)
+                lead = recorded(services.history, ElectionName.LOAD_BALANCE, self._controller.lead)
                 electing = coordination.election.run(lead)
                 working += [
-                    group.create_task(managers.reporter.run(), name="load report"),
+                    group.create_task(services.reporter.run(), name="load report"),
                     group.create_task(electing, name="election"),
                 ]
             if self._partitions is not None:
                 working += self._replicate(group, self._partitions)
             try:
-                await managers.dataplane_watch.run()
+                await services.dataplane_watch.run()
             except DataPlaneUnreachable as silent:
                 reason = f"the data plane is silent: {silent}"
                 # No failure of the group: one that fails forgets that it is cancelled, too, while
@@ -146,18 +146,18 @@ class Serving:
             self._partitions.replicas.revoke()
         # Bundles before the registration: while it stands, others see releases and no expiry, and
         # need not wait for this broker to come back (I7, I11).
-        await managers.ownership.abandon()
+        await services.ownership.abandon()
         if self._partitions is not None:
             # Nor may anybody else lead before the lease that the broker process has is over.
             await self._partitions.replicas.leave()
         await coordination.registry.unregister()
-        await managers.ownership.begin_anew(epoch)
+        await services.ownership.begin_anew(epoch)
 
     def _replicate(
         self, group: asyncio.TaskGroup, partitions: Partitions
     ) -> list[asyncio.Task[None]]:
         """Keep replicas, and stand for their controller."""
-        lead = recorded(self._managers.history, ElectionName.CONTROLLER, partitions.controller.lead)
+        lead = recorded(self._services.history, ElectionName.CONTROLLER, partitions.controller.lead)
         return [
             group.create_task(partitions.replicas.run(), name="replicas"),
             group.create_task(partitions.election.run(lead), name="controller election"),

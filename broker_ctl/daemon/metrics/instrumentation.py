@@ -28,21 +28,21 @@ def connect(assembly: Assembly) -> None:
     follow_caches(
         instruments.caches,
         {
-            "owners": assembly.managers.owners.cache,
-            "local-policies": assembly.managers.namespaces.cache,
-            "ring-generations": assembly.managers.namespaces.generations.cache,
-            "partitioned-topics": assembly.managers.partitioned_topics.cache,
-            **assembly.managers.home.caches,
-            **assembly.managers.partition_leaders.caches,
+            "owners": assembly.services.owners.cache,
+            "local-policies": assembly.services.namespaces.cache,
+            "ring-generations": assembly.services.namespaces.generations.cache,
+            "partitioned-topics": assembly.services.partitioned_topics.cache,
+            **assembly.services.home.caches,
+            **assembly.services.partition_leaders.caches,
         },
     )
     follow_directives(instruments, coordination.directives)
     follow_leader(instruments, assembly.controller, coordination.moves)
     follow_partitions(instruments, partitions)
-    reporter, watch = assembly.managers.reporter, assembly.managers.dataplane_watch
+    reporter, watch = assembly.services.reporter, assembly.services.dataplane_watch
     instruments.ownership.fenced.follow(lambda: watch.fenced)
     instruments.ownership.dataplane_restarts.follow(lambda: watch.restarts)
-    follow_history(instruments.history, assembly.managers.history)
+    follow_history(instruments.history, assembly.services.history)
     instruments.bundles.unlisted.follow(lambda: reporter.statistics().unlisted)
 
 
@@ -55,16 +55,16 @@ def _follow_locks(assembly: Assembly, session: SessionInstruments) -> None:
 
 
 def _corrupt(assembly: Assembly) -> Mapping[str, int]:
-    coordination, managers = assembly.coordination, assembly.managers
+    coordination, services = assembly.coordination, assembly.services
     others = coordination.others
     return {
         **({} if others is None else {"broker": others.corrupt}),
-        "owner": managers.owners.cache.corrupt,
-        "local-policies": managers.namespaces.cache.corrupt,
+        "owner": services.owners.cache.corrupt,
+        "local-policies": services.namespaces.cache.corrupt,
         "registration": coordination.registry.corrupt,
         "move": coordination.moves.corrupt,
         "drain": coordination.directives.corrupt,
         "load-report": assembly.controller.tally.corrupt_reports,
-        "constraint": managers.constraints.corrupt,
-        "configuration": managers.configuration.corrupt,
+        "constraint": services.constraints.corrupt,
+        "configuration": services.configuration.corrupt,
     }

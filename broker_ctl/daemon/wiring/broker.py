@@ -10,13 +10,10 @@ from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.executor import ExecutorConnections
 from broker_ctl.broker.history.decision_log import DecisionLog
-from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.cluster_routing import HomeCluster
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
 from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
 from broker_ctl.broker.ownership.operations import OwnershipDependencies
@@ -27,7 +24,7 @@ from broker_ctl.broker.ownership.topics import OwnTopics
 from broker_ctl.broker.policies.constraints import FollowedConstraints
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.policies.policies import Policies
-from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
+from broker_ctl.broker.services import BrokerServices
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.membership.cluster import LiveCluster
@@ -81,33 +78,12 @@ class Coordination:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerServices:
-    """Floor 3, what every broker runs, with the data plane below it."""
-
-    dataplane: DataPlane
-    configuration: DynamicConfiguration
-    constraints: FollowedConstraints
-    policies: Policies
-    namespaces: Namespaces
-    partitioned_topics: PartitionedTopics
-    partition_leaders: PartitionLeaders
-    home: HomeCluster
-    owners: Owners
-    ownership: Ownership
-    orders: BundleCommandHandler
-    dataplane_watch: DataPlaneWatch
-    reporter: LoadReporter
-    history: History | None
-    journal: DecisionLog
-
-
-@dataclass(frozen=True, slots=True)
 class Assembly:
     """Every part of a daemon, wired and not yet started; no partitions without a brokerId."""
 
     foundation: Foundation
     coordination: Coordination
-    managers: BrokerServices
+    services: BrokerServices
     controller: LoadBalancer
     partitions: Partitions | None
     peers_http: HttpClient
@@ -124,31 +100,31 @@ def assemble(settings: Settings, surroundings: Environment) -> Assembly:
     """
     base = build_foundation(settings, surroundings)
     coordination = _coordinate(base)
-    managers = _manage(base, coordination)
+    services = _build_services(base, coordination)
     http = _peers_http(base)
-    controller = _controller(base, coordination, managers, http)
+    controller = _controller(base, coordination, services, http)
     partitions = partitions_of(
         base,
-        dataplane=managers.dataplane,
-        configuration=managers.configuration,
+        dataplane=services.dataplane,
+        configuration=services.configuration,
         http=http,
-        history=managers.history,
+        history=services.history,
     )
     readiness = ReadinessNow()
     cluster = _cluster(base, coordination)
     while_leading = _while_leading(coordination.election, controller)
     lookup = lookup_of(
         base,
-        ownership=managers.ownership,
-        namespaces=managers.namespaces,
-        home=managers.home,
+        ownership=services.ownership,
+        namespaces=services.namespaces,
+        home=services.home,
         cluster=cluster,
         leaderless=leaderless_of(
             base,
             coordination.registry,
             coordination.directives,
-            managers.configuration,
-            managers.constraints,
+            services.configuration,
+            services.constraints,
         ),
         while_leading=while_leading,
     )
@@ -156,7 +132,7 @@ def assemble(settings: Settings, surroundings: Environment) -> Assembly:
         base,
         cluster=cluster,
         directives=coordination.directives,
-        managers=managers,
+        services=services,
         partitions=partitions,
         lookup=lookup,
         while_leading=while_leading,
@@ -164,7 +140,7 @@ def assemble(settings: Settings, surroundings: Environment) -> Assembly:
         readiness=readiness,
     )
     return Assembly(
-        base, coordination, managers, controller, partitions, http, lookup, surface, readiness
+        base, coordination, services, controller, partitions, http, lookup, surface, readiness
     )
 
 
@@ -182,10 +158,10 @@ def _peers_http(base: Foundation) -> HttpClient:
 
 
 def _controller(
-    base: Foundation, coordination: Coordination, managers: BrokerServices, http: HttpClient
+    base: Foundation, coordination: Coordination, services: BrokerServices, http: HttpClient
 ) -> LoadBalancer:
     """Floor 3 of the leader."""
-    peers = base.surroundings.peers(coordination.registry, http, managers.orders)
+    peers = base.surroundings.peers(coordination.registry, http, services.commands)
     return LoadBalancer(
         BalancerDependencies(
             own_id=base.urls.broker_id,
@@ -194,13 +170,13 @@ def _controller(
             moves=coordination.moves,
             hands=ExecutorConnections(coordination.moves, peers).hands,
             clock=base.clock,
-            journal=managers.journal,
-            rules=managers.configuration.derive(leader_rules),
-            ring_of=managers.namespaces.ring,
-            owner_of=managers.owners.owner_of,
+            journal=services.journal,
+            rules=services.configuration.derive(leader_rules),
+            ring_of=services.namespaces.ring,
+            owner_of=services.owners.owner_of,
             directives=coordination.directives,
-            constraints=managers.constraints.current,
-            history=leader_history(managers.history, managers.configuration),
+            constraints=services.constraints.current,
+            history=leader_history(services.history, services.configuration),
         ),
     )
 
@@ -299,7 +275,7 @@ def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
     )
 
 
-def _manage(base: Foundation, coordination: Coordination) -> BrokerServices:
+def _build_services(base: Foundation, coordination: Coordination) -> BrokerServices:
     settings, clock, history = base.settings, base.clock, history_of(base)
     dataplane, watched = base.surroundings.dataplane(settings), settings.dataplane
     configuration = DynamicConfiguration(base.lasting, settings, clock=clock, rng=base.rng)
@@ -328,7 +304,7 @@ def _manage(base: Foundation, coordination: Coordination) -> BrokerServices:
     )
     watcher.listen_grants(ownership.granted)
     seat = paths.LOADBALANCE_SEAT
-    orders = BundleCommandHandler(
+    commands = BundleCommandHandler(
         ownership=ownership, owners=owners, moves=moves, watcher=watcher, seat=seat
     )
     return BrokerServices(
@@ -342,7 +318,7 @@ def _manage(base: Foundation, coordination: Coordination) -> BrokerServices:
         home=home_cluster(base),
         owners=owners,
         ownership=ownership,
-        orders=orders,
+        commands=commands,
         dataplane_watch=DataPlaneWatch(dataplane, ownership, clock, watched.failure_timeout_s),
         reporter=reporter,
         history=history,
@@ -355,7 +331,7 @@ def _show(
     *,
     cluster: LiveCluster,
     directives: Directives,
-    managers: BrokerServices,
+    services: BrokerServices,
     partitions: Partitions | None,
     lookup: Lookup,
     while_leading: Callable[[], LoadBalancer | None],
@@ -363,20 +339,15 @@ def _show(
     readiness: ReadinessNow,
 ) -> Server:
     replicas = None if partitions is None else partitions.replicas
-    parts = Dependencies(
+    dependencies = Dependencies(
+        own_id=base.urls.broker_id,
+        services=services,
         lookup=lookup,
-        ownership=managers.ownership,
-        boundaries=Boundaries(managers.dataplane, managers.configuration.derive(split_rules)),
-        topics=OwnTopics(managers.ownership.owned, managers.dataplane),
-        namespaces=managers.namespaces,
-        partitioned_topics=managers.partitioned_topics,
-        policies=managers.policies,
-        configuration=managers.configuration,
-        reporter=managers.reporter,
-        orders=managers.orders,
+        boundaries=Boundaries(services.dataplane, services.configuration.derive(split_rules)),
+        topics=OwnTopics(services.ownership.owned, services.dataplane),
         cluster=cluster,
-        desk=while_leading,
-        journal=managers.journal,
+        admin=while_leading,
+        journal=services.journal,
         directives=directives,
         readiness=lambda: readiness_of(readiness.now, base),
         authority=lambda: authority(base.watcher, base.clock, replicas),
@@ -385,11 +356,10 @@ def _show(
         instruments=base.instruments,
         clock=base.clock,
         authorised=LeaseGuard(base.watcher),
-        partition_leaders=managers.partition_leaders,
-        partitions=None if partitions is None else partitions.parts,
+        partitions=None if partitions is None else partitions.dependencies,
         replicas=replicas,
     )
-    return base.surroundings.surface(parts, surface_rules(base.settings, base.credentials))
+    return base.surroundings.surface(dependencies, surface_rules(base.settings, base.credentials))
 
 
 def _while_leading(

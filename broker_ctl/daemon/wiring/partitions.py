@@ -53,11 +53,11 @@ class Partitions:
     shutdown: ControlledShutdown | None
 
     @property
-    def parts(self) -> PartitionDependencies:
-        """What the surface shows and steers."""
-        return PartitionDependencies(self._desk, self._seat_holder)
+    def dependencies(self) -> PartitionDependencies:
+        """What the API needs."""
+        return PartitionDependencies(self._admin, self._seat_holder)
 
-    def _desk(self) -> ControllerAdmin | None:
+    def _admin(self) -> ControllerAdmin | None:
         """The controller's, while this broker controls; nothing it says counts at other times."""
         if self.election.leadership is None:
             return None

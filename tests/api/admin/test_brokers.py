@@ -13,7 +13,7 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.records.simple import LoadReport
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, RING, TOPICS, Broker
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, RING, TOPICS, Broker
 from tests.support.time.waiting import eventually
 
 BROKERS = "/admin/v2/brokers"
@@ -71,9 +71,9 @@ async def test_the_load_report_is_the_reporters(http: HttpClient, leader: Broker
 async def test_a_simple_manager_shows_its_own_kind_of_report(
     http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = leader.parts.reporter.current().load
+    load = leader.dependencies.services.reporter.current().load
     simple = LoadReport(leader.urls, load)
-    monkeypatch.setattr(leader.parts.reporter, "report", simple)
+    monkeypatch.setattr(leader.dependencies.services.reporter, "report", simple)
     report = (await http.request("GET", f"{leader.url}{STATISTICS}/load-report")).json()
     assert (report["loadReportType"], report["name"]) == ("LoadReport", leader.broker_id)
     assert report["underLoaded"] is False

@@ -16,7 +16,7 @@ from broker_ctl.errors import (
     UnloadFailed,
 )
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, Broker
+from tests.support.clusters.fake_services import BUNDLES, NAMESPACE, Broker
 from tests.support.time.waiting import eventually
 
 BUNDLE = BUNDLES[1]
@@ -130,7 +130,7 @@ async def test_a_move_without_a_leader_is_for_later(http: HttpClient, follower: 
 async def test_why_a_move_failed_is_told(
     http: HttpClient, leader: Broker, error: BrokerCtlError, status: int, kind: str
 ) -> None:
-    leader.desk.refuse = error
+    leader.admin.refuse = error
     url = f"{url_of(leader, 'unload')}?destinationBroker={leader.broker_id}"
     reply = await http.request("PUT", url)
     assert (reply.status, reply.json()["error"]) == (status, kind)
@@ -340,6 +340,6 @@ async def test_a_merge_without_a_leader_is_for_later(http: HttpClient, follower:
 
 
 async def test_why_a_merge_failed_is_told(http: HttpClient, leader: Broker) -> None:
-    leader.desk.refuse = NotOwner("it has moved")
+    leader.admin.refuse = NotOwner("it has moved")
     reply = await http.request("PUT", url_of(leader, "merge"))
     assert (reply.status, reply.json()["error"]) == (409, "NotOwner")

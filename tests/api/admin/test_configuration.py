@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.broker.policies.dynamic_config import DYNAMIC_KEYS
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, Broker
+from tests.support.clusters.fake_services import BUNDLES, NAMESPACE, Broker
 from tests.support.time.waiting import eventually
 
 CONFIGURATION = "/admin/v2/brokers/configuration"

@@ -9,7 +9,7 @@ from broker_ctl.api.admin.namespaces import MAX_BUNDLES
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, Broker
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, Broker
 from tests.support.clusters.tenants import make_tenant
 
 NAMESPACES = "/admin/v2/namespaces"

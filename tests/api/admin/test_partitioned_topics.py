@@ -12,7 +12,7 @@ from broker_ctl.broker.namespaces.partitioned_topics import MAX_PARTITIONS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
-from tests.support.clusters.fake_managers import CLUSTER, NAMESPACE, TOKEN, Broker, serving_brokers
+from tests.support.clusters.fake_services import CLUSTER, NAMESPACE, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 

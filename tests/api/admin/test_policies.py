@@ -14,7 +14,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import UnloadFailed
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.paths import POLICIES_READ_ONLY
-from tests.support.clusters.fake_managers import (
+from tests.support.clusters.fake_services import (
     BUNDLES,
     CLUSTER,
     NAMESPACE,

@@ -10,7 +10,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import ResourceQuota
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
-from tests.support.clusters.fake_managers import BUNDLES, Broker
+from tests.support.clusters.fake_services import BUNDLES, Broker
 
 BUNDLE = BUNDLES[1]
 # What Pulsar begins with (docs: pulsar-load-data).

@@ -11,7 +11,7 @@ from broker_ctl.api.http.dependencies import ApiRules, Readiness
 from broker_ctl.core.model.names import Topic
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
-from tests.support.clusters.fake_managers import CLUSTER, NAMESPACE, Broker, serving_brokers
+from tests.support.clusters.fake_services import CLUSTER, NAMESPACE, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 
 NS = f"/admin/v2/namespaces/{NAMESPACE}"

@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
-from tests.support.clusters.fake_managers import CLUSTER, Broker
+from tests.support.clusters.fake_services import CLUSTER, Broker
 
 TENANTS = "/admin/v2/tenants"
 CLUSTERS = "/admin/v2/clusters"

@@ -10,7 +10,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, RING, TOPICS, Broker
+from tests.support.clusters.fake_services import BUNDLES, NAMESPACE, RING, TOPICS, Broker
 from tests.support.http.web_server import serving
 
 FIRST, *OTHERS = BUNDLES

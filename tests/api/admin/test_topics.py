@@ -8,7 +8,7 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import BundleMoving, DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import NAMESPACE, RING, TOPICS, Broker, Held
+from tests.support.clusters.fake_services import NAMESPACE, RING, TOPICS, Broker, Held
 
 TOPIC = TOPICS[0]
 BUNDLE = RING.bundle_of(TOPIC)
@@ -59,8 +59,8 @@ async def test_a_bundle_that_goes_in_between_takes_its_topics_along(
     http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await leader.serve(BUNDLE)
-    leaving = {BUNDLE: Held(BundleState.RELEASING, 1)}
-    monkeypatch.setattr(leader.parts.topics, "_owned", lambda: leaving)
+    leaving = {BUNDLE: Held(BUNDLE, BundleState.RELEASING, 1)}
+    monkeypatch.setattr(leader.dependencies.topics, "_owned", lambda: leaving)
     reply = await http.request("PUT", url_of(leader))
     assert (reply.status, reply.json()["error"]) == (404, "TopicMissing")
     assert str(TOPIC) in await leader.dataplane.topics(BUNDLE)
@@ -121,7 +121,7 @@ async def test_of_a_partitioned_topic_all_partitions_are_closed_wherever_they_ar
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     whole = Topic("persistent", NAMESPACE, "w/ö")
-    await leader.parts.partitioned_topics.create(whole, 6)
+    await leader.dependencies.services.partitioned_topics.create(whole, 6)
     closed: list[tuple[str, str]] = []
     loaded = {f"{whole}-partition-{number}" for number in range(5)}
     for broker in (leader, follower):
@@ -151,7 +151,7 @@ async def test_of_a_partitioned_topic_all_partitions_are_closed_wherever_they_ar
 
 async def test_partitions_that_cannot_be_closed_are_told(http: HttpClient, leader: Broker) -> None:
     whole = Topic("persistent", NAMESPACE, "whole")
-    await leader.parts.partitioned_topics.create(whole, 4)
+    await leader.dependencies.services.partitioned_topics.create(whole, 4)
     leader.ownership.moving.update(RING.bundles)
     reply = await http.request("PUT", url_of(leader, whole))
     assert (reply.status, reply.json()["error"]) == (503, "UnloadFailed")

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from broker_ctl.api.binary.parts import BinaryDependencies, BinaryRules, Listener
+from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
 from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
-from tests.support.clusters.fake_managers import (
+from tests.support.clusters.fake_services import (
     RING,
     MemoryCluster,
     MemoryLookup,
@@ -71,7 +71,7 @@ class Served:
         self.daemons: dict[str, LookupUrls] = {OTHER.broker_id: DAEMON}
         self.instruments = BinaryInstruments()
         self.bound = ConcurrencyLimit("lookups", max_lookups)
-        self.parts = BinaryDependencies(
+        self.dependencies = BinaryDependencies(
             lookup=self.lookup,
             bound=self.bound,
             lookup_urls_of=self.daemons.get,
@@ -80,7 +80,7 @@ class Served:
             instruments=self.instruments,
         )
         self.server = BinaryServer(
-            self.parts,
+            self.dependencies,
             rules,
             (
                 Listener("127.0.0.1", 0, "plainPort"),

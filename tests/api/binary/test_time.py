@@ -9,8 +9,8 @@ import pytest
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.clients import Clients
 from broker_ctl.api.binary.connection import Connection
+from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType
-from broker_ctl.api.binary.parts import BinaryRules
 from broker_ctl.api.binary.workers import Request, Workers
 from broker_ctl.instruments.binary import BinaryInstruments
 from tests.api.binary.memory_transport import MemoryTransport

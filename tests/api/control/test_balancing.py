@@ -9,7 +9,7 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import OperationConflict, PlanMissing
 from broker_ctl.http_client import HttpClient
 from broker_ctl.ports import HistoryFilter
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 
@@ -62,7 +62,7 @@ async def test_a_broker_is_drained_and_undrained(
     url = url_of(leader, f"drains/{follower.broker_id}")
     begun = await http.request("PUT", f"{url}?force=true", json=SAID)
     assert (begun.status, begun.json()["state"]) == (200, "draining")
-    assert leader.desk.operations.asked == [
+    assert leader.admin.operations.asked == [
         ("drain", follower.broker_id, "anna", "kernel update", True)
     ]
     (row,) = (await http.request("GET", url_of(leader, "drains"))).json()
@@ -77,7 +77,7 @@ async def test_only_a_broker_can_be_drained_and_not_the_last_one(
     for method in ("PUT", "DELETE"):
         unknown = await http.request(method, url_of(leader, "drains/nobody:1"))
         assert (unknown.status, unknown.json()["error"]) == (404, "NoBroker")
-    leader.desk.operations.refuse = OperationConflict("nobody could receive")
+    leader.admin.operations.refuse = OperationConflict("nobody could receive")
     last = await http.request("PUT", url_of(leader, f"drains/{follower.broker_id}"))
     assert (last.status, last.json()["error"]) == (409, "OperationConflict")
 
@@ -85,7 +85,7 @@ async def test_only_a_broker_can_be_drained_and_not_the_last_one(
 async def test_a_drained_broker_that_is_gone_is_still_undrained(
     http: HttpClient, leader: Broker
 ) -> None:
-    leader.desk.operations.drained["gone:1"] = {"broker": "gone:1", "state": "absent"}
+    leader.admin.operations.drained["gone:1"] = {"broker": "gone:1", "state": "absent"}
     url = url_of(leader, "drains/gone:1")
     assert (await http.request("PUT", url)).status == 200
     assert (await http.request("DELETE", url)).json()["was_drained"] is True
@@ -106,7 +106,7 @@ async def test_a_plan_is_shown_approved_followed_and_stopped(
     assert (row["state"], row["by"]) == ("approved", "anna")
     assert (await http.request("GET", url_of(leader, "plans"))).json() == [row]
     assert (await http.request("DELETE", url, json=SAID)).json()["state"] == "stopped"
-    assert leader.desk.operations.asked == [
+    assert leader.admin.operations.asked == [
         ("plan", False),
         ("plan", True),
         ("approve", PLAN, "anna", "kernel update"),
@@ -120,7 +120,7 @@ async def test_a_plan_is_shown_approved_followed_and_stopped(
 async def test_why_a_plan_is_not_approved_is_said_by_name(
     http: HttpClient, leader: Broker, error: PlanMissing | OperationConflict, status: int
 ) -> None:
-    leader.desk.operations.refuse = error
+    leader.admin.operations.refuse = error
     for method in ("PUT", "DELETE"):
         reply = await http.request(method, url_of(leader, f"plans/{PLAN}"))
         assert reply.status == status
@@ -136,7 +136,7 @@ async def test_history_is_asked_for_by_what_it_is_about(http: HttpClient, leader
     bundle = str(BUNDLES[0])
     query = f"kind=transfer&broker=b:1&bundle={bundle}&within_s=90.5&limit=7"
     await http.request("GET", url_of(leader, f"history?{query}"))
-    assert leader.desk.operations.asked == [
+    assert leader.admin.operations.asked == [
         ("history", HistoryFilter()),
         ("history", HistoryFilter("transfer", "b:1", bundle, 90.5, 7)),
     ]
@@ -153,7 +153,7 @@ async def test_a_question_that_makes_no_sense_is_refused(
     reply = await http.request("GET", url_of(leader, f"history?{query}"))
     assert reply.status == 400
     assert query.partition("=")[0] in reply.json()["reason"]
-    assert leader.desk.operations.asked == []
+    assert leader.admin.operations.asked == []
 
 
 # Who answers.

@@ -31,7 +31,7 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, Broker, entry
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, Broker, entry
 
 BUNDLE = BUNDLES[0]
 ORDERS: list[Command] = [
@@ -51,7 +51,7 @@ async def test_an_order_arrives_as_it_was_given(
     url = f"{leader.url}/control/v1/{order.verb}"
     reply = await http.request("POST", url, json=order.to_row())
     assert (reply.status, reply.json()) == (200, {"token": 42})
-    assert leader.orders.obeyed == [order]
+    assert leader.commands.obeyed == [order]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_a_broker_of_the_previous_release_carries_out_what_this_one_comman
 async def test_a_refusal_names_its_kind(
     http: HttpClient, leader: Broker, error: BrokerCtlError, status: int
 ) -> None:
-    leader.orders.refuse = error
+    leader.commands.refuse = error
     reply = await http.request(
         "POST", f"{leader.url}/control/v1/acquire", json=AcquireBundle(7, BUNDLE).to_row()
     )
@@ -124,7 +124,7 @@ async def test_a_bad_order_is_a_400(http: HttpClient, leader: Broker, verb: str,
     reply = await http.request("POST", f"{leader.url}/control/v1/{verb}", json=row)
     assert reply.status == 400
     assert reply.json()["reason"]
-    assert leader.orders.obeyed == []
+    assert leader.commands.obeyed == []
 
 
 async def test_a_broker_says_how_it_stands(http: HttpClient, follower: Broker) -> None:
@@ -167,7 +167,7 @@ async def test_a_leader_that_is_just_beginning_is_not_sent_to_itself(
     # Elected, as everybody sees, but its loop does not run yet.
     leader.urls = leader.world.brokers[leader.broker_id]
     leader.world.leader_id = leader.broker_id
-    object.__setattr__(leader.parts, "desk", lambda: None)
+    object.__setattr__(leader.dependencies, "desk", lambda: None)
     reply = await http.request("GET", f"{leader.url}/control/v1/cluster")
     assert (reply.status, reply.json()["error"]) == (503, "NoLeader")
 

@@ -11,21 +11,24 @@ from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.broker.replicas.instructions import Handled
+from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.instructions import STORAGE_ERROR, Instruction, ReplicaError
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, DataPlaneUnreachable, Fenced
 from broker_ctl.http_client import HttpClient, HttpReply
-from tests.support.clusters.fake_managers import CLUSTER, TOKEN, Broker
+from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker
 from tests.support.replicas.instructions import instruct, named, stop, told
 from tests.support.time.waiting import PATIENCE_S
 
 PATH = "/control/v1/instructions"
 
 
-class Replicas:
+class FakeReplicas(Replicas):
     """Obeys, or raises what a test wants."""
 
-    newest_controller_epoch = 12
+    @property
+    def newest_controller_epoch(self) -> int:
+        return 12
 
     def __init__(self) -> None:
         self.obeyed: list[Instruction] = []
@@ -42,7 +45,7 @@ class Replicas:
 class Instructed:
     """A broker that takes instructions, and how it is told."""
 
-    def __init__(self, http: HttpClient, url: str, replicas: Replicas) -> None:
+    def __init__(self, http: HttpClient, url: str, replicas: FakeReplicas) -> None:
         self.http = http
         self.url = url
         self.replicas = replicas
@@ -54,9 +57,9 @@ class Instructed:
 
 @asynccontextmanager
 async def instructed(broker: Broker, http: HttpClient, **rules: Any) -> AsyncIterator[Instructed]:
-    replicas = Replicas()
-    parts = replace(broker.parts, replicas=replicas)
-    surface = ApiServer(parts, ApiRules(CLUSTER, port=0, **rules))
+    replicas = FakeReplicas()
+    dependencies = replace(broker.dependencies, replicas=replicas)
+    surface = ApiServer(dependencies, ApiRules(CLUSTER, port=0, **rules))
     await surface.start()
     try:
         yield Instructed(http, f"http://127.0.0.1:{surface.port}", replicas)

@@ -18,7 +18,7 @@ from broker_ctl.errors import (
     TopicExists,
 )
 from broker_ctl.http_client import HttpClient, HttpReply
-from tests.support.clusters.fake_managers import CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.clusters.partition_desk import EPOCH_OF_BROKER, NAMELESS, NEW_ID
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
@@ -65,7 +65,7 @@ async def create(http: HttpClient, broker: Broker) -> None:
 async def test_a_topic_is_created_shown_extended_and_deleted(
     http: HttpClient, leader: Broker
 ) -> None:
-    desk = leader.partition_desk
+    desk = leader.partition_admin
     made = await ask(http, leader, "PUT", TOPIC, {**LISTS, "min_isr": 2, "unclean": True})
     assert (made.status, [row["replicas"] for row in made.json()["partitions"]]) == (
         200,
@@ -90,14 +90,14 @@ async def test_a_topic_may_forbid_what_the_cluster_allows(
     http: HttpClient, leader: Broker, is_allowed: bool | None
 ) -> None:
     assert (await ask(http, leader, "PUT", TOPIC, {**LISTS, "unclean": is_allowed})).status == 200
-    assert leader.partition_desk.written[0][3] == TopicRules(is_allowed)
+    assert leader.partition_admin.written[0][3] == TopicRules(is_allowed)
 
 
 async def test_what_a_topic_asks_for_is_changed_field_by_field(
     http: HttpClient, leader: Broker
 ) -> None:
     await create(http, leader)
-    desk, rules = leader.partition_desk, f"{TOPIC}/rules"
+    desk, rules = leader.partition_admin, f"{TOPIC}/rules"
     for body in ({"min_isr": 2}, {"unclean": False}, {"min_isr": None, "unclean": None}):
         assert (await ask(http, leader, "POST", rules, body)).status == 200
     assert desk.written[1:] == [
@@ -108,7 +108,7 @@ async def test_what_a_topic_asks_for_is_changed_field_by_field(
 
 
 async def test_a_topic_without_an_id_is_adopted_once(http: HttpClient, leader: Broker) -> None:
-    desk = leader.partition_desk
+    desk = leader.partition_admin
     kafkas = "mXn9Pd0HTq2Fxc8a5Nh_-g"
     for body, given in (
         ({}, NEW_ID),
@@ -132,7 +132,7 @@ async def test_an_id_of_another_form_is_refused(
     reply = await ask(http, leader, "PUT", ADOPTED, {"topic_id": topic_id})
     assert (reply.status, reply.json()["error"]) == (412, "InvalidName")
     assert "a topic_id is 32 of 0-9a-f" in reply.json()["reason"]
-    assert leader.partition_desk.written == []
+    assert leader.partition_admin.written == []
 
 
 async def test_a_topic_of_which_only_the_size_is_told_is_spread(
@@ -153,7 +153,7 @@ async def test_a_topic_of_which_only_the_size_is_told_is_spread(
 async def test_a_dry_run_answers_alike_and_writes_nothing(
     http: HttpClient, leader: Broker, method: str, path: str, body: Any
 ) -> None:
-    desk, path = leader.partition_desk, path.partition("?")[0]
+    desk, path = leader.partition_admin, path.partition("?")[0]
     if (method, path) != ("PUT", TOPIC):
         await create(http, leader)
     if (method, path) == ("DELETE", MOVES):
@@ -177,7 +177,7 @@ async def test_a_dry_run_answers_alike_and_writes_nothing(
 async def test_why_nothing_was_done_is_said_by_name(
     http: HttpClient, leader: Broker, error: BrokerCtlError, status: int
 ) -> None:
-    leader.partition_desk.refuse = error
+    leader.partition_admin.refuse = error
     reply = await ask(http, leader, "PUT", TOPIC, LISTS)
     assert reply.status == status
     assert reply.json() == {"error": type(error).__name__, "reason": str(error)}
@@ -202,7 +202,7 @@ async def test_a_plan_can_be_sent_back_as_it_is(http: HttpClient, leader: Broker
     assert [(row["partition"], row["missing"]) for row in moving] == [(0, [3, 4]), (1, [4])]
     one = {"partitions": [{"topic": "orders", "partition": 1}]}
     assert (await ask(http, leader, "DELETE", MOVES, one)).status == 200
-    assert leader.partition_desk.written[-1] == ("cancel", [TopicPartition("orders", 1)])
+    assert leader.partition_admin.written[-1] == ("cancel", [TopicPartition("orders", 1)])
     again = await ask(http, leader, "DELETE", MOVES, one)
     assert (again.status, again.json()["error"]) == (404, "ReassignmentMissing")
 
@@ -210,7 +210,7 @@ async def test_a_plan_can_be_sent_back_as_it_is(http: HttpClient, leader: Broker
 async def test_a_plan_is_no_larger_than_what_is_made_in_one_go(
     http: HttpClient, leader: Broker
 ) -> None:
-    desk = leader.partition_desk
+    desk = leader.partition_admin
     for topic in ("orders", "users"):
         await desk.create_topic(topic, desk.spread(5_001, 1), TopicRules(), is_dry_run=False)
     body = {"topics": ["orders", "users"], "brokers": [1]}
@@ -223,7 +223,7 @@ async def test_a_plan_is_no_larger_than_what_is_made_in_one_go(
 
 async def test_leaders_are_elected(http: HttpClient, leader: Broker) -> None:
     await create(http, leader)
-    leader.partition_desk.held["orders"].leaders[1] = 3
+    leader.partition_admin.held["orders"].leaders[1] = 3
     body: dict[str, Any] = {"kind": "preferred"}
     (row,) = (await ask(http, leader, "POST", f"{ROOT}/elections", body)).json()["partitions"]
     assert (row["partition"], row["before"], row["leader"]) == (1, 3, 2)
@@ -233,14 +233,14 @@ async def test_leaders_are_elected(http: HttpClient, leader: Broker) -> None:
     body["partitions"] = [{"topic": "orders", "partition": 0}]
     assert (await ask(http, leader, "POST", f"{ROOT}/elections", body)).status == 200
     chosen = [TopicPartition("orders", 0)]
-    assert leader.partition_desk.written[-1] == ("elect", "unclean", chosen)
+    assert leader.partition_admin.written[-1] == ("elect", "unclean", chosen)
 
 
 async def test_a_broker_that_stops_says_in_which_life(http: HttpClient, leader: Broker) -> None:
     body = {"broker": 2, "broker_epoch": EPOCH_OF_BROKER + 2, "force": True}
     done = await ask(http, leader, "POST", SHUTDOWN, body)
     assert (done.status, done.json()["is_done"]) == (200, True)
-    assert leader.partition_desk.written == [("shut down", 2, True)]
+    assert leader.partition_admin.written == [("shut down", 2, True)]
     late = await ask(http, leader, "POST", SHUTDOWN, {**body, "broker_epoch": 1})
     assert (late.status, late.json()["error"]) == (409, "Fenced")
 
@@ -263,7 +263,7 @@ async def test_changes_of_leaders_are_told_by_topic_and_partition(
 ) -> None:
     rows = (await ask(http, leader, "GET", f"{ROOT}/transitions{query}")).json()
     assert [row["leader"] for row in rows] == [2, -1]
-    assert leader.partition_desk.asked == asked
+    assert leader.partition_admin.asked == asked
 
 
 # What makes no sense.
@@ -318,7 +318,7 @@ async def test_a_request_that_makes_no_sense_is_refused(
 ) -> None:
     reply = await ask(http, leader, *asked)
     assert (reply.status, said in reply.json()["reason"]) == (400, True), reply.json()
-    assert leader.partition_desk.written == []
+    assert leader.partition_admin.written == []
 
 
 @pytest.mark.parametrize("name", ["a%2Fb", "%20", "x" * 250, "s%C3%BC%C3%9F"])
@@ -359,9 +359,9 @@ async def test_all_of_it_is_sent_on_to_the_controller(
 async def test_a_controller_that_is_only_just_beginning_is_none(
     http: HttpClient, leader: Broker
 ) -> None:
-    parts = leader.parts.partitions
-    assert parts is not None
-    beginning = replace(leader.parts, partitions=replace(parts, desk=lambda: None))
+    partitions = leader.dependencies.partitions
+    assert partitions is not None
+    beginning = replace(leader.dependencies, partitions=replace(partitions, admin=lambda: None))
     surface = ApiServer(beginning, ApiRules(CLUSTER, port=free_port()))
     await surface.start()
     reply = await http.request("GET", f"http://127.0.0.1:{surface.port}{ROOT}/topics")
@@ -372,7 +372,7 @@ async def test_a_controller_that_is_only_just_beginning_is_none(
 async def test_a_broker_without_a_number_says_why_it_knows_nothing(
     http: HttpClient, leader: Broker
 ) -> None:
-    surface = ApiServer(replace(leader.parts, partitions=None), ApiRules(CLUSTER, port=0))
+    surface = ApiServer(replace(leader.dependencies, partitions=None), ApiRules(CLUSTER, port=0))
     await surface.start()
     url = f"http://127.0.0.1:{surface.port}"
     for method, path, body in ALL:

@@ -10,7 +10,7 @@ from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 
@@ -72,7 +72,7 @@ async def test_the_rest_is_for_super_users(broker: Broker, method: str, path: st
     assert await status_of(broker, method, path, PROCESS) == 401
     assert await status_of(broker, method, path, READER) == 403
     assert await status_of(broker, method, path, TOKEN) not in {401, 403}
-    assert broker.orders.obeyed == []
+    assert broker.commands.obeyed == []
 
 
 async def test_another_spelling_of_a_path_gets_around_nothing(broker: Broker) -> None:

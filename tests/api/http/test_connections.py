@@ -10,7 +10,7 @@ import pytest
 from broker_ctl.api.http import connections
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.instruments.kinds import Instrument
-from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
+from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import eventually
 

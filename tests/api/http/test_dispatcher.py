@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import Broker
+from tests.support.clusters.fake_services import Broker
 
 BODY = b'{"bundles":{"numBundles":2}}'
 HEAD = (

@@ -10,7 +10,7 @@ from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import OperationConflict
 from broker_ctl.http_client import HttpClient
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, NAMESPACE, TOPICS, Broker
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, NAMESPACE, TOPICS, Broker
 from tests.support.clusters.tenants import make_tenants
 
 NS = f"/admin/v2/namespaces/{NAMESPACE}"
@@ -150,15 +150,15 @@ async def test_what_would_be_done_is_judged_and_not_done(
     status, told = await body_of(http, method, url, body)
     assert (status, bool(told)) == (200, True)
     assert (dict(world.rings), dict(world.owners), leader.metadata.zxid) == before
-    assert leader.desk.operations.asked == []
-    assert leader.desk.ordered_by == []
+    assert leader.admin.operations.asked == []
+    assert leader.admin.ordered_by == []
 
 
 async def test_a_drain_that_would_be_refused_is_refused_without_being_ordered(
     pair: tuple[Broker, Broker], http: HttpClient
 ) -> None:
     leader, follower = pair
-    leader.desk.operations.refuse = OperationConflict("no room")
+    leader.admin.operations.refuse = OperationConflict("no room")
     url = f"{follower.url}/control/v1/drains/{follower.broker_id}?dry_run=true"
     assert await body_of(http, "PUT", url, {}) == (
         409,
@@ -167,7 +167,7 @@ async def test_a_drain_that_would_be_refused_is_refused_without_being_ordered(
 
 
 def changing_routes(broker: Broker) -> Iterator[tuple[str, str]]:
-    for route in ApiServer(broker.parts, ApiRules(CLUSTER)).routes():
+    for route in ApiServer(broker.dependencies, ApiRules(CLUSTER)).routes():
         if route.method not in {"GET", "HEAD"}:
             yield route.method, route.path
 

@@ -16,7 +16,7 @@ from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.http_client import HttpClient
 from tests.api.http.test_dry_runs import DONE
-from tests.support.clusters.fake_managers import CLUSTER, Broker
+from tests.support.clusters.fake_services import CLUSTER, Broker
 from tests.support.time.waiting import eventually
 
 REFUSALS = {400, 404, 405, 406, 408, 409, 412, 413, 415, 417, 422, 501, 503}
@@ -55,7 +55,7 @@ async def sent(broker: Broker, data: bytes) -> bytes:
 
 
 def changing_routes(broker: Broker) -> Iterator[tuple[str, str]]:
-    for route in ApiServer(broker.parts, ApiRules(CLUSTER)).routes():
+    for route in ApiServer(broker.dependencies, ApiRules(CLUSTER)).routes():
         if route.method not in {"GET", "HEAD"}:
             path = re.sub(r"\{domain[^}]*\}", "persistent", route.path)
             path = re.sub(r"\{(tenant|namespace)[^}]*\}", "t", path)

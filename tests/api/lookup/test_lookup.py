@@ -19,7 +19,7 @@ from broker_ctl.errors import (
     NoBroker,
 )
 from broker_ctl.http_client import HttpClient, HttpReply
-from tests.support.clusters.fake_managers import CLUSTER, NAMESPACE, RING, Broker, serving_brokers
+from tests.support.clusters.fake_services import CLUSTER, NAMESPACE, RING, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import eventually
 

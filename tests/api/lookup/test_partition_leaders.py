@@ -16,7 +16,7 @@ from broker_ctl.core.partitions.values import (
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import partition_paths
 from broker_ctl.store.records.partitions import encode_broker, encode_state, encode_topic
-from tests.support.clusters.fake_managers import CLUSTER, Broker, serving_brokers
+from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import eventually
 
@@ -133,7 +133,7 @@ async def test_a_broker_that_takes_no_part_tells_all_the_same(
     http: HttpClient, leader: Broker
 ) -> None:
     await write(leader)
-    surface = ApiServer(replace(leader.parts, partitions=None), ApiRules(CLUSTER, port=0))
+    surface = ApiServer(replace(leader.dependencies, partitions=None), ApiRules(CLUSTER, port=0))
     await surface.start()
     reply = await http.request("GET", f"http://127.0.0.1:{surface.port}{LEADER}/orders/1")
     assert (reply.status, reply.json()["leader"]) == (200, 2)

@@ -13,7 +13,7 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments, exposed_names
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Summary
-from tests.support.clusters.fake_managers import BUNDLES, CLUSTER, Broker, Held, MemoryReporter
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, Broker, Held, MemoryReporter
 from tests.support.time.waiting import eventually
 
 TRAFFIC: Final = {
@@ -80,7 +80,7 @@ async def test_bundles_that_are_being_taken_are_pending_loads(
     leader.world.assign(BUNDLES[0], leader.broker_id)
     assert (await scrape(http, leader)).value(loads) == 0
     states = (BundleState.ASSIGNING, BundleState.ASSIGNING, BundleState.OWNED)
-    held = {bundle: Held(state, 7) for bundle, state in zip(BUNDLES, states, strict=False)}
+    held = {bundle: Held(bundle, state, 7) for bundle, state in zip(BUNDLES, states, strict=False)}
     monkeypatch.setattr(leader.ownership, "owned", lambda: held)
     assert (await scrape(http, leader)).value(loads) == 2
 
@@ -90,7 +90,7 @@ async def test_the_traffic_of_bundles_is_shown_once_that_is_asked_for(
 ) -> None:
     bundle = str(BUNDLES[0])
     line = BundleStats(1.5, 2.5, 1000.0, 2000.0, topics=7, producers=5, consumers=3)
-    reporter = leader.parts.reporter
+    reporter = leader.dependencies.services.reporter
     assert isinstance(reporter, MemoryReporter)
     report = reporter.report
     reporter.report = replace(report, load=replace(report.load, bundles={bundle: line}))

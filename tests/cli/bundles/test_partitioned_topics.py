@@ -11,7 +11,7 @@ from broker_ctl.broker.namespaces.partitioned_topics import MAX_PARTITIONS
 from broker_ctl.cli.main import main
 from broker_ctl.core.model.names import Topic
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.fake_managers import BUNDLES, NAMESPACE, RING
+from tests.support.clusters.fake_services import BUNDLES, NAMESPACE, RING
 from tests.support.http.web_server import free_port
 
 TOPIC = Topic("persistent", NAMESPACE, "a b+ä%41")

@@ -46,7 +46,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def desk(cluster: Cluster) -> MemoryPartitionDesk:
-    return cluster.leader.partition_desk
+    return cluster.leader.partition_admin
 
 
 def words(text: str) -> list[list[str]]:

@@ -61,13 +61,13 @@ async def test_what_is_loaded_under_a_token_that_is_yet_to_come_ends_it_as_a_res
             await run.wait_ready()
             (bundle,) = Ring.even(Namespace("public", "default"), 1).bundles
             token = run.around.store.last_zxid + 1_000
-            await run.assembly.managers.dataplane.load(bundle, token)
+            await run.assembly.services.dataplane.load(bundle, token)
             run.ensemble.expire(run.around.store.session_id)
             async with asyncio.timeout(120.0):
                 assert await run.daemon == exit_codes.HISTORY_BEHIND
             assert f"{bundle} is loaded under token 0x{token:x}: the servers were" in caplog.text
             assert "TaskGroup" not in caplog.text
-            assert await run.assembly.managers.dataplane.loaded() == {}
+            assert await run.assembly.services.dataplane.loaded() == {}
 
 
 @in_virtual_time

@@ -127,7 +127,7 @@ async def test_a_stop_takes_as_long_as_it_may_by_now() -> None:
     async with running("brokerShutdownTimeoutMs=7000", kind=Timed):
         pass
     async with running(kind=Timed) as run:
-        configuration = run.assembly.managers.configuration
+        configuration = run.assembly.services.configuration
         await configuration.set("brokerShutdownTimeoutMs", "9000")
         await eventually(lambda: configuration.current().session.shutdown_timeout_s == 9)
     assert given_s == [7.0, 9.0]
@@ -160,9 +160,9 @@ async def test_metrics_show_bundles_from_when_that_is_asked_for(
 
         await eventually(is_taken)
         shown = base.instruments.traffic.topics
-        await eventually(lambda: parts.managers.reporter.current().load.bundles)
+        await eventually(lambda: parts.services.reporter.current().load.bundles)
         assert list(shown.samples()) == []
-        await parts.managers.configuration.set("exposeBundlesMetricsInPrometheus", "true")
+        await parts.services.configuration.set("exposeBundlesMetricsInPrometheus", "true")
         await eventually(lambda: list(shown.samples()))
 
 
@@ -183,7 +183,7 @@ async def test_a_change_at_run_time_arrives_where_the_setting_does(
 ) -> None:
     monkeypatch.setattr("broker_ctl.api.broker_server.HttpServer.start", AsyncMock())
     assembly = assemble(settings_of(*row.beside), Served())
-    store, configuration = assembly.foundation.store, assembly.managers.configuration
+    store, configuration = assembly.foundation.store, assembly.services.configuration
     await store.start()
     await store.wait_connected()
     await assembly.surface.start()

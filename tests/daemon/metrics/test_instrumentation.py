@@ -81,7 +81,7 @@ async def test_a_background_task_that_dies_is_counted_and_the_daemon_is_not_read
 async def test_what_the_watch_of_the_broker_process_does_is_counted() -> None:
     async with whole_daemon() as run:
         await run.wait_ready()
-        plane = run.assembly.managers.dataplane
+        plane = run.assembly.services.dataplane
         assert isinstance(plane, SimulatedDataPlane)
         assert run.readings("broker_ctl_dataplane_fenced_total") == {(): 0}
         assert run.readings("broker_ctl_dataplane_restarts_total") == {(): 0}

@@ -145,7 +145,7 @@ async def test_the_simple_manager_leads_and_writes_its_own_report() -> None:
     async with running("SimpleLoadManagerImpl") as around:
         parts = around.parts
         assert parts is not None
-        await eventually(lambda: parts.desk() is not None)
+        await eventually(lambda: parts.admin() is not None)
         bundle = RING.bundles[0]
 
         async def reported() -> bool:

@@ -65,7 +65,7 @@ async def mixed(*, is_java_leading: bool) -> AsyncIterator[Mixed]:
     around = Shown(ensemble)
     async with running("allowMixedCluster=true", around=around) as run:
         await make_tenants(run.assembly.foundation.configuration, "c", TOPIC.namespace.tenant)
-        await run.assembly.managers.namespaces.create(TOPIC.namespace, bundles=1)
+        await run.assembly.services.namespaces.create(TOPIC.namespace, bundles=1)
         yield Mixed(run, around.parts, java)
     await java.close()
 
@@ -103,7 +103,7 @@ async def test_what_nobody_owns_a_leading_java_broker_is_asked_for_at_once() -> 
 @in_virtual_time
 async def test_a_java_broker_is_not_drained_as_if_it_took_orders() -> None:
     async with mixed(is_java_leading=False) as scene:
-        desk = await eventually(scene.parts.desk)
+        desk = await eventually(scene.parts.admin)
         await eventually(lambda: scene.parts.cluster.urls_of(JAVA))
         with pytest.raises(OperationConflict, match=f"{JAVA} takes no orders"):
             await desk.operations.drain(JAVA, "", "", is_forced=True)

@@ -35,26 +35,26 @@ def test_the_grace_is_what_is_set_and_at_least_a_heartbeat_s_period(
 ) -> None:
     settings = settings_with(*texts)
     assembly = built(settings)
-    assert assembly.managers.owners._grace_s == pytest.approx(grace_s)
+    assert assembly.services.owners._grace_s == pytest.approx(grace_s)
     assert leader_rules(settings).reclaim_grace_s == pytest.approx(grace_s)
 
 
 @pytest.mark.parametrize("is_set", [True, False])
 def test_what_is_reclaimed_is_preloaded_as_it_is_set(*, is_set: bool) -> None:
     settings = settings_with(f"brokerReclaimLoadImmediately={str(is_set).lower()}")
-    assert built(settings).managers.ownership._parts.is_preloading is is_set
+    assert built(settings).services.ownership._parts.is_preloading is is_set
 
 
 def test_what_comes_of_bundles_is_counted_in_the_metrics_of_the_daemon() -> None:
     assembly = built(settings_with())
     counted = assembly.foundation.instruments.ownership
-    assert assembly.managers.ownership._parts.instruments is counted
+    assert assembly.services.ownership._parts.instruments is counted
 
 
 def test_policies_and_rings_are_known_to_be_in_one_store_unless_another_is_set() -> None:
     # A namespace is deleted in one transaction then.
-    together = built(settings_with()).managers.namespaces
+    together = built(settings_with()).services.namespaces
     assert together._configuration_store is together._store
     other = settings_with("configurationMetadataStoreUrl=zk:127.0.0.1:2")
-    apart = built(other).managers.namespaces
+    apart = built(other).services.namespaces
     assert apart._configuration_store is not apart._store

@@ -64,7 +64,7 @@ def test_a_daemon_without_a_number_tells_who_leads_partitions_all_the_same() -> 
             return super().surface(parts, rules)
 
     assembly = assemble(settings_with(), Seeing(SystemClock(), random.Random(1)))
-    assert shown[0].partition_leaders is assembly.managers.partition_leaders
+    assert shown[0].services.partition_leaders is assembly.services.partition_leaders
 
 
 def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_pat
     assert assembly.partitions is not None
     assert isinstance(assembly.partitions.plane, SimulatedReplicas)
     assert assembly.partitions.replicas.ids.broker_id == 3
-    assert assembly.partitions.parts.desk() is None
-    assert assembly.partitions.parts.controller() is None
+    assert assembly.partitions.dependencies.admin() is None
+    assert assembly.partitions.dependencies.controller() is None
     leaders = assembly.foundation.instruments.session.lead_epoch
     seats = [sample.labels["seat"] for sample in leaders.samples()]
     assert seats == ["loadbalance", "controller"]

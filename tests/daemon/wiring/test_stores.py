@@ -170,10 +170,10 @@ async def test_without_batches_requests_are_measured_all_the_same() -> None:
 async def test_a_daemon_works_with_it(override: str) -> None:
     async with whole_daemon(override) as run:
         await run.wait_ready()
-        await run.shown.policies.tenants.create("t", TenantInfo(allowed_clusters=("c",)))
-        await run.shown.namespaces.create(Namespace("t", "ns"), bundles=2)
-        (bundle, _) = (await run.shown.namespaces.ring(Namespace("t", "ns"))).bundles
-        assert await run.assembly.managers.ownership.acquire(bundle) > 0
+        await run.shown.services.policies.tenants.create("t", TenantInfo(allowed_clusters=("c",)))
+        await run.shown.services.namespaces.create(Namespace("t", "ns"), bundles=2)
+        (bundle, _) = (await run.shown.services.namespaces.ring(Namespace("t", "ns"))).bundles
+        assert await run.assembly.services.ownership.acquire(bundle) > 0
         assert sum(run.readings("pulsar_metadata_store_put_bytes_total").values()) > 0
 
 
@@ -181,7 +181,7 @@ async def test_a_daemon_works_with_it(override: str) -> None:
 async def test_what_is_remembered_is_read_again_as_often_as_the_settings_say() -> None:
     async with whole_daemon("metadataStoreCacheExpirySeconds=9") as run:
         await run.wait_ready()
-        cache = run.assembly.managers.owners.cache
+        cache = run.assembly.services.owners.cache
         path = paths.ownership(Bundle.parse("t/ns/0x00000000_0xffffffff"))
         await cache.get(path)
         await asyncio.sleep(8.0)

@@ -56,10 +56,10 @@ class Clients:
         """As a client does: follow redirects to whoever serves."""
         is_authoritative = False
         for _ in range(_HOPS):
-            if daemon.parts is None:
+            if daemon.dependencies is None:
                 return
             answer = await daemon.call(
-                daemon.parts.lookup.find(topic, authoritative=is_authoritative)
+                daemon.dependencies.lookup.find(topic, authoritative=is_authoritative)
             )
             if isinstance(answer, Connect):
                 self._note_known(topic, daemon, answer)
@@ -84,18 +84,20 @@ class Clients:
 
     async def unload_any(self) -> None:
         daemon = self.pick()
-        if daemon is not None and daemon.parts is not None and (owned := daemon.owned()):
+        if daemon is not None and daemon.dependencies is not None and (owned := daemon.owned()):
             bundle = self._rng.choice(owned)
             work = daemon.call(daemon.unload(bundle))
             await self.ask(f"unload {bundle.range} at {daemon.broker_id}", work)
 
     async def split_any(self) -> None:
         daemon = self.pick()
-        if daemon is None or daemon.parts is None or not (owned := daemon.owned()):
+        if daemon is None or daemon.dependencies is None or not (owned := daemon.owned()):
             return
         if len(self._cluster.observer.standing) < _MOST_BUNDLES:
             bundle = self._rng.choice(owned)
-            work = daemon.call(daemon.parts.ownership.split(bundle, "range_equally_divide"))
+            work = daemon.call(
+                daemon.dependencies.services.ownership.split(bundle, "range_equally_divide")
+            )
             await self.ask(f"split {bundle.range} at {daemon.broker_id}", work)
 
     async def move_any(self) -> None:
@@ -103,7 +105,7 @@ class Clients:
         leaders = [
             (daemon, desk)
             for daemon in self._cluster.running
-            if daemon.parts is not None and (desk := daemon.parts.desk()) is not None
+            if daemon.dependencies is not None and (desk := daemon.dependencies.admin()) is not None
         ]
         standing = sorted(self._cluster.observer.standing)
         if leaders and standing:
@@ -120,13 +122,15 @@ class Clients:
         """Once, and until it is there."""
         while True:
             for daemon in self._cluster.running:
-                if daemon.parts is None:
+                if daemon.dependencies is None:
                     continue
-                parts = daemon.parts
+                parts = daemon.dependencies
                 try:
                     with suppress(TenantExists):
-                        await daemon.call(parts.policies.tenants.create(NAMESPACE.tenant, TENANT))
-                    await daemon.call(parts.namespaces.create(NAMESPACE, bundles=4))
+                        await daemon.call(
+                            parts.services.policies.tenants.create(NAMESPACE.tenant, TENANT)
+                        )
+                    await daemon.call(parts.services.namespaces.create(NAMESPACE, bundles=4))
                 except BrokerCtlError:
                     continue
                 return

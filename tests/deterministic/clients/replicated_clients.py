@@ -65,8 +65,8 @@ class ReplicatedClients:
     def _desks(self) -> Iterator[tuple[DaemonProcess, ControllerAdmin]]:
         """Whoever controls, and whoever only thinks so."""
         for daemon in self._cluster.running:
-            if daemon.parts is not None and daemon.parts.partitions is not None:
-                desk = daemon.parts.partitions.desk()
+            if daemon.dependencies is not None and daemon.dependencies.partitions is not None:
+                desk = daemon.dependencies.partitions.admin()
                 if desk is not None:
                     yield daemon, desk
 
@@ -126,9 +126,9 @@ class ReplicatedClients:
             self._producing.discard(partition)
 
     async def _produce(self, partition: TopicPartition, daemon: DaemonProcess) -> None:
-        if daemon.parts is None:
+        if daemon.dependencies is None:
             return
-        led = await daemon.call(daemon.parts.partition_leaders.find(*partition))
+        led = await daemon.call(daemon.dependencies.services.partition_leaders.find(*partition))
         if led.leader is None or led.state is None:
             return
         number = next(self._numbers)

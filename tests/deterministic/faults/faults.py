@@ -163,7 +163,7 @@ class Faults:
     async def stop_daemon(self) -> None:
         """By a signal; the session is closed, or kept for the next daemon."""
         daemon, is_keeping = self._any(), self._rng.random() < 0.4
-        if not daemon.is_running or daemon.parts is None:
+        if not daemon.is_running or daemon.dependencies is None:
             return
         self.note("stop and keep" if is_keeping else "stop", daemon.broker_id)
         if not is_keeping and self._rng.random() < 0.7:

@@ -48,10 +48,10 @@ class Settled:
                 yield f"requests to reassign partitions of {name} stand"
 
     def _judge(self, daemon: DaemonProcess) -> Iterator[str]:
-        if not daemon.is_running or daemon.parts is None or daemon.assembly is None:
+        if not daemon.is_running or daemon.dependencies is None or daemon.assembly is None:
             yield f"does not run: {daemon.exits[-1:]}"
             return
-        readiness = daemon.parts.readiness()
+        readiness = daemon.dependencies.readiness()
         if not readiness.is_ready:
             yield f"is not ready: {readiness.reason}"
             return
@@ -60,7 +60,7 @@ class Settled:
 
     def _judge_holdings(self, daemon: DaemonProcess) -> Iterator[str]:
         assert daemon.assembly is not None
-        held = daemon.assembly.managers.ownership.owned().values()
+        held = daemon.assembly.services.ownership.owned().values()
         owned = {one.bundle: one.token for one in held if one.state is BundleState.OWNED}
         nodes = {
             bundle: reign.token
@@ -78,12 +78,12 @@ class Settled:
     def _judge_caches(self, daemon: DaemonProcess) -> Iterator[str]:
         assert daemon.assembly is not None
         tree = self._cluster.ensemble.tree
-        managers, coordination = daemon.assembly.managers, daemon.assembly.coordination
+        services, coordination = daemon.assembly.services, daemon.assembly.coordination
         for bundle, reign in self._cluster.observer.standing.items():
-            known = managers.owners.cache.peek(paths.ownership(bundle))
+            known = services.owners.cache.peek(paths.ownership(bundle))
             if known is not None and known.token != reign.token:
                 yield f"knows another owner of {bundle}"
-        ring = managers.namespaces.cache.peek(paths.local_policies(NAMESPACE))
+        ring = services.namespaces.cache.peek(paths.local_policies(NAMESPACE))
         node = tree.find(paths.local_policies(NAMESPACE))
         if ring is not None and node is not None and ring.version != node.stat.version:
             yield "knows an older ring"

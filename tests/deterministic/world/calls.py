@@ -23,7 +23,7 @@ class Daemon(Protocol):
     """Whoever is called."""
 
     @property
-    def parts(self) -> Dependencies | None:
+    def dependencies(self) -> Dependencies | None:
         """None while it does not listen."""
         ...
 
@@ -58,9 +58,9 @@ class MemoryCalls(HttpClient):
             async with asyncio.timeout(timeout_s or _TIMEOUT_S):
                 await self._transit()
                 other = self._others[where.netloc]
-                if other.parts is None:
+                if other.dependencies is None:
                     raise HttpError(f"{method} {url}: nobody listens")
-                status, row = await other.call(_ANSWERS[where.path](other.parts, body))
+                status, row = await other.call(_ANSWERS[where.path](other.dependencies, body))
                 await self._transit()
         except TimeoutError:
             raise HttpError(f"{method} {url}: no answer in time") from None
@@ -72,12 +72,12 @@ class MemoryCalls(HttpClient):
 Answer = tuple[int, dict[str, Any]]
 
 
-async def _obey(parts: Dependencies, body: Mapping[str, Any]) -> Answer:
-    assert parts.replicas is not None
+async def _obey(dependencies: Dependencies, body: Mapping[str, Any]) -> Answer:
+    assert dependencies.replicas is not None
     try:
-        obeyed = await parts.replicas.obey(Instruction.parse(body))
+        obeyed = await dependencies.replicas.obey(Instruction.parse(body))
     except Fenced as error:
-        seen = parts.replicas.newest_controller_epoch
+        seen = dependencies.replicas.newest_controller_epoch
         return _CONFLICT, {"error": "Fenced", "reason": str(error), "controller_epoch": seen}
     except BrokerCtlError as error:
         return _LATER, {"error": type(error).__name__, "reason": str(error)}
@@ -85,8 +85,8 @@ async def _obey(parts: Dependencies, body: Mapping[str, Any]) -> Answer:
     return _OK, {"broker_epoch": obeyed.broker_epoch, "errors": errors}
 
 
-async def _shut_down(parts: Dependencies, body: Mapping[str, Any]) -> Answer:
-    desk = None if parts.partitions is None else parts.partitions.desk()
+async def _shut_down(dependencies: Dependencies, body: Mapping[str, Any]) -> Answer:
+    desk = None if dependencies.partitions is None else dependencies.partitions.admin()
     if desk is None:
         return _LATER, {}
     broker, epoch, is_forced = (body[key] for key in ("broker", "broker_epoch", "force"))

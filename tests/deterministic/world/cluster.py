@@ -83,7 +83,7 @@ class Cluster:
     @property
     def running(self) -> list[DaemonProcess]:
         """Daemons that can be asked."""
-        return [daemon for daemon in self.daemons if daemon.is_running and daemon.parts]
+        return [daemon for daemon in self.daemons if daemon.is_running and daemon.dependencies]
 
     def say(self, what: str) -> None:
         self.tell(f"{self.turns.now_s - 1000:9.3f} {what}")

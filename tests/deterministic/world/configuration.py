@@ -171,7 +171,7 @@ def follows_policies(cluster: Cluster) -> list[str]:
     for daemon in cluster.daemons:
         if daemon.assembly is None or daemon.configuration is None:
             continue
-        known = daemon.assembly.managers.constraints.current().isolation
+        known = daemon.assembly.services.constraints.current().isolation
         if not daemon.configuration.is_connected:
             wrong.append(f"{daemon.broker_id} is not connected to the configuration store")
         elif node is not None and not any(f'"{one.name}"'.encode() in node.data for one in known):

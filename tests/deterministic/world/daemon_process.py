@@ -98,7 +98,7 @@ class DaemonProcess:
 
     Attributes:
         incarnation: how many daemons there have been here.
-        parts: what HTTP would show of the daemon that runs; None while none does.
+        dependencies: what HTTP would show of the daemon that runs; None while none does.
         is_keeping: the next stop leaves the session to whoever starts next.
         configuration: the store of the policies; None where that is ``store``.
     """
@@ -125,7 +125,7 @@ class DaemonProcess:
         self.wire = Wire(rng, coverage)
         self.configuration_wire = Wire(random.Random(f"{number}"), coverage)
         self.incarnation = 0
-        self.parts: Dependencies | None = None
+        self.dependencies: Dependencies | None = None
         self.assembly: Assembly | None = None
         self.store: MemoryStore | None = None
         self.configuration: MemoryStore | None = None
@@ -169,7 +169,7 @@ class DaemonProcess:
     def _ended(self, main: "asyncio.Task[int]") -> None:
         if main is not self.main:
             return
-        self.parts = None
+        self.dependencies = None
         if not main.cancelled():
             self.exits.append(main.exception() or main.result())
 
@@ -181,7 +181,7 @@ class DaemonProcess:
     def kill(self) -> None:
         """As SIGKILL does: the world sees nothing of it any more."""
         self.link.sever()
-        self.parts = None
+        self.dependencies = None
         for store in (self.store, self.configuration):
             if store is not None:
                 store.disconnect()
@@ -193,12 +193,12 @@ class DaemonProcess:
 
     def owned(self) -> list[Bundle]:
         """What it holds, in whatever state."""
-        return [] if self.assembly is None else sorted(self.assembly.managers.ownership.owned())
+        return [] if self.assembly is None else sorted(self.assembly.services.ownership.owned())
 
     async def unload(self, bundle: Bundle) -> None:
         """By order of an operator."""
         if self.assembly is not None:
-            await self.assembly.managers.ownership.unload(bundle)
+            await self.assembly.services.ownership.unload(bundle)
 
     async def call(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run something in the daemon's loop, from another loop."""
@@ -258,8 +258,8 @@ class DaemonProcess:
     def calls(self, _http: HttpClient) -> HttpClient:
         return MemoryCalls(self._peers, self.wire.transit)
 
-    def surface(self, parts: Dependencies, _rules: ApiRules) -> _NoSurface:
-        self.parts = parts
+    def surface(self, dependencies: Dependencies, _rules: ApiRules) -> _NoSurface:
+        self.dependencies = dependencies
         return _NoSurface()
 
 
@@ -280,9 +280,9 @@ class _Peers:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._sender.wire.transit()
-                if other.parts is None:
+                if other.dependencies is None:
                     raise PeerUnreachable(f"{broker_id} does not listen")
-                reply = await other.call(other.parts.orders.obey(order))
+                reply = await other.call(other.dependencies.services.commands.obey(order))
                 await self._sender.wire.transit()
         except TimeoutError:
             raise PeerUnreachable(f"{broker_id}: no answer within {timeout_s} s") from None

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.cli.main import main
-from tests.support.clusters.fake_managers import Broker, serving_brokers
+from tests.support.clusters.fake_services import Broker, serving_brokers
 from tests.support.time.waiting import PATIENCE_S
 
 

@@ -1,11 +1,11 @@
-"""A cluster in memory, seen through the surface: the managers' signatures, kept honestly."""
+"""A cluster in memory, seen through the API; mypy holds its fakes to the types of the services."""
 
 import math
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import (
@@ -14,17 +14,36 @@ from broker_ctl.api.http.dependencies import (
     PartitionDependencies,
     Readiness,
 )
-from broker_ctl.broker.lookup.lookup import Answer, Connect, Elsewhere, LookupStatistics, Redirect
+from broker_ctl.broker.history.decision_log import DecisionLog
+from broker_ctl.broker.load.reporter import LoadReporter
+from broker_ctl.broker.lookup.authorised import LeaseGuard, Scope
+from broker_ctl.broker.lookup.cluster_routing import HomeCluster
+from broker_ctl.broker.lookup.lookup import (
+    Answer,
+    Connect,
+    Elsewhere,
+    Lookup,
+    LookupStatistics,
+    Redirect,
+)
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.namespaces.policy_store import PolicyStore
+from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
+from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.ownership import Owner, Ownership
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
+from broker_ctl.broker.policies.constraints import FollowedConstraints
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
+from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import SystemClock
-from broker_ctl.codec import encode
+from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.machines.ownership import BundleState
@@ -33,9 +52,10 @@ from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupU
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Command
 from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage
-from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.dataplane.bundles.interface import Unloaded
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import (
     BrokerCtlError,
@@ -55,6 +75,10 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.curves import TopicTraffic, Wave
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload
 from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.store.interface import Operation
+from broker_ctl.store.records.broker_ctl import Registration
+from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.store.records.simple import BrokerReport
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.clusters.memory_operations import MemoryOperations
@@ -73,17 +97,16 @@ TOPICS = tuple(Topic("persistent", NAMESPACE, f"topic {number}") for number in r
 WORKLOAD = Workload("few", tuple(TopicLoad.of(str(topic), Wave(TRAFFIC)) for topic in TOPICS))
 
 
-@dataclass(frozen=True)
-class Owner:
-    urls: BrokerUrls
-    token: int
-    is_self: bool
+class Held(OwnedBundle):
+    """A bundle in some state, under a token that no lock has."""
 
+    def __init__(self, bundle: Bundle, state: BundleState, token: int) -> None:
+        super().__init__(bundle, state)
+        self._token = token
 
-@dataclass
-class Held:
-    state: BundleState
-    token: int
+    @property
+    def token(self) -> int:
+        return self._token
 
 
 @dataclass
@@ -102,7 +125,7 @@ class World:
         self.owners[bundle] = broker_id
 
 
-class MemoryNamespaces:
+class MemoryNamespaces(Namespaces):
     """The rings of the world; what is created and deleted is in the store too."""
 
     def __init__(self, world: World, stored: Namespaces) -> None:
@@ -148,7 +171,7 @@ class MemoryNamespaces:
         return [namespace for namespace in self._world.rings if namespace.tenant == tenant]
 
 
-class MemoryOwnership:
+class MemoryOwnership(Ownership):
     """The bundles of one broker; ``refuse`` makes its next acts fail."""
 
     def __init__(self, world: World, urls: BrokerUrls) -> None:
@@ -158,9 +181,9 @@ class MemoryOwnership:
         self.moving: set[Bundle] = set()
         self.refuse: BrokerCtlError | None = None
 
-    def owned(self) -> Mapping[Bundle, Held]:
+    def owned(self) -> Mapping[Bundle, OwnedBundle]:
         return {
-            bundle: Held(BundleState.OWNED, self._world.tokens[bundle])
+            bundle: Held(bundle, BundleState.OWNED, self._world.tokens[bundle])
             for bundle, broker_id in self._world.owners.items()
             if broker_id == self.urls.broker_id
         }
@@ -172,19 +195,24 @@ class MemoryOwnership:
         if owner is None:
             return None
         urls = self._world.brokers[owner]
-        return Owner(urls, self._world.tokens[bundle], owner == self.urls.broker_id)
+        return Owner(urls, self._world.tokens[bundle], is_self=owner == self.urls.broker_id)
 
-    async def unload(self, bundle: Bundle) -> object:
+    async def unload(self, bundle: Bundle) -> Unloaded:
         if self.refuse is not None:
             raise self.refuse
         if self._world.owners.get(bundle) != self.urls.broker_id:
             raise NotOwner(f"{bundle} is not owned here")
         del self._world.owners[bundle]
-        return object()
+        return Unloaded(0, is_confirmed=True)
 
     async def split(
-        self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...] = ()
+        self,
+        bundle: Bundle,
+        algorithm: str,
+        boundaries: tuple[int, ...] = (),
+        guards: Sequence[Operation] = (),
     ) -> tuple[Bundle, ...]:
+        del guards
         if self._world.owners.get(bundle) != self.urls.broker_id:
             raise NotOwner(f"{bundle} is not owned here")
         if algorithm == "topic_count_equally_divide":
@@ -199,7 +227,7 @@ class MemoryOwnership:
         return children
 
 
-class MemoryLookup:
+class MemoryLookup(Lookup):
     """Follows `managers.lookup`: owner, self, the leader; ``gate`` holds lookups up."""
 
     def __init__(self, world: World, ownership: MemoryOwnership, cluster: "MemoryCluster") -> None:
@@ -241,7 +269,15 @@ class MemoryLookup:
             return Elsewhere(peer)
         return await self.find_bundle(await self.bundle_of(topic), authoritative=authoritative)
 
-    async def find_bundle(self, bundle: Bundle, *, authoritative: bool = False) -> Answer:
+    async def find_bundle(
+        self,
+        bundle: Bundle,
+        domain: str = PERSISTENT,
+        *,
+        authoritative: bool = False,
+        is_preloading: bool = False,
+    ) -> Answer:
+        del domain, is_preloading
         owner = await self._ownership.owner_of(bundle)
         own_id = self._ownership.urls.broker_id
         if owner is not None:
@@ -369,20 +405,30 @@ class MemoryDesk:
         return {"bundle": str(left.joined(right)), "owner": owner}
 
 
-class MemoryAuthorised:
+class _OpenScope(Scope):
+    """A block that nothing ends."""
+
+    def __init__(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class MemoryAuthorised(LeaseGuard):
     """``refuse`` stands for a lease that is over."""
 
     def __init__(self) -> None:
         self.refuse: BrokerCtlError | None = None
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Scope:
         if self.refuse is not None:
             raise self.refuse
-        yield
+        return _OpenScope()
 
 
-class MemoryOrders:
+class MemoryCommands(BundleCommandHandler):
     def __init__(self) -> None:
         self.obeyed: list[Command] = []
         self.refuse: Exception | None = None
@@ -394,7 +440,7 @@ class MemoryOrders:
         return {"token": 42}
 
 
-class MemoryJournal:
+class MemoryJournal(DecisionLog):
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
         self.counted: dict[tuple[str, str, str], int] = {}
@@ -409,20 +455,12 @@ class MemoryJournal:
         return self.counted
 
 
-@dataclass
-class MemoryReport:
-    load: BrokerLoad
-
-    def encode(self) -> bytes:
-        return encode({"loadReportType": "LocalBrokerData", "brokerId": self.load.broker_id})
-
-
-class MemoryReporter:
-    def __init__(self, broker_id: str) -> None:
+class MemoryReporter(LoadReporter):
+    def __init__(self, urls: BrokerUrls) -> None:
         usage = SystemUsage(cpu=ResourceUsage(150.0, 200.0), memory=ResourceUsage(10.0, 100.0))
-        self.report = MemoryReport(BrokerLoad(broker_id, usage))
+        self.report = LocalBrokerData(urls, BrokerLoad(urls.broker_id, usage))
 
-    def current(self) -> MemoryReport:
+    def current(self) -> BrokerReport:
         return self.report
 
 
@@ -452,8 +490,8 @@ class Metadata:
             clock=clock,
             rng=rng,
         )
-        parts = PolicyStore.of(self.store, clock, rng)
-        self.partitioned_topics = PartitionedTopics(parts, self.namespaces, CacheRules())
+        policies = PolicyStore.of(self.store, clock, rng)
+        self.partitioned_topics = PartitionedTopics(policies, self.namespaces, CacheRules())
         self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, rng=rng)
         self.directives = Directives(self.store)
 
@@ -497,28 +535,23 @@ class Broker:
         )
         self.lookup = MemoryLookup(world, self.ownership, self.cluster)
         self.authorised = MemoryAuthorised()
-        self.orders = MemoryOrders()
+        self.commands = MemoryCommands()
         self.journal = MemoryJournal()
         self.directives = metadata.directives
-        self.desk = MemoryDesk(world)
-        self.partition_desk = MemoryPartitionDesk()
+        self.admin = MemoryDesk(world)
+        self.partition_admin = MemoryPartitionDesk()
         self.partition_leaders = PartitionLeaders(metadata.store, SystemClock(), CacheRules())
         self.readiness = Readiness(is_ready=True)
         self.session_state = SessionState.CONNECTED
         self.instruments = Instruments()
-        self.parts = Dependencies(
+        self.dependencies = Dependencies(
+            own_id=urls.broker_id,
+            services=self._services(),
             lookup=self.lookup,
-            ownership=self.ownership,
             boundaries=Boundaries(self.dataplane, SplitRules),
             topics=OwnTopics(self.ownership.owned, self.dataplane),
-            namespaces=MemoryNamespaces(world, metadata.namespaces),
-            partitioned_topics=metadata.partitioned_topics,
-            policies=metadata.policies,
-            configuration=metadata.configuration,
-            reporter=MemoryReporter(urls.broker_id),
-            orders=self.orders,
             cluster=self.cluster,
-            desk=self._desk_if_leading,
+            admin=self._admin_if_leading,
             journal=self.journal,
             directives=self.directives,
             readiness=lambda: self.readiness,
@@ -528,10 +561,34 @@ class Broker:
             instruments=self.instruments,
             clock=SystemClock(),
             authorised=self.authorised,
-            partition_leaders=self.partition_leaders,
-            partitions=PartitionDependencies(self._partition_desk_if_controlling, self._controller),
+            partitions=PartitionDependencies(
+                self._partition_admin_if_controlling, self._controller
+            ),
         )
         self.surface: ApiServer | None = None
+
+    def _services(self) -> BrokerServices:
+        """What no test of the API asks for is real, and never started."""
+        metadata, clock = self.metadata, SystemClock()
+        store, registration = metadata.store, Registration("", 0, 0, self.urls)
+        registry = Registry(store, registration, Deletions(store), tick_s=1.0)
+        return BrokerServices(
+            dataplane=self.dataplane,
+            configuration=metadata.configuration,
+            constraints=FollowedConstraints(store, store, CLUSTER),
+            policies=metadata.policies,
+            namespaces=MemoryNamespaces(self.world, metadata.namespaces),
+            partitioned_topics=metadata.partitioned_topics,
+            partition_leaders=self.partition_leaders,
+            home=HomeCluster(store, CLUSTER, clock, CacheRules()),
+            owners=Owners(store, registry, clock, 0.0, CacheRules()),
+            ownership=self.ownership,
+            commands=self.commands,
+            dataplane_watch=DataPlaneWatch(self.dataplane, self.ownership, clock, math.inf),
+            reporter=MemoryReporter(self.urls),
+            history=None,
+            journal=self.journal,
+        )
 
     @property
     def broker_id(self) -> str:
@@ -555,11 +612,11 @@ class Broker:
         await eventually(is_open, what="its topics are open")
         self.dataplane.grant(1, 0.0)
 
-    def _desk_if_leading(self) -> BalancerAdmin | None:
-        return self.desk if self.world.leader_id == self.broker_id else None
+    def _admin_if_leading(self) -> BalancerAdmin | None:
+        return self.admin if self.world.leader_id == self.broker_id else None
 
-    def _partition_desk_if_controlling(self) -> ControllerAdmin | None:
-        return self.partition_desk if self.world.controller_id == self.broker_id else None
+    def _partition_admin_if_controlling(self) -> ControllerAdmin | None:
+        return self.partition_admin if self.world.controller_id == self.broker_id else None
 
     def _controller(self) -> tuple[str, str] | None:
         name = self.world.controller_id
@@ -594,7 +651,7 @@ async def serving_brokers(
             for broker in brokers:
                 await broker.dataplane.start()
             for broker, port in zip(brokers, ports, strict=True):
-                broker.surface = ApiServer(broker.parts, replace(base, port=port))
+                broker.surface = ApiServer(broker.dependencies, replace(base, port=port))
                 await broker.surface.start()
                 started.append(broker.surface)
             yield brokers

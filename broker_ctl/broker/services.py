@@ -1,0 +1,44 @@
+"""What every broker runs, with the data plane below it."""
+
+from dataclasses import dataclass
+
+from broker_ctl.broker.history.decision_log import DecisionLog
+from broker_ctl.broker.history.writer import History
+from broker_ctl.broker.load.reporter import LoadReporter
+from broker_ctl.broker.lookup.cluster_routing import HomeCluster
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
+from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
+from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.ownership import Ownership
+from broker_ctl.broker.policies.constraints import FollowedConstraints
+from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.broker.policies.policies import Policies
+from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
+from broker_ctl.dataplane.bundles.interface import DataPlane
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerServices:
+    """Built and started by the daemon, served by the API.
+
+    Attributes:
+        history: None: nothing is recorded.
+    """
+
+    dataplane: DataPlane
+    configuration: DynamicConfiguration
+    constraints: FollowedConstraints
+    policies: Policies
+    namespaces: Namespaces
+    partitioned_topics: PartitionedTopics
+    partition_leaders: PartitionLeaders
+    home: HomeCluster
+    owners: Owners
+    ownership: Ownership
+    commands: BundleCommandHandler
+    dataplane_watch: DataPlaneWatch
+    reporter: LoadReporter
+    history: History | None
+    journal: DecisionLog
