@@ -260,7 +260,7 @@ async def test_a_free_port_can_be_asked_for(leader: Broker, http: HttpClient) ->
 
 
 async def test_no_timer_of_a_request_outlives_the_server(leader: Broker, http: HttpClient) -> None:
-    second = ApiServer(leader.parts, replace(ApiRules(CLUSTER), port=0))
+    second = ApiServer(leader.dependencies, replace(ApiRules(CLUSTER), port=0))
     await second.start()
     assert (await http.request("GET", f"http://127.0.0.1:{second.port}/livez")).status == 200
     deadlines = second._http._gate._deadlines

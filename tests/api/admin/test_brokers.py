@@ -65,7 +65,12 @@ async def test_health_is_readiness(http: HttpClient, leader: Broker) -> None:
 
 async def test_the_load_report_is_the_reporters(http: HttpClient, leader: Broker) -> None:
     reply = await http.request("GET", f"{leader.url}/admin/v2/broker-stats/load-report")
-    assert reply.json() == {"loadReportType": "LocalBrokerData", "brokerId": leader.broker_id}
+    report = leader.dependencies.services.reporter.current().encode()
+    assert reply.body == report
+    assert (reply.json()["loadReportType"], reply.json()["brokerId"]) == (
+        "LocalBrokerData",
+        leader.broker_id,
+    )
 
 
 async def test_a_simple_manager_shows_its_own_kind_of_report(

@@ -167,7 +167,7 @@ async def test_a_leader_that_is_just_beginning_is_not_sent_to_itself(
     # Elected, as everybody sees, but its loop does not run yet.
     leader.urls = leader.world.brokers[leader.broker_id]
     leader.world.leader_id = leader.broker_id
-    object.__setattr__(leader.dependencies, "desk", lambda: None)
+    object.__setattr__(leader.dependencies, "admin", lambda: None)
     reply = await http.request("GET", f"{leader.url}/control/v1/cluster")
     assert (reply.status, reply.json()["error"]) == (503, "NoLeader")
 

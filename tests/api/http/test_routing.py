@@ -10,7 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.routing import RouteTable
-from tests.support.clusters.fake_managers import CLUSTER, Broker
+from tests.support.clusters.fake_services import CLUSTER, Broker
 
 METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS")
 STEPS = (
@@ -38,7 +38,7 @@ def paths_like(pattern: str, rng: random.Random) -> Iterator[str]:
 
 async def test_it_finds_what_aiohttp_finds(leader: Broker) -> None:
     rng = random.Random(1)
-    routes = ApiServer(leader.parts, ApiRules(CLUSTER)).routes()
+    routes = ApiServer(leader.dependencies, ApiRules(CLUSTER)).routes()
     theirs, ours = web.UrlDispatcher(), RouteTable(routes)
     theirs.add_routes(routes)
     paths = {path for route in routes for path in paths_like(route.path, rng)}

@@ -45,12 +45,12 @@ async def test_each_key_that_is_said_to_have_an_effect_is_read(
     said = {key: one for key, one in DECLARATIONS.items() if is_used(settings, key)}
     read = follow_reads(monkeypatch, settings)
 
-    def laid(*arguments: Any) -> Any:
+    def built(*arguments: Any) -> Any:
         # Before it, a configuration was parsed and judged: that looks at all of them.
         read.clear()
         return build_foundation(*arguments)
 
-    monkeypatch.setattr("broker_ctl.daemon.lifecycle.attached.lay", laid)
+    monkeypatch.setattr("broker_ctl.daemon.lifecycle.attached.build_foundation", built)
     async with foreign_cluster() as cluster, attached_run(cluster) as run:
         open_stores(settings, random.Random(1), StoreInstruments(), (0, b""))
         await eventually(lambda: run.is_leading)
