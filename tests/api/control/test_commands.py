@@ -64,7 +64,7 @@ async def test_a_leader_of_the_previous_release_is_obeyed(
     url = f"{leader.url}/control/v1/{previous}"
     reply = await http.request("POST", url, json=order.to_row())
     assert (reply.status, reply.json()) == (200, {"token": 42})
-    assert leader.orders.obeyed == [order]
+    assert leader.commands.obeyed == [order]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.verb)
@@ -76,9 +76,9 @@ async def test_a_broker_of_the_previous_release_carries_out_what_this_one_comman
     monkeypatch.setattr(commands, "_TODAYS_VERBS", {})
     peer = SimpleNamespace(urls=SimpleNamespace(web_url=leader.url, web_url_tls=None))
     registry = SimpleNamespace(broker_id="another:1", peer=lambda _: peer)
-    peers = HttpPeers(cast("Registry", registry), http, leader.orders)
+    peers = HttpPeers(cast("Registry", registry), http, leader.commands)
     assert await peers.send(leader.broker_id, order, 5.0) == {"token": 42}
-    assert leader.orders.obeyed == [order]
+    assert leader.commands.obeyed == [order]
 
 
 @pytest.mark.parametrize(
