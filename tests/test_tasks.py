@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from broker_ctl.tasks import TaskFaults, TaskScope, wait_until
-from tests.support.time.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 

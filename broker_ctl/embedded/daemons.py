@@ -29,7 +29,7 @@ class DaemonFiles:
 
     configuration: Path
     log: Path
-    act_log: Path
+    serve_log: Path
 
 
 class DaemonProcess:
@@ -58,7 +58,7 @@ class DaemonProcess:
             "webServicePort": str(self._port),
             "brokerServicePort": str(self.service_port),
             "lookupServicePort": str(self.lookup_port),
-            "simulatedActLog": str(self.files.act_log),
+            "simulatedActLog": str(self.files.serve_log),
         }
         self._process: asyncio.subprocess.Process | None = None
 

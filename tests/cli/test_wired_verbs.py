@@ -24,12 +24,12 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
 from broker_ctl.daemon.wiring.broker import assemble
 from broker_ctl.http_client import HttpReply
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, RING, TOPICS
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
 from tests.support.daemon.wired_verbs import ACTS, DRY, NAMED, READS, Typed, request
 from tests.support.http.web_server import free_port
-from tests.support.time.virtual_time import in_virtual_time
 
 PACKAGE = Path(broker_ctl.cli.__file__).parent
 PATH = re.compile(r"/(admin|control|lookup)/v\d")

@@ -21,13 +21,13 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     partition,
     partition_cluster,
     topic_id,
 )
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 P0, P1 = partition("t", 0), partition("t", 1)

@@ -12,6 +12,7 @@ from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import decode_topic_configuration
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
@@ -19,7 +20,6 @@ from tests.support.clusters.partition_cluster import (
     partition_cluster,
 )
 from tests.support.clusters.partition_office import admin_of, procedures
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
 

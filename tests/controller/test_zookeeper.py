@@ -16,9 +16,9 @@ from broker_ctl.store.interface import Create
 from broker_ctl.store.paths import CONTROLLER_SEAT
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from broker_ctl.testing.virtual_time import LoopClock
 from tests.support.clusters.partition_cluster import AnyStore, partition, partition_cluster
 from tests.support.clusters.partition_office import admin_of, procedures
-from tests.support.time.virtual_time import LoopClock
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 

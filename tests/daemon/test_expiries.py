@@ -18,9 +18,9 @@ from broker_ctl.store.interface import Operation, Outcome, Versioned
 from broker_ctl.store.records.tenants import TenantInfo
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import parties
 from tests.support.daemon.whole_daemon import Run, whole_daemon
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("public", "default")

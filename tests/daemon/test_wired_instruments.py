@@ -15,8 +15,8 @@ from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import assemble
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Reported, Summary
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
-from tests.support.time.virtual_time import in_virtual_time
 
 PACKAGE = Path(broker_ctl.__file__).parent
 FEEDING = {"add", "observe", "observe_many", "labelled", "tell"}

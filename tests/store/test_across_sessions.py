@@ -12,7 +12,7 @@ from broker_ctl.store.interface import ANY_VERSION, Create, CreateMode, Metadata
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import in_virtual_time
 
 Write = Callable[[MetadataStore], Coroutine[None, None, object]]
 

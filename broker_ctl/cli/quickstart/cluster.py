@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from broker_ctl.cli.quickstart import partitions as trial_partitions
 from broker_ctl.cli.quickstart.table import DemoSnapshot, DemoTable
-from broker_ctl.dataplane.bundles.act_log import merged, read_acts
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
+from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.load_client import LoadClient
@@ -159,7 +159,7 @@ class DemoCluster:
             daemons = self._daemons(directory, settings)
             for daemon in daemons.all:
                 # An earlier run's acts would be judged with this run's.
-                daemon.files.act_log.unlink(missing_ok=True)
+                daemon.files.serve_log.unlink(missing_ok=True)
             async with daemons:
                 await daemons.wait_ready(http)
                 await self._make_namespace(http, daemons)
@@ -286,8 +286,8 @@ class DemoCluster:
 
     def _judge(self, daemons: Daemons, end_ns: int) -> Verdict:
         # A broker that never served anything has no log.
-        logs = [path for d in daemons.all if (path := d.files.act_log).exists()]
-        acts = merged(map(read_acts, logs))
+        logs = [path for d in daemons.all if (path := d.files.serve_log).exists()]
+        acts = merge_logs(map(read_events, logs))
         expected = self._workload.positions_with_traffic(0.0)
         return judge(acts, _TICK_S, expected, end_ns)
 

@@ -4,8 +4,8 @@ import random
 
 from broker_ctl.clock import Clock
 from broker_ctl.daemon.wiring.stores import read_secret
-from broker_ctl.dataplane.bundles.act_log import FileServeLog
 from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.dataplane.bundles.serve_log import FileServeLog
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.errors import SettingsError, StartError
@@ -36,7 +36,7 @@ def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> Dat
                 clock,
                 broker_id=settings.broker.broker_id,
                 draw=rng,
-                act_log=None if path is None else FileServeLog(path, _ACT_LOG_BYTES),
+                serve_log=None if path is None else FileServeLog(path, _ACT_LOG_BYTES),
                 capacity=_capacity(chosen, workload.capacity_of(settings.broker.broker_id)),
                 origin_s=chosen.simulated_start_s,
                 minute_s=chosen.simulated_minute_s,

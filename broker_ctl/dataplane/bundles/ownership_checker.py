@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.dataplane.bundles.act_log import ServeEvent
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 
 # A tick may be late on a busy machine: a hash that acted within this many is being served.
 _ALIVE_TICKS: Final = 10
@@ -49,7 +49,7 @@ def judge(
     expected: Collection[int],
     end_ns: int | None = None,
 ) -> Verdict:
-    """Judge acts that are in order of time (`act_log.merged`), in one pass.
+    """Judge acts that are in order of time (`serve_log.merge_logs`), in one pass.
 
     Args:
         acts: the acts of all brokers.

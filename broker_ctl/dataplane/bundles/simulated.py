@@ -8,10 +8,10 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, SystemUsage
 from broker_ctl.core.model.names import Topic
-from broker_ctl.dataplane.bundles.act_log import ServeEvent, ServeLog
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.bundle_table import BundleTable
 from broker_ctl.dataplane.bundles.interface import Declared, Unloaded
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent, ServeLog
 from broker_ctl.errors import DataPlaneRefused
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.workload.traffic_source import TrafficSource
@@ -33,7 +33,7 @@ class SimulatedDataPlane:
         clock: decides about authority and dates the acts.
         broker_id: who acts, in the act log.
         draw: source of the instance id.
-        act_log: where the acts are recorded; closed by its owner.
+        serve_log: where the acts are recorded; closed by its owner.
         tick_s: pause between two acts of a topic.
         capacity: what counts as full in `usage`; None: what the workload has for this broker.
         topic_close_s: how long closing one topic takes.
@@ -53,7 +53,7 @@ class SimulatedDataPlane:
         *,
         broker_id: str,
         draw: random.Random,
-        act_log: ServeLog | None = None,
+        serve_log: ServeLog | None = None,
         tick_s: float = 0.1,
         capacity: Capacity | None = None,
         topic_close_s: float = 0.0,
@@ -64,7 +64,7 @@ class SimulatedDataPlane:
         self._clock = clock
         self._broker_id = broker_id
         self._draw = draw
-        self._act_log = act_log
+        self._serve_log = serve_log
         self._tick_s = tick_s
         self._capacity = capacity or workload.capacity_of(broker_id)
         self._topic_close_s = topic_close_s
@@ -183,9 +183,9 @@ class SimulatedDataPlane:
             for token, hashes in self._topics_with_traffic().items():
                 # Asked for each act anew, and dated with the moment of the asking (I1a).
                 now_s = self._clock.now_s()
-                if self._act_log is not None and self._authority.is_valid(now_s):
+                if self._serve_log is not None and self._authority.is_valid(now_s):
                     at_ns = int(now_s * _NS_PER_S)
-                    self._act_log.record(ServeEvent(at_ns, self._broker_id, token, tuple(hashes)))
+                    self._serve_log.record(ServeEvent(at_ns, self._broker_id, token, tuple(hashes)))
             await asyncio.sleep(self._tick_s)
 
     def _topics_with_traffic(self) -> Mapping[int, list[int]]:

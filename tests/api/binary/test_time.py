@@ -13,9 +13,9 @@ from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType
 from broker_ctl.api.binary.workers import Request, Workers
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.api.binary.memory_transport import MemoryTransport
 from tests.support.http.binary_client import CONNECT, PING, PONG, lookup
-from tests.support.time.virtual_time import in_virtual_time
 
 LOOKUP = lookup("persistent://t/ns/x")
 # Answers that a test can tell apart.

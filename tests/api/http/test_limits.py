@@ -7,7 +7,7 @@ import pytest
 
 from broker_ctl.api.http.limits import Deadlines
 from broker_ctl.errors import BrokerCtlError
-from tests.support.time.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import in_virtual_time
 
 LIMIT_S = 30.0
 

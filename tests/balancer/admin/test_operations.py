@@ -12,9 +12,9 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import PlanMissing
 from broker_ctl.ports import HistoryFilter, JournalEntry, Outcome
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, running_cluster
 from tests.support.clusters.leading_controllers import leading_at
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 FIRST, SECOND = Ring.even(NAMESPACE, 8).bundles[:2]

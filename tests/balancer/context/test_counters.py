@@ -16,8 +16,8 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.errors import NoBroker
 from broker_ctl.ports import Outcome
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"

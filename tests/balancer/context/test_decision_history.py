@@ -16,9 +16,9 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
 from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
 from tests.support.clusters.leading_controllers import leading_at
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import TryingStore
 

@@ -9,9 +9,9 @@ from broker_ctl.core.model.load import BundleLoad, BundleStats, ResourceQuota
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.store import paths
 from broker_ctl.store.records.simple import LoadReport
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import eventually
 
 A, B = "a:8080", "b:8080"

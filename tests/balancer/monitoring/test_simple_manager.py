@@ -18,9 +18,9 @@ from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.core.strategies.simple.shedding import SimpleShedder
 from broker_ctl.store import paths
 from broker_ctl.store.records.simple import decode_quota, encode_quota
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
 from tests.support.clusters.leader_cluster import QUICK, LeaderCluster, running_cluster
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"

@@ -23,11 +23,11 @@ from broker_ctl.errors import Fenced, OperationConflict, PlanMissing
 from broker_ctl.ports import HistoryFilter
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.in_memory_peers import BEFORE
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.clusters.leading_controllers import leading_at
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"

@@ -11,8 +11,8 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import AuthorityLost, NoBroker
 from broker_ctl.store import paths
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.leader_cluster import LeaderCluster, running_cluster
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"

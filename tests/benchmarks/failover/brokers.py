@@ -7,10 +7,10 @@ from typing import Final
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.replication.client import ReplicaClient
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.store import partition_paths
+from broker_ctl.testing.replica_client import ReplicaClient
 from tests.benchmarks.failover.scene import VICTIM, Scene, lines_since
 from tests.benchmarks.failover.servers import operations
 from tests.benchmarks.store.processes import tell

@@ -15,8 +15,8 @@ from broker_ctl.core.history.deeds import OwnershipChangeRow, PartitionTransitio
 from broker_ctl.core.history.leadings import SessionEventRow
 from broker_ctl.core.history.lines import Parsed
 from broker_ctl.ports import JournalEntry, Outcome
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.pipeline.history_files import lines, open_paths, segment_paths
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import eventually
 
 AUTHOR = Author("europe", "broker-1:8080", "0123456789abcdef0123456789abcdef")

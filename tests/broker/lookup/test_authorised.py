@@ -9,7 +9,7 @@ from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.session import Action
 from broker_ctl.errors import AuthorityLost
-from tests.support.time.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import in_virtual_time
 
 
 class Watcher(SessionWatcher):

@@ -35,9 +35,9 @@ from broker_ctl.errors import AuthorityLost, ForeignNamespace, NoBroker, NoLeade
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.records.load import LocalBrokerData
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.brokers import NAMESPACE, Cluster, MemoryBroker, cluster
 from tests.support.clusters.tenants import make_tenants
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 RULES = FallbackRules(LeastLongTermMessageRate(), PlacementRules(), UsageWeights())

@@ -23,8 +23,8 @@ from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("t", "ns")

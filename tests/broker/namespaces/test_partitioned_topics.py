@@ -26,8 +26,8 @@ from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
 
 NAMESPACE = Namespace("t", "ns")
 TOPIC = Topic("persistent", NAMESPACE, "a/b %2F+ä")

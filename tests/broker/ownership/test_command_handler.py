@@ -21,8 +21,8 @@ from broker_ctl.errors import BrokerCtlError, Fenced, NotOwner
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.records.broker_ctl import MoveNode
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.brokers import Cluster, MemoryBroker, cluster
-from tests.support.time.virtual_time import in_virtual_time
 
 EPOCH = paths.LOADBALANCE_SEAT.epoch_path
 

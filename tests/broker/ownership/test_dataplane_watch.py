@@ -12,8 +12,8 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.brokers import MemoryBroker, cluster
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 TIMEOUT_S = 3.0

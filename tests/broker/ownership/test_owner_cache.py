@@ -17,9 +17,9 @@ from broker_ctl.store.interface import Change, CreateMode, Notification
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.brokers import InTurn
 from tests.support.clusters.sessions import LONGEST_S, TICK_S, Party, parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 BUNDLE = Bundle.parse("t/ns/0x00000000_0xffffffff")

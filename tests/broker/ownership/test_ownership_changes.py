@@ -7,8 +7,8 @@ from broker_ctl.core.history.deeds import OwnershipCause
 from broker_ctl.errors import Fenced
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.brokers import MemoryBroker, cluster
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 CAUSE = OwnershipCause

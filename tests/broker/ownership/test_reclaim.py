@@ -13,6 +13,7 @@ from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import AuthorityLost, BundleMoving, BundleReclaimable, DataPlaneRefused
 from broker_ctl.store import paths
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.brokers import (
     ACT_TICK_S,
     GRACE_S,
@@ -22,7 +23,6 @@ from tests.support.clusters.brokers import (
     cluster,
 )
 from tests.support.daemon.instruments import value_of
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 

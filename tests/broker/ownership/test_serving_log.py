@@ -10,8 +10,8 @@ from broker_ctl.broker.ownership.serving_log import ServingLog
 from broker_ctl.coordination.session.watcher import AuthorityMode
 from broker_ctl.core.machines.session import State
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 Warnings = Callable[[], list[str]]

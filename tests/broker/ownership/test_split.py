@@ -26,8 +26,8 @@ from broker_ctl.errors import (
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
 from broker_ctl.store.records.policies import PoliciesRecord
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.brokers import ACT_TICK_S, NAMESPACE, Cluster, MemoryBroker, cluster
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 HALVES = "range_equally_divide"

@@ -14,7 +14,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 CLUSTER = "c1"

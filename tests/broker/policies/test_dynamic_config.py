@@ -22,7 +22,7 @@ from broker_ctl.settings.sources import load
 from broker_ctl.store.paths import CONFIGURATION
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 INTERVAL = "loadBalancerSheddingIntervalMinutes"

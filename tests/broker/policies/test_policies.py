@@ -29,8 +29,8 @@ from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
 
 CLUSTER = "c1"
 ISOLATION = paths.isolation_policies(CLUSTER)

@@ -14,7 +14,7 @@ from broker_ctl.errors import CorruptRecord, PoliciesReadOnly
 from broker_ctl.store import paths
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 
 (BUNDLE,) = Ring.even(Namespace("t", "ns"), 1).bundles
 QUOTA = ResourceQuota(msg_rate_in=7.0)

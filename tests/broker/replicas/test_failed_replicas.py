@@ -9,9 +9,9 @@ from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.partitions import decode_failed, encode_failed
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.replicas.instructions import held, named
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 PATH = partition_paths.failed(1)

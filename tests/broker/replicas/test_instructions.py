@@ -24,6 +24,7 @@ from broker_ctl.core.partitions.instructions import (
 from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import MetadataStore
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import parties
 from tests.support.replicas.instructions import (
     BROKERS,
@@ -36,7 +37,6 @@ from tests.support.replicas.instructions import (
     topic_id,
 )
 from tests.support.replicas.replica_plane import Call, InMemoryReplicas
-from tests.support.time.virtual_time import in_virtual_time
 
 EPOCH = 7
 

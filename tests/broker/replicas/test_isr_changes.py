@@ -12,9 +12,9 @@ from broker_ctl.store.records.partitions import decode_state
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.memory_store.transport import Kind, Mishap, Point, Request
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.replicas.instructions import named, put_state
 from tests.support.replicas.replica_plane import InMemoryReplicas
-from tests.support.time.virtual_time import in_virtual_time
 
 LAG_S = 12.5
 STATE = LeaderAndIsr(1, 4, (1, 2), 3, is_recovering=True)

@@ -19,6 +19,7 @@ from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.memory_store.transport import Mishap, Point, Request
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, Party, parties
 from tests.support.replicas.instructions import (
     held,
@@ -30,7 +31,6 @@ from tests.support.replicas.instructions import (
     told,
 )
 from tests.support.replicas.replica_plane import Call, InMemoryReplicas
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 

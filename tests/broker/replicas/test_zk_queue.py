@@ -13,9 +13,9 @@ from broker_ctl.errors import DataPlaneUnreachable, Fenced
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Notification, SessionEvent
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
 from tests.support.replicas.instructions import instruct, told
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 

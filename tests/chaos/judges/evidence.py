@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.dataplane.bundles.act_log import ServeEvent
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from tests.chaos.clients.counter import Reading, miscounted
 from tests.chaos.cluster.cluster import RECLAIM_GRACE_S, RECOVERY_S, SESSION_S, TICK_S
 from tests.chaos.cluster.configuration import Answer, unanswered

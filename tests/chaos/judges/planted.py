@@ -14,7 +14,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.bundles.act_log import ServeEvent
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import LeadEpoch
 from broker_ctl.store.records.ownership import NamespaceEphemeralData

@@ -3,7 +3,7 @@
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import ServeEvent
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from tests.chaos.judges.replay import Reign, Replay
 from tests.chaos.judges.verdict import (
     acts_past_the_lease,

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from broker_ctl.dataplane.bundles.act_log import ServeEvent
 from broker_ctl.dataplane.bundles.ownership_checker import judge
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from tests.chaos.judges.replay import Reign, Replay
 
 _NS_PER_MS: Final = 1_000_000

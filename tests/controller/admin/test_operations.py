@@ -6,6 +6,7 @@ import pytest
 
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import InvalidReplicas, NoController, TopicMissing
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition
 from tests.support.clusters.partition_office import (
     admin_of,
@@ -14,7 +15,6 @@ from tests.support.clusters.partition_office import (
     procedures,
     topic_of,
 )
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 P0 = partition("t", 0)

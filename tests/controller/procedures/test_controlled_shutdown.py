@@ -8,6 +8,7 @@ from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import Fenced
 from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store.interface import Operation
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
 from tests.support.clusters.partition_office import (
     Story,
@@ -17,7 +18,6 @@ from tests.support.clusters.partition_office import (
     holders,
     procedures,
 )
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through
 

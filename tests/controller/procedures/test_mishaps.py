@@ -32,6 +32,7 @@ from broker_ctl.store.records.partitions import (
     encode_request,
     encode_state,
 )
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
@@ -40,7 +41,6 @@ from tests.support.clusters.partition_cluster import (
     partition_cluster,
 )
 from tests.support.clusters.partition_office import admin_of, catching_up, procedures
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import TryingStore, led_through, lose_reply
 

@@ -13,6 +13,7 @@ from broker_ctl.errors import BrokerCtlError, NoController, OperationConflict, T
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import encode_state
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     partition,
@@ -28,7 +29,6 @@ from tests.support.clusters.partition_office import (
     put_in_kafkas_form,
     topic_of,
 )
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
 

@@ -30,6 +30,7 @@ from broker_ctl.store.records.partitions import (
     encode_topic,
     encode_topic_rules,
 )
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
@@ -46,7 +47,6 @@ from tests.support.clusters.partition_office import (
     procedures,
     topic_of,
 )
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through
 

@@ -27,6 +27,7 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.records.partitions import encode_request, encode_topic
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_office import (
     Story,
@@ -37,7 +38,6 @@ from tests.support.clusters.partition_office import (
     procedures,
     topic_of,
 )
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import TryingStore
 

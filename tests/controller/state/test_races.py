@@ -14,6 +14,7 @@ from broker_ctl.errors import NoController
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Check, MetadataStore, Operation, SetData
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     AnyStore,
     PartitionCluster,
@@ -21,7 +22,6 @@ from tests.support.clusters.partition_cluster import (
     partition,
     partition_cluster,
 )
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import Gate, TryingStore, lose_reply
 

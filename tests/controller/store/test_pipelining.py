@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.controller.store.pipelining import pipelined
 from broker_ctl.errors import OperationTimeout
-from tests.support.time.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import in_virtual_time
 
 
 @in_virtual_time

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from broker_ctl.codec import decode_object, encode
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation, SetData
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition, partition_cluster
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
 

@@ -17,6 +17,7 @@ from broker_ctl.core.partitions.instructions import Instruction, ReplicaStop
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Delete, MetadataStore, Operation
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     AnyStore,
     PartitionCluster,
@@ -25,7 +26,6 @@ from tests.support.clusters.partition_cluster import (
     partition_cluster,
     topic_id,
 )
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import TryingStore, led_through
 

@@ -15,8 +15,8 @@ from broker_ctl.store.interface import CreateMode, SetData
 from broker_ctl.store.paths import LOADBALANCE_SEAT
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, Party, parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 SEAT = LOADBALANCE_SEAT

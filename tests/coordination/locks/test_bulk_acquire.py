@@ -9,8 +9,8 @@ from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.errors import SessionExpired
 from broker_ctl.store.interface import Check, CreateMode, Operation, Result
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
-from tests.support.time.virtual_time import in_virtual_time
 
 ROOT = "/locks"
 GUARD = Check("/ring", 0)

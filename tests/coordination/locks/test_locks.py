@@ -29,8 +29,8 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, lagging, parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 ROOT = "/namespace"

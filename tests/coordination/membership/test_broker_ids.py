@@ -15,8 +15,8 @@ from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.partitions import decode_broker
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, TIMEOUT_S, Party, parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 PATH = partition_paths.broker(3)

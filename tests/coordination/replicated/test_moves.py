@@ -10,8 +10,8 @@ from broker_ctl.errors import BadVersion, MultiFailed, NodeExists
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.records.broker_ctl import MoveNode
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 BUNDLE = Bundle.parse("t/ns/0x40000000_0x80000000")

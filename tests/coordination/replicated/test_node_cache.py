@@ -5,8 +5,8 @@ import pytest
 from broker_ctl.coordination.replicated.node_cache import NodeCache
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.interface import Versioned
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 ROOT = "/a/root"

@@ -8,8 +8,8 @@ import pytest
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
 from broker_ctl.store.interface import CreateMode, Versioned
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 ROOT = "/root"

@@ -8,8 +8,8 @@ import pytest
 
 from broker_ctl.errors import ConnectionLoss, SessionExpired, StoreClosed, StoreError
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 ENDS: dict[str, Callable[[Party], object]] = {

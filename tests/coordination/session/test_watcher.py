@@ -17,8 +17,8 @@ from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.servers import Client
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, Party, parties
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 MARGIN_S = 0.35

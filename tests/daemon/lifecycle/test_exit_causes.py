@@ -10,10 +10,10 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.errors import AuthFailed, NoAuth, RetriesUsedUp, StoreError
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.attached import attached_run
 from tests.support.clusters.foreign_cluster import foreign_cluster
 from tests.support.daemon.whole_daemon import whole_daemon
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 ENDS = [

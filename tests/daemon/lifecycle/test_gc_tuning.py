@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.daemon.lifecycle.gc_tuning import collect_now_and_then, settle
 from broker_ctl.tasks import TaskScope
-from tests.support.time.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import in_virtual_time
 
 
 class Ring:

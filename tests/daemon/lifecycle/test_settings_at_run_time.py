@@ -23,10 +23,10 @@ from broker_ctl.store import paths
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.daemon.built import changed, seen
 from tests.support.daemon.in_memory_daemon import InMemory, running, settings_of
 from tests.support.daemon.wired_settings import WIRED, Wired
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 RING = Ring.even(Namespace("public", "default"), 4)

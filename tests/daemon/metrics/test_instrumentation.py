@@ -10,8 +10,8 @@ from broker_ctl.errors import NoNode
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, Versioned
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.daemon.whole_daemon import whole_daemon
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 STRANGER = Bundle.parse("public/default/0x00000000_0xffffffff")

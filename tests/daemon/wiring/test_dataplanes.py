@@ -10,7 +10,7 @@ from broker_ctl.daemon.wiring.dataplanes import build_dataplane
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.scenarios.catalogue import scenario
-from tests.support.time.manual_clock import ManualClock
+from broker_ctl.testing.manual_clock import ManualClock
 
 
 async def usage_of(values: Mapping[str, object], at_s: float = 0.0) -> SystemUsage:

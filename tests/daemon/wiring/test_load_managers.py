@@ -41,8 +41,8 @@ from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.store.records.simple import BrokerReport, LoadReport, decode_report
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_peers import InMemoryPeers
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
 from tests.support.time.waiting import eventually
 
 RING = Ring.even(Namespace("public", "default"), 4)

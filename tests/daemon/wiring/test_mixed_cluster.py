@@ -17,10 +17,10 @@ from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 from tests.support.daemon.in_memory_daemon import InMemory, Run, running
 from tests.support.pulsar.recorded import recorded
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import eventually
 
 OWN = "b1:8080"

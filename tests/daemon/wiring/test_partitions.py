@@ -30,10 +30,10 @@ from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, parties
 from tests.support.http.web_server import serving
 from tests.support.replicas.replica_plane import InMemoryReplicas
-from tests.support.time.virtual_time import in_virtual_time
 from tests.support.time.waiting import PATIENCE_S, eventually
 
 STORE = "metadataStoreUrl=zk:127.0.0.1:1"

@@ -22,8 +22,8 @@ from broker_ctl.store.records.tenants import TenantInfo
 from broker_ctl.store.zookeeper.store import StoreOptions
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.daemon.whole_daemon import whole_daemon
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
 
 URL = "metadataStoreUrl=zk:h1:2181,h2:2182/chroot"
 

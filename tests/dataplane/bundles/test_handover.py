@@ -8,8 +8,8 @@ from pathlib import Path
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import FileServeLog, merged, read_acts
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
+from broker_ctl.dataplane.bundles.serve_log import FileServeLog, merge_logs, read_events
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.simulation.workload.workload import Workload
 from tests.support.time.waiting import eventually
@@ -24,7 +24,7 @@ TICK_S = 0.02
 async def broker(path: Path) -> AsyncIterator[SimulatedDataPlane]:
     log = FileServeLog(path, 1 << 24)
     plane = SimulatedDataPlane(
-        WORKLOAD, CLOCK, broker_id=path.name, draw=random.Random(1), act_log=log, tick_s=TICK_S
+        WORKLOAD, CLOCK, broker_id=path.name, draw=random.Random(1), serve_log=log, tick_s=TICK_S
     )
     await plane.start()
     plane.grant(1, CLOCK.now_s() + 60)
@@ -45,7 +45,7 @@ def acts_in(path: Path) -> int:
 
 def verdict(*paths: Path) -> Verdict:
     expected = WORKLOAD.positions_with_traffic(0)
-    return judge(merged(map(read_acts, paths)), TICK_S, expected)
+    return judge(merge_logs(map(read_events, paths)), TICK_S, expected)
 
 
 async def test_a_handover_serves_every_topic_once(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.dataplane.bundles.act_log import FileServeLog, ServeEvent, merged, read_acts
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
+from broker_ctl.dataplane.bundles.serve_log import FileServeLog, ServeEvent, merge_logs, read_events
 
 TICK_NS = 100_000_000
 TICK_S = 0.1
@@ -155,7 +155,7 @@ def test_minutes_of_three_brokers_are_judged_in_seconds(tmp_path: Path) -> None:
         for p in range((10 * i + t) * 1000, (10 * i + t) * 1000 + 42)
     ]
     start_s = time.process_time()
-    found = judge(merged(map(read_acts, paths)), TICK_S, expected)
+    found = judge(merge_logs(map(read_events, paths)), TICK_S, expected)
     took_s = time.process_time() - start_s
     assert (found.owners_ok, found.unserved_s, found.acts) == (True, 0.0, 600 * 252)
     assert took_s < 20, "far beyond the second or so that it takes"

@@ -9,7 +9,6 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import MemoryServeLog
 from broker_ctl.dataplane.bundles.interface import DataPlane, Unloaded
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
@@ -17,8 +16,9 @@ from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.serve_log import MemoryServeLog
 from tests.support.pipeline.small_scenarios import STRONG, bundles_of, small
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("public", "default")
@@ -58,17 +58,17 @@ class Broker:
             self.clock,
             broker_id="b1:8080",
             draw=random.Random(1),
-            act_log=self.log,
+            serve_log=self.log,
             tick_s=TICK_S,
             topic_close_s=topic_close_s,
         )
 
     async def acts(self) -> Mapping[int, set[int]]:
         """The hashes that act from now on, by token; several ticks."""
-        self.log.acts.clear()
+        self.log.events.clear()
         enough = self.clock.looks + 20
         await eventually(lambda: self.clock.looks > enough, poll_s=TICK_S)
-        return {act.token: set(act.hashes) for act in self.log.acts}
+        return {act.token: set(act.hashes) for act in self.log.events}
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_every_topic_of_a_loaded_bundle_acts_under_its_token(broker: Broke
     await broker.plane.load(LEFT, 7)
     await broker.plane.load(RIGHT, 8)
     assert await broker.acts() == {7: positions(LEFT), 8: positions(RIGHT)}
-    act = broker.log.acts[0]
+    act = broker.log.events[0]
     assert (act.t_ns, act.broker) == (int(broker.clock.time_s * 1e9), "b1:8080")
 
 
@@ -128,7 +128,7 @@ async def test_a_deadline_that_passes_within_a_tick_ends_the_tick(broker: Broker
     broker.plane.grant(1, deadline_s)
     assert await broker.acts() != {}
     await eventually(lambda: broker.clock.time_s > deadline_s + 1)
-    assert max(act.t_ns for act in broker.log.acts) < deadline_s * 1e9
+    assert max(act.t_ns for act in broker.log.events) < deadline_s * 1e9
 
 
 async def test_an_old_token_is_refused_and_the_new_owner_serves_on(broker: Broker) -> None:
@@ -181,7 +181,7 @@ async def test_an_unload_past_its_deadline_is_not_confirmed_and_serves_what_is_l
     await broker.acts()
     async with TaskScope("test") as tasks:
         unload = tasks.start(broker.plane.unload(WHOLE, 5), "unload")
-        await eventually(lambda: len(broker.log.acts[-1].hashes) < 230, poll_s=TICK_S)
+        await eventually(lambda: len(broker.log.events[-1].hashes) < 230, poll_s=TICK_S)
         broker.clock.time_s += 6
         done = await unload
     left = (await broker.acts())[1]
@@ -204,7 +204,7 @@ async def test_a_bundle_that_is_loaded_again_ends_its_unload() -> None:
     await broker.acts()
     async with TaskScope("test") as tasks:
         unload = tasks.start(broker.plane.unload(WHOLE, 5), "unload")
-        await eventually(lambda: len(broker.log.acts[-1].hashes) < 240, poll_s=TICK_S)
+        await eventually(lambda: len(broker.log.events[-1].hashes) < 240, poll_s=TICK_S)
         await broker.plane.load(WHOLE, 2)
         assert not (await unload).is_confirmed
     assert await broker.acts() == {2: positions(WHOLE)}

@@ -26,8 +26,8 @@ from broker_ctl.dataplane.replication.table import ReplicaTable
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
 from broker_ctl.errors import DataPlaneError
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, told
-from tests.support.time.manual_clock import ManualClock
 
 BROKERS = (1, 2, 3)
 STEPS = 150

@@ -8,8 +8,8 @@ from broker_ctl.dataplane.replication.leaderships import Leaderships
 from broker_ctl.dataplane.replication.log import Record, ReplicaLog
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import Holding, MemoryStorage
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, state, told
-from tests.support.time.manual_clock import ManualClock
 
 ROW = ["orders", 0]
 

@@ -25,8 +25,8 @@ from broker_ctl.errors import (
     DataPlaneUnreachable,
     StartError,
 )
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, Planes, state, told
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import eventually
 
 ALL = (1, 2, 3)

@@ -18,10 +18,10 @@ from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable, HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.testing.manual_clock import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
 from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, state, told
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import PATIENCE_S
 
 SECRET = "shared-by-both"

@@ -19,10 +19,10 @@ from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
 from broker_ctl.dataplane.webhook.wire import MAX_REQUEST_BYTES
 from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable
 from broker_ctl.http_client import HttpClient
+from broker_ctl.testing.manual_clock import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, state, told
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import PATIENCE_S
 
 SECRET = "shared-by-both"

@@ -6,9 +6,9 @@ from typing import Final
 
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import TopicRules
-from broker_ctl.dataplane.replication.client import ReplicaClient
 from broker_ctl.dataplane.replication.messages import ANY_EPOCH
 from broker_ctl.ports import ControllerAdmin
+from broker_ctl.testing.replica_client import ReplicaClient
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess

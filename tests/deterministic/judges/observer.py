@@ -12,7 +12,7 @@ from zlib import crc32
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import ServeEvent
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from broker_ctl.dataplane.bundles.tokens import RingTokens
 from broker_ctl.errors import CorruptRecord, InvalidName
 from broker_ctl.store import paths

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.dataplane.bundles.act_log import ServeEvent
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from broker_ctl.dataplane.bundles.tokens import RingTokens
 from tests.deterministic.judges.observer import Observer
 

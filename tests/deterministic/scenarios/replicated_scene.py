@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr, TopicRules
-from broker_ctl.dataplane.replication.client import Produced, ReplicaClient
 from broker_ctl.errors import DataPlaneRefused
+from broker_ctl.testing.replica_client import Produced, ReplicaClient
 from tests.deterministic.clients.replicated_clients import HOST
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess

@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from broker_ctl import codec
 from broker_ctl.clock import Clock
-from broker_ctl.dataplane.bundles.act_log import ServeLog
 from broker_ctl.dataplane.bundles.authority import Authority
+from broker_ctl.dataplane.bundles.serve_log import ServeLog
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
@@ -52,7 +52,7 @@ class BrokerProcess:
             clock,
             broker_id=broker_id,
             draw=rng,
-            act_log=acts,
+            serve_log=acts,
             tick_s=ACT_TICK_S,
             topic_close_s=0.01,
             origin_s=0.0,

@@ -9,8 +9,8 @@ from kazoo.client import KazooClient
 
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.dataplane.bundles.act_log import merged, read_acts
 from broker_ctl.dataplane.bundles.ownership_checker import judge
+from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
 from broker_ctl.http_client import HttpClient
 from broker_ctl.simulation.workload.workload import Workload
 from tests.end_to_end.conftest import NewCluster
@@ -81,7 +81,9 @@ async def test_every_bundle_stays_and_no_topic_is_served_twice(
         assert (await look_up(http, victim, TOPICS[0]))["brokerId"] == before_owner(
             before, TOPICS[0]
         )
-    acts = merged(read_acts(d.files.act_log) for d in daemons.all if d.files.act_log.exists())
+    acts = merge_logs(
+        read_events(d.files.serve_log) for d in daemons.all if d.files.serve_log.exists()
+    )
     verdict = judge(acts, 0.1, Workload.named("skewed", 1).positions_with_traffic(0.0))
     assert verdict.double_served == 0, verdict.faults
 

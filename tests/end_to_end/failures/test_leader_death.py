@@ -9,8 +9,8 @@ from kazoo.exceptions import NoNodeError
 
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.dataplane.bundles.act_log import merged, read_acts
 from broker_ctl.dataplane.bundles.ownership_checker import judge
+from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
 from broker_ctl.http_client import HttpClient
 from broker_ctl.simulation.workload.workload import Workload
 from tests.end_to_end.conftest import NewCluster
@@ -111,6 +111,8 @@ async def test_a_move_that_the_dead_leader_had_begun_is_brought_to_an_end(
         finally:
             await asyncio.to_thread(client.stop)
             await asyncio.to_thread(client.close)
-    acts = merged(read_acts(d.files.act_log) for d in all_.all if d.files.act_log.exists())
+    acts = merge_logs(
+        read_events(d.files.serve_log) for d in all_.all if d.files.serve_log.exists()
+    )
     verdict = judge(acts, 0.1, Workload.named("skewed", 1).positions_with_traffic(0.0))
     assert verdict.double_served == 0, verdict.faults

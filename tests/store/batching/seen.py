@@ -10,7 +10,7 @@ from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import Answer, Create, Operation, Outcome, Read, Result
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import LoopClock
+from broker_ctl.testing.virtual_time import LoopClock
 
 
 class SeenEnsemble(MemoryEnsemble):

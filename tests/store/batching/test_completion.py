@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.store.batching.completion import MOST_A_TURN as MOST
 from broker_ctl.store.batching.completion import Completion
-from tests.support.time.virtual_time import VirtualLoop
+from broker_ctl.testing.virtual_time import VirtualLoop
 
 
 @settings(deadline=None)

@@ -28,8 +28,8 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
+from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.store.batching.seen import bench
-from tests.support.time.virtual_time import in_virtual_time
 
 
 async def outcome_of(work: Awaitable[object]) -> object:

@@ -8,10 +8,10 @@ from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import Versioned
+from broker_ctl.testing.manual_clock import ManualClock
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.store.caches.steered_store import SteeredStore
-from tests.support.time.manual_clock import ManualClock
 
 
 def decode(node: Versioned) -> str:

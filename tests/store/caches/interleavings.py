@@ -17,8 +17,8 @@ from broker_ctl.errors import NodeExists, NoNode, StoreError
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import Change, MetadataStore, Notification, Versioned
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.contract.backends import Backend
-from tests.support.time.manual_clock import ManualClock
 
 ROOT: Final = "/c"
 PATHS: Final = ("/c/a", "/c/b", "/c/a/x")

@@ -10,9 +10,9 @@ from broker_ctl.store.caches.entries import Entries, Entry
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.store.caches.conftest import decode
 from tests.store.caches.steered_store import SteeredStore
-from tests.support.time.manual_clock import ManualClock
 
 MOST_ENTRIES, MOST_BYTES = 5, 3_000
 

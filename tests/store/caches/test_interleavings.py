@@ -5,9 +5,9 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_ctl.testing.virtual_time import VirtualLoop
 from tests.contract.backends import MemoryBackend
 from tests.store.caches.interleavings import EVERY_PATH, MIX, Interleaving, Step
-from tests.support.time.virtual_time import VirtualLoop
 
 steps = st.builds(Step, st.sampled_from(MIX), st.sampled_from(EVERY_PATH))
 

@@ -15,7 +15,7 @@ from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import ANY_VERSION, Stat, Versioned
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import LoopClock, in_virtual_time
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 
 STOP_S = 3.0
 

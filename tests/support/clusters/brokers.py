@@ -31,9 +31,9 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.dataplane.bundles.act_log import MemoryServeLog, ServeEvent, ServeLog, merged
 from broker_ctl.dataplane.bundles.interface import Unloaded
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
+from broker_ctl.dataplane.bundles.serve_log import ServeEvent, ServeLog, merge_logs
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import CorruptRecord, DataPlaneUnreachable
 from broker_ctl.instruments.balancing import OwnershipInstruments
@@ -55,8 +55,9 @@ from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.memory_store.transport import Mishap, Point, Request
+from broker_ctl.testing.serve_log import MemoryServeLog
+from broker_ctl.testing.virtual_time import LoopClock
 from tests.support.clusters.tenants import make_tenants
-from tests.support.time.virtual_time import LoopClock
 from tests.support.time.waiting import eventually
 
 NAMESPACE = Namespace("public", "default")
@@ -150,7 +151,7 @@ class SteeredDataPlane(SimulatedDataPlane):
 
     @property
     def log(self) -> ServeLog | None:
-        return self._act_log
+        return self._serve_log
 
     async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
         async with self._call("load"):
@@ -338,7 +339,7 @@ class Broker:
             clock,
             broker_id=self.broker_id,
             draw=rng,
-            act_log=MemoryServeLog(1_000_000),
+            serve_log=MemoryServeLog(1_000_000),
             tick_s=ACT_TICK_S,
         )
         self.dataplane.steering = steering
@@ -374,7 +375,7 @@ class Broker:
         """What its data plane did."""
         log = self.dataplane.log
         assert isinstance(log, MemoryServeLog)
-        return log.acts
+        return log.events
 
     async def start(self) -> None:
         if not self._found_dataplane:
@@ -544,7 +545,7 @@ class Cluster:
 
     def verdict(self, expected: Collection[int] = ()) -> Verdict:
         """What the acts of all data planes prove."""
-        acts = merged(broker.acts for broker in self.brokers)
+        acts = merge_logs(broker.acts for broker in self.brokers)
         return judge(acts, ACT_TICK_S, expected)
 
 

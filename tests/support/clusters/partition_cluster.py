@@ -43,7 +43,7 @@ from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import LoopClock
+from broker_ctl.testing.virtual_time import LoopClock
 from tests.support.time.waiting import eventually
 
 AnyStore = MemoryStore | ZooKeeperStore

@@ -11,7 +11,7 @@ from broker_ctl.coordination.session.watcher import AuthorityMode, Grant, Sessio
 from broker_ctl.core.machines.session import Action
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import LoopClock
+from broker_ctl.testing.virtual_time import LoopClock
 
 TIMEOUT_S = 10.0
 TICK_S = 1.0

@@ -21,7 +21,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.time.virtual_time import LoopClock
+from broker_ctl.testing.virtual_time import LoopClock
 from tests.support.time.waiting import eventually
 
 SETTINGS = (

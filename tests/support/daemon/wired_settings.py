@@ -148,7 +148,7 @@ WIRED: Final = (
     Wired("dataPlaneUrl", "http://h:1", {"Link._url": 1}, WEBHOOK),
     Wired("dataPlaneRequestTimeoutMillis", "5001", {"HttpClient._timeout_s": 1}, WEBHOOK),
     Wired("dataPlaneFailureTimeoutMillis", "10001", {"DataPlaneWatch._timeout_s": 1}),
-    Wired("simulatedActLog", "secret", {"SimulatedDataPlane._act_log": 1}),
+    Wired("simulatedActLog", "secret", {"SimulatedDataPlane._serve_log": 1}),
     Wired("simulatedStartSeconds", "7", {"SimulatedDataPlane._origin_s": 1}),
     Wired("simulatedMinuteSeconds", "61", {"SimulatedDataPlane._pace": 1}),
     Wired("simulatedMaxMsgRate", "7", {"Capacity.msg_rate": 1}),

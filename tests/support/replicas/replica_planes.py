@@ -10,14 +10,14 @@ from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.bundles.authority import Authority
-from broker_ctl.dataplane.replication.client import ReplicaClient
 from broker_ctl.dataplane.replication.log import Record
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.storage import MemoryStorage, ReplicaStorage
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
+from broker_ctl.testing.manual_clock import ManualClock
+from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.http.web_server import free_port
-from tests.support.time.manual_clock import ManualClock
 from tests.support.time.waiting import PATIENCE_S, eventually
 
 _T = TypeVar("_T")

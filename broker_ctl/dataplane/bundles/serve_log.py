@@ -1,7 +1,7 @@
-"""What a data plane did, and when: the evidence that `act_judge` looks at.
+"""History of what a data plane served, and when; `ownership_checker` reads it.
 
-An act is the least that serving a topic means: one message taken or handed out. The simulated
-data plane records its acts once per tick and token. The file form is one JSON object a line,
+A serve event is the least that serving a topic means: one message received or delivered. The
+simulated data plane records one event per tick and token. The file form is one JSON object a line,
 
     {"t":81234567890123,"broker":"b1:8080","token":4294967301,"hashes":[12,99]}
 
@@ -10,7 +10,6 @@ with ``t`` in nanoseconds on CLOCK_BOOTTIME, which all processes of a machine sh
 
 import logging
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
@@ -36,36 +35,22 @@ class ServeEvent:
 
 
 class ServeLog(Protocol):
-    """Where acts are recorded."""
+    """Where serve events are recorded."""
 
-    def record(self, act: ServeEvent) -> None:
-        """Keep an act. Never raises: who serves does not stop because the witness fails."""
+    def record(self, event: ServeEvent) -> None:
+        """Add an event. Never raises: a broker does not stop serving because its log fails."""
         ...
 
     def close(self) -> None:
-        """Give up all resources."""
+        """Close the log's files."""
         ...
-
-
-class MemoryServeLog:
-    """The last ``max_acts`` acts, in memory."""
-
-    def __init__(self, max_acts: int) -> None:
-        self.acts: deque[ServeEvent] = deque(maxlen=max_acts)
-
-    def record(self, act: ServeEvent) -> None:
-        """Keep an act; the oldest one makes room."""
-        self.acts.append(act)
-
-    def close(self) -> None:
-        """Nothing to give up: the acts stay readable."""
 
 
 class FileServeLog:
-    """Acts in a file that is only appended to, up to ``max_bytes``.
+    """Events in a file that is only appended to, up to ``max_bytes``.
 
-    Every act is one unbuffered write, so a SIGKILL loses at most the end of the last line. A log
-    that is full, or that the disk refuses, counts in ``dropped`` what it did not take.
+    Every event is one unbuffered write, so a SIGKILL loses at most the end of the last line. When
+    the log is full or the disk refuses a write, ``dropped`` counts the events that are missing.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
@@ -75,15 +60,22 @@ class FileServeLog:
         self._size_bytes = 0
         self.dropped = 0
 
-    def record(self, act: ServeEvent) -> None:
-        """Append an act, or count it as dropped."""
-        value = {"t": act.t_ns, "broker": act.broker, "token": act.token, "hashes": act.hashes}
+    def record(self, event: ServeEvent) -> None:
+        """Append an event, or count it as dropped."""
+        value = {
+            "t": event.t_ns,
+            "broker": event.broker,
+            "token": event.token,
+            "hashes": event.hashes,
+        }
         line = codec.encode(value) + b"\n"
         if self.dropped == 0 and self._append(line):
             return
         if self.dropped == 0:
-            log.warning("%s takes no more acts after %d bytes", self._path, self._size_bytes)
-        # After one gap all that follows is dropped too: a log with a hole would accuse wrongly.
+            log.warning(
+                "%s: full after %d bytes, drops further events", self._path, self._size_bytes
+            )
+        # After one gap all later events are dropped too: a log with a hole would accuse wrongly.
         self.dropped += 1
 
     def close(self) -> None:
@@ -128,8 +120,8 @@ def _end_of_last_line(file: FileIO) -> int:
     return 0
 
 
-def read_acts(path: Path) -> Iterator[ServeEvent]:
-    """The acts of one file, as they were written; a torn last line is left out.
+def read_events(path: Path) -> Iterator[ServeEvent]:
+    """Read the events of one file in order; a torn last line is skipped.
 
     Raises:
         CorruptRecord: a malformed line, or one that is older than the line before it; names it.
@@ -141,17 +133,17 @@ def read_acts(path: Path) -> Iterator[ServeEvent]:
                 return  # the writer was killed inside its last write
             try:
                 value = codec.decode_object(line)
-                act = ServeEvent(
+                event = ServeEvent(
                     value["t"], value["broker"], value["token"], tuple(value["hashes"])
                 )
             except (CorruptRecord, KeyError, TypeError) as error:
-                raise CorruptRecord(f"{path}:{number}: {error!r} is no act") from error
-            if act.t_ns < last_ns:
-                raise CorruptRecord(f"{path}:{number}: acts must not go back in time")
-            last_ns = act.t_ns
-            yield act
+                raise CorruptRecord(f"{path}:{number}: {error!r} is not a serve event") from error
+            if event.t_ns < last_ns:
+                raise CorruptRecord(f"{path}:{number}: events must not go back in time")
+            last_ns = event.t_ns
+            yield event
 
 
-def merged(logs: Iterable[Iterable[ServeEvent]]) -> Iterator[ServeEvent]:
-    """The acts of several brokers of one machine in order of time; each log is in order."""
+def merge_logs(logs: Iterable[Iterable[ServeEvent]]) -> Iterator[ServeEvent]:
+    """Merge the events of several brokers of one machine by time; each log is in order."""
     return merge(*logs, key=attrgetter("t_ns"))

@@ -1,7 +1,7 @@
-"""An event loop whose clock jumps to the next timer: hours pass at once, and always alike.
+"""An event loop whose clock jumps to the next timer: hours pass at once and reproducibly.
 
-For compositions in memory only. Nothing outside of the loop (sockets, threads, processes) is
-waited for; a loop in which nothing can ever happen again says so instead of hanging.
+For programs in memory only: the loop does not wait for sockets, threads or processes. A loop in
+which no task can continue and no timer runs raises RuntimeError instead of hanging.
 """
 
 import asyncio
@@ -42,13 +42,14 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop on its own time."""
+    """A selector loop on virtual time, which starts at 1000 s."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
 
     def time(self) -> float:
+        """Virtual time, in seconds."""
         return self._jumping.now_s
 
 
@@ -56,16 +57,18 @@ class LoopClock:
     """`broker_ctl.clock.Clock` on the time of the running loop."""
 
     def now_s(self) -> float:
+        """Time of the running loop, in seconds."""
         return asyncio.get_running_loop().time()
 
     def wall_ms(self) -> int:
+        """The same time, in milliseconds."""
         return int(self.now_s() * 1000)
 
 
 def in_virtual_time(
     test: Callable[_P, Coroutine[Any, Any, None]],
 ) -> Callable[_P, None]:
-    """Run an async test on a `VirtualLoop`."""
+    """Decorate an async test so that it runs on a `VirtualLoop`."""
 
     @functools.wraps(test)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> None:

@@ -1,4 +1,4 @@
-"""A client of simulated broker processes, for tests and measurements."""
+"""A client of simulated broker processes: produce to and consume from partitions."""
 
 import asyncio
 import itertools
