@@ -27,28 +27,31 @@ class PipelineSettings:
     """What the jobs are told unless an option says something else."""
 
     master: Annotated[
-        str, Setting("sparkMaster", "Where Spark runs: local[*], spark://HOST:PORT, yarn.")
+        str, Setting("sparkMaster", "Spark master: local[*], spark://HOST:PORT or yarn.")
     ] = "local[*]"
     batch_bytes: Annotated[
         int,
         Setting(
             "ingestBatchBytes",
-            "Segments that are taken in at once, as they are on disk. A batch needs several times "
-            "as much of memory or disk while it is worked on.",
+            "Maximum size on disk of the segments ingested in one batch. A batch needs several "
+            "times as much memory or disk while it is processed.",
             at_least=1,
         ),
     ] = 64 * 1024 * 1024
     days: Annotated[
-        int, Setting("profileDays", "Days that a usual day or week is made of.", at_least=1)
+        int,
+        Setting(
+            "profileDays", "Number of days from which a typical day or week is built.", at_least=1
+        ),
     ] = 7
     hot_bundles: Annotated[
-        int, Setting("profileHotBundles", "Hot bundles that are named of a cluster.", at_least=1)
+        int, Setting("profileHotBundles", "Number of hot bundles listed per cluster.", at_least=1)
     ] = 20
     unload_window_minutes: Annotated[
         int,
         Setting(
             "profileUnloadWindowMinutes",
-            "Before and after an unload, what is compared to see its effect.",
+            "Time before and after an unload that is compared to measure its effect.",
             at_least=1,
         ),
     ] = 10
@@ -56,8 +59,8 @@ class PipelineSettings:
         float,
         Setting(
             "profileSplitPercentage",
-            "Of a mean broker: bundles that take more of it in any hour of a usual day should be "
-            "split.",
+            "Share of a mean broker's load in any hour of a typical day above which splitting "
+            "a bundle is recommended.",
             above=0,
         ),
     ] = 10.0
@@ -65,8 +68,8 @@ class PipelineSettings:
         float,
         Setting(
             "profileMergePercentage",
-            "Of a mean broker: neighbours that take less of it in every hour of a usual day, both "
-            "together, should be merged.",
+            "Combined share of a mean broker's load in every hour of a typical day below which "
+            "merging two adjacent bundles is recommended.",
         ),
     ] = 1.0
 

@@ -119,7 +119,7 @@ def test_the_examples_in_the_minimal_file_are_settings_too(tmp_path: Path) -> No
 
 def test_a_comment_gives_sentence_unit_range_default_and_whether_it_is_dynamic() -> None:
     block = (
-        "# Pause from the end of one cycle to the start of the next.\n"
+        "# Pause between the end of one shedding cycle and the start of the next.\n"
         "# in minutes; a number of at least 0.001; default 1; dynamic\n"
         "loadBalancerSheddingIntervalMinutes=0.1\n"
     )

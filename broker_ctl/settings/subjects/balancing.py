@@ -17,8 +17,8 @@ class BalancingSettings:
         bool,
         Setting(
             "loadBalancerEnabled",
-            "Shed, split and merge bundles when leading. Load is reported and bundles are placed "
-            "all the same.",
+            "Whether the leader sheds, splits and merges bundles. Load reports and placement "
+            "continue when it is false.",
             used_with=(BALANCED,),
         ),
     ] = True
@@ -26,9 +26,9 @@ class BalancingSettings:
         str,
         Setting(
             "loadManagerClassName",
-            "Whose rules and reports: ModularLoadManagerImpl with the strategies below, "
-            "SimpleLoadManagerImpl with its own, NoopLoadManager for a broker that is alone; "
-            "Pulsar's class name may stand with its package.",
+            "Load manager: ModularLoadManagerImpl with the strategies below, "
+            "SimpleLoadManagerImpl with its own rules, or NoopLoadManager for a single broker. "
+            "Pulsar's class name is accepted with or without its package.",
             catalog=LOAD_MANAGERS,
         ),
     ] = "ModularLoadManagerImpl"
@@ -36,7 +36,7 @@ class BalancingSettings:
         SimpleStrategy,
         Setting(
             "loadBalancerPlacementStrategy",
-            "How SimpleLoadManagerImpl places.",
+            "Placement strategy of SimpleLoadManagerImpl.",
             used_with=(SIMPLE,),
         ),
     ] = SimpleStrategy.LEAST_LOADED
@@ -44,7 +44,7 @@ class BalancingSettings:
         int,
         Setting(
             "loadBalancerBrokerComfortLoadLevelPercentage",
-            "Usage below which a broker may receive what SimpleLoadManagerImpl sheds.",
+            "SimpleLoadManagerImpl: maximum usage of a broker that receives shed bundles.",
             at_most=100,
             used_with=(SIMPLE,),
         ),
@@ -53,7 +53,8 @@ class BalancingSettings:
         int,
         Setting(
             "loadBalancerBrokerUnderloadedThresholdPercentage",
-            "Usage above which SimpleLoadManagerImpl prefers a broker that owns nothing.",
+            "SimpleLoadManagerImpl: usage above which a broker without bundles is preferred as "
+            "the receiver.",
             at_most=100,
             used_with=(SIMPLE,),
         ),
@@ -62,7 +63,8 @@ class BalancingSettings:
         bool,
         Setting(
             "dryRun",
-            "Decide and record, but move and split nothing.",
+            "Whether the leader only plans and records decisions, without moving, splitting or "
+            "merging bundles.",
             is_dynamic=True,
             used_with=(BALANCED, either(OWN_BROKER, where("pulsarAct", "true"))),
         ),
@@ -71,7 +73,7 @@ class BalancingSettings:
         int,
         Setting(
             "loadBalancerMaxMovesInFlightPerBroker",
-            "Bundles on their way from or to one broker at a time.",
+            "Maximum number of concurrent bundle moves from or to one broker.",
             at_least=1,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -81,7 +83,7 @@ class BalancingSettings:
         int,
         Setting(
             "loadBalancerMaxMovesInFlight",
-            "Bundles on their way in the cluster at a time.",
+            "Maximum number of concurrent bundle moves in the cluster.",
             at_least=1,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -91,7 +93,7 @@ class BalancingSettings:
         int,
         Setting(
             "loadBalancerMaxLoadMovedPerHourPercentage",
-            "Share of the cluster's throughput that may be moved in an hour.",
+            "Maximum share of the cluster's throughput that may be moved within one hour.",
             at_least=1,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -101,7 +103,8 @@ class BalancingSettings:
         float,
         Setting(
             "loadBalancerResourceQuotaUpdateIntervalMinutes",
-            "How often the leader writes the averages of bundles and brokers.",
+            "Interval at which the leader writes the load averages of bundles and brokers to "
+            "the metadata store.",
             at_least=0.001,
             is_dynamic=True,
             used_with=(OWN_BROKER, BALANCED),

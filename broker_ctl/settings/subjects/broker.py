@@ -19,7 +19,7 @@ class BrokerSettings:
         str,
         Setting(
             "clusterName",
-            "Name of the cluster that this broker belongs to.",
+            "Name of the cluster to which this broker belongs.",
             matches=r"[-=:.\w]+",
             allowed="letters, digits and -=:._",
         ),
@@ -28,7 +28,8 @@ class BrokerSettings:
         str,
         Setting(
             "bindAddress",
-            "Where the HTTP server listens; off loopback, it wants authentication.",
+            "Address on which the servers listen. An address other than loopback requires "
+            "authentication.",
             matches=HOST,
             allowed=_HOST_WORDS,
         ),
@@ -37,8 +38,8 @@ class BrokerSettings:
         str,
         Setting(
             "advertisedAddress",
-            "Host that others are told; empty: 127.0.0.1 where bindAddress is loopback, else this "
-            "machine's host name.",
+            "Host name or IP address published to clients and other brokers; empty: 127.0.0.1 "
+            "if bindAddress is loopback, otherwise this machine's host name.",
             matches=HOST,
             allowed=_HOST_WORDS,
         ),
@@ -47,8 +48,9 @@ class BrokerSettings:
         int | None,
         Setting(
             "webServicePort",
-            "Port of the HTTP server: lookup, admin, metrics, health; with the advertised host, "
-            "it names the broker. Empty: only webServicePortTls is served, and names it.",
+            "Port of the HTTP server (lookup, admin, metrics, health); together with the "
+            "advertised host it is the name of the broker. Empty: no HTTP without TLS; the "
+            "name then has webServicePortTls.",
             at_least=1,
             at_most=65_535,
             is_off_when_empty=True,
@@ -58,7 +60,7 @@ class BrokerSettings:
         int | None,
         Setting(
             "webServicePortTls",
-            "Port on which the same is served over TLS; empty: none.",
+            "Port of the HTTP server with TLS; empty: none.",
             at_least=1,
             at_most=65_535,
         ),
@@ -67,8 +69,8 @@ class BrokerSettings:
         int | None,
         Setting(
             "lookupServicePort",
-            "Port of Pulsar's binary protocol on this daemon, for lookups; the broker process "
-            "beside it has brokerServicePort. Empty: none.",
+            "Port of this daemon for lookups in Pulsar's binary protocol; the broker process "
+            "has brokerServicePort. Empty: none.",
             at_least=1,
             at_most=65_535,
             used_with=(OWN_BROKER,),
@@ -78,7 +80,7 @@ class BrokerSettings:
         int | None,
         Setting(
             "lookupServicePortTls",
-            "Port on which the same is served over TLS; empty: none.",
+            "Port of this daemon for lookups in Pulsar's binary protocol with TLS; empty: none.",
             at_least=1,
             at_most=65_535,
             used_with=(OWN_BROKER,),
@@ -88,8 +90,9 @@ class BrokerSettings:
         int,
         Setting(
             "brokerServicePort",
-            "Port of the broker process that lookups name. It is only advertised, but for "
-            "dataPlane=simulated with a brokerId, whose replicas are fetched there.",
+            "Port of the broker process that lookups return. It is only advertised, except "
+            "with dataPlane=simulated and a brokerId: followers then fetch the replicas from "
+            "this port.",
             at_least=1,
             at_most=65_535,
             used_with=(OWN_BROKER,),
@@ -99,7 +102,7 @@ class BrokerSettings:
         int | None,
         Setting(
             "brokerServicePortTls",
-            "TLS port of the broker process that lookups name; it is only advertised.",
+            "TLS port of the broker process that lookups return; only advertised.",
             at_least=1,
             at_most=65_535,
             used_with=(OWN_BROKER,),
@@ -109,7 +112,8 @@ class BrokerSettings:
         tuple[Listener, ...],
         Setting(
             "advertisedListeners",
-            "Further addresses of the broker process, by listener name, for clients elsewhere.",
+            "Additional addresses of the broker process, by listener name, for clients in "
+            "other networks.",
             allowed="name:pulsar://host:port (or pulsar+ssl, http, https)",
             used_with=(OWN_BROKER,),
         ),
@@ -118,8 +122,8 @@ class BrokerSettings:
         bool,
         Setting(
             "enablePersistentTopics",
-            "The broker process serves persistent topics; else it is given no bundle for one, but "
-            "by an isolation policy.",
+            "Whether the broker process serves persistent topics. If false, bundles with "
+            "persistent topics are placed on this broker only by an isolation policy.",
             used_with=(OWN_BROKER,),
         ),
     ] = True
@@ -127,7 +131,8 @@ class BrokerSettings:
         bool,
         Setting(
             "enableNonPersistentTopics",
-            "The same for non-persistent topics.",
+            "Whether the broker process serves non-persistent topics. If false, bundles with "
+            "non-persistent topics are placed on this broker only by an isolation policy.",
             used_with=(OWN_BROKER,),
         ),
     ] = True
@@ -135,8 +140,8 @@ class BrokerSettings:
         tuple[str, ...],
         Setting(
             "advertisedProtocols",
-            "Protocol handlers of the broker process and what each advertises, which other brokers "
-            "read in its load report.",
+            "Protocol handlers of the broker process and the address of each; published in the "
+            "load report for other brokers.",
             matches=r"[-.A-Za-z0-9_]+=[!-+.-~-]+",
             allowed="name=what it advertises",
             used_with=(OWN_BROKER,),
@@ -156,8 +161,9 @@ class BrokerSettings:
         int | None,
         Setting(
             "brokerId",
-            "Number of this broker in the replica lists of partitions, which no other broker may "
-            "have; empty: it keeps no replicas, and takes no part in what controls them.",
+            "Numeric id of this broker in the replica lists of partitions, unique in the "
+            "cluster; empty: the broker has no replicas and cannot become the partition "
+            "controller.",
             used_with=(OWN_BROKER,),
         ),
     ] = None
@@ -165,7 +171,8 @@ class BrokerSettings:
         bool,
         Setting(
             "allowMixedCluster",
-            "Join a cluster in which brokers that are not broker-ctl's are registered.",
+            "Whether this broker may join a cluster in which brokers other than broker-ctl's "
+            "are registered.",
             used_with=(OWN_BROKER,),
         ),
     ] = False

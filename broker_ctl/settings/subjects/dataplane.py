@@ -26,15 +26,15 @@ class DataPlaneSettings:
         DataPlaneKind,
         Setting(
             "dataPlane",
-            "simulated: a made-up workload; webhook: a broker process that is called over HTTP; "
-            "pulsar: a cluster of Pulsar brokers, balanced from outside.",
+            "Data plane: simulated (a generated workload), webhook (a broker process called "
+            "over HTTP) or pulsar (a cluster of Pulsar brokers, balanced from outside).",
         ),
     ] = DataPlaneKind.SIMULATED
     url: Annotated[
         HttpUrl | None,
         Setting(
             "dataPlaneUrl",
-            "Where the broker process of dataPlane=webhook is called.",
+            "Base URL of the broker process of dataPlane=webhook.",
             allowed="http://host:port/path",
             used_with=(WEBHOOK,),
         ),
@@ -43,7 +43,8 @@ class DataPlaneSettings:
         Path | None,
         Setting(
             "dataPlaneSecretFile",
-            "File with the bearer secret that broker process and daemon show each other.",
+            "File with the bearer secret with which the broker process and the daemon "
+            "authenticate each other.",
             used_with=(OWN_BROKER,),
         ),
     ] = None
@@ -51,7 +52,7 @@ class DataPlaneSettings:
         int,
         Setting(
             "dataPlaneRequestTimeoutMillis",
-            "Deadline of a request to the broker process.",
+            "Timeout of one request to the broker process.",
             at_least=1,
             used_with=(WEBHOOK,),
         ),
@@ -60,7 +61,8 @@ class DataPlaneSettings:
         int,
         Setting(
             "dataPlaneFailureTimeoutMillis",
-            "Silence of the broker process after which this broker gives its bundles up.",
+            "Time without an answer of the broker process after which this broker releases its "
+            "bundles.",
             at_least=1,
             used_with=(OWN_BROKER,),
         ),
@@ -69,8 +71,8 @@ class DataPlaneSettings:
         str,
         Setting(
             "simulatedWorkload",
-            "What dataPlane=simulated plays: skewed, steady or quiet, a scenario of the simulator, "
-            "or a trace file, of topics or of bundles; empty: no traffic.",
+            "Workload of dataPlane=simulated: skewed, steady or quiet, a scenario of the "
+            "simulator, or a trace file of topics or of bundles; empty: no traffic.",
             used_with=(SIMULATED,),
         ),
     ] = ""
@@ -78,7 +80,7 @@ class DataPlaneSettings:
         Path | None,
         Setting(
             "simulatedActLog",
-            "File to which dataPlane=simulated writes each of its acts.",
+            "File to which dataPlane=simulated writes every load, unload and served request.",
             used_with=(SIMULATED,),
         ),
     ] = None
@@ -86,8 +88,8 @@ class DataPlaneSettings:
         Path | None,
         Setting(
             "simulatedLogDirectory",
-            "Directory in which dataPlane=simulated keeps the logs of its replicas; empty: in "
-            "memory, where they end with the daemon.",
+            "Directory of the replica logs of dataPlane=simulated; empty: in memory, lost when "
+            "the daemon stops.",
             used_with=(SIMULATED, given("brokerId")),
         ),
     ] = None
@@ -95,7 +97,7 @@ class DataPlaneSettings:
         int,
         Setting(
             "simulatedSeed",
-            "Seed of the draws of dataPlane=simulated; 0: the scenario's own.",
+            "Seed of the random generator of dataPlane=simulated; 0: the seed of the scenario.",
             used_with=(SIMULATED, given("simulatedWorkload")),
         ),
     ] = 0
@@ -103,7 +105,8 @@ class DataPlaneSettings:
         int,
         Setting(
             "simulatedBrokers",
-            "How many brokers share the scenario, or the trace of bundles: its traffic fills them.",
+            "Number of brokers that share the scenario, or the trace of bundles; scales the "
+            "capacity of each.",
             at_least=1,
             used_with=(SIMULATED, given("simulatedWorkload")),
         ),
@@ -112,7 +115,8 @@ class DataPlaneSettings:
         float | None,
         Setting(
             "simulatedStartSeconds",
-            "Start of the workload on CLOCK_BOOTTIME, to share it; empty: when the daemon starts.",
+            "CLOCK_BOOTTIME at which the workload starts, so that several daemons play the "
+            "same minute; empty: start of the daemon.",
             used_with=(SIMULATED,),
         ),
     ] = None
@@ -120,7 +124,7 @@ class DataPlaneSettings:
         float,
         Setting(
             "simulatedMinuteSeconds",
-            "How long a minute of the workload lasts; below 60 it goes by faster.",
+            "Real time that one minute of the workload lasts; below 60 the workload runs faster.",
             at_least=0.01,
             used_with=(SIMULATED,),
         ),
@@ -129,8 +133,8 @@ class DataPlaneSettings:
         float | None,
         Setting(
             "simulatedMaxMsgRate",
-            "Messages in and out that fill the broker; empty: as many as in the scenario, or "
-            "50,000.",
+            "Message rate, in and out, at which a simulated broker is fully used; empty: the "
+            "rate of the scenario, or 50,000.",
             above=0,
             used_with=(SIMULATED,),
         ),
@@ -139,8 +143,8 @@ class DataPlaneSettings:
         float | None,
         Setting(
             "simulatedMaxBytesPerSecond",
-            "Bytes/s in and out that fill the broker; empty: as many as in the scenario, or "
-            "50,000,000.",
+            "Throughput, in and out, at which a simulated broker is fully used; empty: the "
+            "throughput of the scenario, or 50,000,000.",
             above=0,
             used_with=(SIMULATED,),
         ),

@@ -16,15 +16,15 @@ class HistorySettings:
         Path | None,
         Setting(
             "loadHistoryDirectory",
-            "Directory for segments of load history, which the pipeline reads; daemons may share "
-            "one. Empty: none is written.",
+            "Directory for segments of load history, the input of the pipeline; several "
+            "daemons may share one. Empty: no history.",
         ),
     ] = None
     segment_max_bytes: Annotated[
         int,
         Setting(
             "loadHistorySegmentMaxBytes",
-            "A segment of history is completed when it has so much, before it is compressed.",
+            "Size at which a history segment is completed, before compression.",
             at_least=65_536,
             used_with=(given("loadHistoryDirectory"),),
         ),
@@ -33,7 +33,7 @@ class HistorySettings:
         float,
         Setting(
             "loadHistorySegmentMaxSeconds",
-            "A segment of history is completed when it is so old.",
+            "Age at which a history segment is completed.",
             at_least=0.1,
             used_with=(given("loadHistoryDirectory"),),
         ),
@@ -42,7 +42,8 @@ class HistorySettings:
         int,
         Setting(
             "loadHistoryMaxMebibytes",
-            "Complete segments of this broker take up to so many MiB; the oldest go first.",
+            "Maximum total size, in MiB, of this broker's completed history segments; the "
+            "oldest are deleted first.",
             at_least=1,
             used_with=(given("loadHistoryDirectory"),),
         ),
@@ -51,7 +52,8 @@ class HistorySettings:
         int,
         Setting(
             "loadHistoryMaxSegments",
-            "So many complete segments of this broker are kept; the oldest go first.",
+            "Maximum number of this broker's completed history segments; the oldest are "
+            "deleted first.",
             at_least=1,
             used_with=(given("loadHistoryDirectory"),),
         ),

@@ -15,7 +15,7 @@ class HttpSettings:
         int,
         Setting(
             "maxConcurrentLookupRequest",
-            "Lookups in progress at a time; one more is refused, to be repeated.",
+            "Maximum number of concurrent lookups; further ones are rejected as retryable.",
             at_least=1,
             is_dynamic=True,
             used_with=(OWN_BROKER,),
@@ -25,7 +25,7 @@ class HttpSettings:
         int,
         Setting(
             "maxNumPartitionsPerPartitionedTopic",
-            "Most partitions that a topic may be given; 0: 65,536.",
+            "Maximum number of partitions of a topic; 0: 65,536.",
             at_least=0,
             is_dynamic=True,
             used_with=(OWN_BROKER,),
@@ -35,8 +35,9 @@ class HttpSettings:
         str,
         Setting(
             "statusFilePath",
-            "File that an operator takes away to have a load balancer send no more clients: "
-            "while it is there and the broker is ready, /status.html is 200, else 404. Empty: 404.",
+            "File whose removal makes a load balancer stop sending clients: /status.html "
+            "answers 200 while the file exists and the broker is ready, otherwise 404. Empty: "
+            "always 404.",
             used_with=(OWN_BROKER,),
         ),
     ] = ""
@@ -44,7 +45,7 @@ class HttpSettings:
         int,
         Setting(
             "maxConcurrentHttpRequests",
-            "HTTP requests in progress at a time; one more is refused, to be repeated.",
+            "Maximum number of concurrent HTTP requests; further ones are rejected as retryable.",
             at_least=1,
         ),
     ] = 1024
@@ -52,8 +53,8 @@ class HttpSettings:
         int,
         Setting(
             "maxHttpServerConnections",
-            "HTTP connections at a time, of both ports together; one more is refused, to be "
-            "repeated. At most half of the files that the process may open.",
+            "Maximum number of HTTP connections, over both ports; further ones are rejected as "
+            "retryable. Limited to half of the process's open-file limit.",
             at_least=1,
         ),
     ] = 2048
@@ -61,16 +62,13 @@ class HttpSettings:
         int,
         Setting(
             "httpServerIdleTimeout",
-            "How long an HTTP connection may be without a request, or take for the head of one, "
-            "before it is closed.",
+            "Time after which an HTTP connection without a complete request head is closed.",
             at_least=1,
         ),
     ] = 30_000
     max_body_bytes: Annotated[
         int,
-        Setting(
-            "httpMaxRequestBodyBytes", "Longest body of a request that is read.", at_least=1024
-        ),
+        Setting("httpMaxRequestBodyBytes", "Maximum size of a request body.", at_least=1024),
     ] = 1024 * 1024
 
     @property

@@ -24,7 +24,7 @@ class LoadReportSettings:
         int,
         Setting(
             "loadBalancerReportUpdateThresholdPercentage",
-            "Change of usage, traffic or number of bundles that is worth a report.",
+            "Change of usage, traffic or number of bundles that triggers a load report.",
             is_dynamic=True,
             used_with=(OWN_BROKER, BALANCED),
         ),
@@ -33,7 +33,7 @@ class LoadReportSettings:
         int,
         Setting(
             "loadBalancerReportUpdateMinIntervalMillis",
-            "How often it is judged whether a report is due.",
+            "Interval at which the daemon checks whether a load report is due.",
             at_least=1,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -43,7 +43,7 @@ class LoadReportSettings:
         float,
         Setting(
             "loadBalancerReportUpdateMaxIntervalMinutes",
-            "A report is written at least this often.",
+            "Maximum time between two load reports.",
             at_least=0.001,
             is_dynamic=True,
             used_with=(OWN_BROKER, BALANCED),
@@ -53,8 +53,8 @@ class LoadReportSettings:
         float,
         Setting(
             "loadBalancerAverageSampleSeconds",
-            "0: each report is one sample of the averages, as in Pulsar; else each counts for the "
-            "time since the one before, a sample for so long.",
+            "Time that counts as one sample of the load averages; a report is weighted by the "
+            "time since the previous one. 0: every report is one sample, as in Pulsar.",
             at_least=0,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -64,7 +64,7 @@ class LoadReportSettings:
         int,
         Setting(
             "loadBalancerBrokerLoadDataTTLInSeconds",
-            "Age at which a report says nothing any more.",
+            "Age at which a load report is ignored.",
             at_least=1,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -74,7 +74,7 @@ class LoadReportSettings:
         float,
         Setting(
             "loadBalancerHostUsageCheckIntervalMinutes",
-            "How often the usage is measured.",
+            "Interval at which resource usage is measured.",
             at_least=0.001,
             is_dynamic=True,
             used_with=(OWN_BROKER, BALANCED),
@@ -84,7 +84,7 @@ class LoadReportSettings:
         int,
         Setting(
             "statsUpdateFrequencyInSecs",
-            "How often the traffic of the bundles is taken from the data plane.",
+            "Interval at which bundle traffic is read from the data plane.",
             at_least=1,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -94,7 +94,7 @@ class LoadReportSettings:
         bool,
         Setting(
             "exposeBundlesMetricsInPrometheus",
-            "Whether /metrics shows the traffic of each bundle: seven series for each.",
+            "Whether /metrics has the traffic of each bundle; seven series per bundle.",
             is_dynamic=True,
             used_with=(OWN_BROKER,),
         ),
@@ -103,8 +103,8 @@ class LoadReportSettings:
         HostUsageSource,
         Setting(
             "hostUsageSource",
-            "dataplane: ask the data plane, and this machine where it has no answer; host: this "
-            "machine.",
+            "Source of resource usage: dataplane (the data plane; this machine if the data "
+            "plane reports none) or host (this machine).",
             used_with=(OWN_BROKER,),
         ),
     ] = HostUsageSource.DATAPLANE
@@ -112,7 +112,7 @@ class LoadReportSettings:
         float | None,
         Setting(
             "loadBalancerOverrideBrokerNicSpeedGbps",
-            "Speed of each network interface where the system tells a wrong one.",
+            "Speed of each network interface, used in place of the speed that the system reports.",
             above=0,
             used_with=(OWN_BROKER,),
         ),
@@ -121,7 +121,7 @@ class LoadReportSettings:
         tuple[str, ...],
         Setting(
             "loadBalancerOverrideBrokerNics",
-            "Network interfaces that count; empty: all physical ones.",
+            "Network interfaces whose traffic is measured; empty: all physical interfaces.",
             matches=r"[\w.:@-]+",
             allowed="the name of an interface",
             used_with=(OWN_BROKER,),
@@ -130,20 +130,24 @@ class LoadReportSettings:
     cpu_weight: Annotated[
         float,
         Setting(
-            "loadBalancerCPUResourceWeight", "Weight of the CPU in the usage.", is_dynamic=True
+            "loadBalancerCPUResourceWeight",
+            "Weight of CPU in the usage of a broker.",
+            is_dynamic=True,
         ),
     ] = 1.0
     memory_weight: Annotated[
         float,
         Setting(
-            "loadBalancerMemoryResourceWeight", "Weight of memory in the usage.", is_dynamic=True
+            "loadBalancerMemoryResourceWeight",
+            "Weight of memory in the usage of a broker.",
+            is_dynamic=True,
         ),
     ] = 0.0
     direct_memory_weight: Annotated[
         float,
         Setting(
             "loadBalancerDirectMemoryResourceWeight",
-            "Weight of direct memory in the usage.",
+            "Weight of direct memory in the usage of a broker.",
             is_dynamic=True,
         ),
     ] = 0.0
@@ -151,7 +155,7 @@ class LoadReportSettings:
         float,
         Setting(
             "loadBalancerBandwidthInResourceWeight",
-            "Weight of incoming bandwidth in the usage.",
+            "Weight of incoming bandwidth in the usage of a broker.",
             is_dynamic=True,
         ),
     ] = 1.0
@@ -159,7 +163,7 @@ class LoadReportSettings:
         float,
         Setting(
             "loadBalancerBandwidthOutResourceWeight",
-            "Weight of outgoing bandwidth in the usage.",
+            "Weight of outgoing bandwidth in the usage of a broker.",
             is_dynamic=True,
         ),
     ] = 1.0

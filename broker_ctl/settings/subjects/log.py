@@ -28,8 +28,9 @@ class LogSettings:
     """Log: what is logged, and how."""
 
     format: Annotated[
-        LogFormat, Setting("logFormat", "text: for people; json: one object a line.")
+        LogFormat,
+        Setting("logFormat", "Format of the log: text, or json with one object per line."),
     ] = LogFormat.TEXT
-    level: Annotated[LogLevel, Setting("logLevel", "Least severity that is logged.")] = (
+    level: Annotated[LogLevel, Setting("logLevel", "Minimum severity of logged records.")] = (
         LogLevel.INFO
     )

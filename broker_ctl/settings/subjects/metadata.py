@@ -26,7 +26,7 @@ class MetadataSettings:
         StoreUrl | None,
         Setting(
             "metadataStoreUrl",
-            "ZooKeeper servers that hold the cluster's metadata; zk: may be left out.",
+            "ZooKeeper servers of the cluster's metadata; the prefix zk: is optional.",
             allowed=_URL_WORDS,
         ),
     ] = None
@@ -34,7 +34,7 @@ class MetadataSettings:
         StoreUrl | None,
         Setting(
             "configurationMetadataStoreUrl",
-            "ZooKeeper servers that hold tenants and namespaces; empty: those of metadataStoreUrl.",
+            "ZooKeeper servers of tenants and namespaces; empty: the servers of metadataStoreUrl.",
             allowed=_URL_WORDS,
         ),
     ] = None
@@ -42,7 +42,7 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreSessionTimeoutMillis",
-            "Session timeout asked of ZooKeeper, which may grant another.",
+            "Session timeout requested from ZooKeeper; the servers may grant a different one.",
             at_least=1000,
         ),
     ] = 30_000
@@ -50,7 +50,7 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreOperationTimeoutSeconds",
-            "Deadline of every request to the store.",
+            "Timeout of every request to the metadata store.",
             at_least=1,
         ),
     ] = 30
@@ -58,8 +58,8 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreCacheExpirySeconds",
-            "How old a cached node may be; one that is used after half of that is read again in "
-            "the background.",
+            "Maximum age of a cached node. Use of a node older than half of this triggers a "
+            "refresh in the background.",
             at_least=1,
         ),
     ] = 300
@@ -67,15 +67,16 @@ class MetadataSettings:
         bool,
         Setting(
             "metadataStoreBatchingEnabled",
-            "Send what is asked of the store at the same time as one request.",
+            "Whether concurrent requests to the metadata store are sent together as one batch.",
         ),
     ] = True
     batching_flush: Annotated[
         BatchFlush,
         Setting(
             "metadataStoreBatchingFlush",
-            "adaptive: a batch leaves at once while none is on its way, else with the next reply; "
-            "fixedDelay: always after metadataStoreBatchingMaxDelayMillis, as in Pulsar.",
+            "When a batch that is not full is sent. adaptive: immediately if no batch is in "
+            "flight, otherwise with the next reply; fixedDelay: after "
+            "metadataStoreBatchingMaxDelayMillis, as in Pulsar.",
             used_with=(BATCHED,),
         ),
     ] = BatchFlush.ADAPTIVE
@@ -83,7 +84,7 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreBatchingMaxDelayMillis",
-            "How long a request may wait for its batch.",
+            "Maximum time that a request waits for its batch.",
             at_least=1,
             used_with=(BATCHED,),
         ),
@@ -92,7 +93,7 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreBatchingMaxOperations",
-            "Most requests in a batch.",
+            "Maximum number of requests in a batch.",
             at_least=1,
             used_with=(BATCHED,),
         ),
@@ -101,7 +102,7 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreBatchingMaxSizeKb",
-            "Largest request of a batch.",
+            "Maximum size of a batch.",
             at_least=1,
             used_with=(BATCHED,),
         ),
@@ -110,8 +111,8 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreSerDesThreads",
-            "No effect: the JSON codec holds the interpreter lock, so threads decode no faster and "
-            "leave the event loop no freer, from 1 KB to 10 MB.",
+            "No effect: the JSON codec holds the interpreter lock, so that more threads "
+            "neither decode faster nor relieve the event loop, from 1 KB to 10 MB.",
             at_least=1,
             used_with=(NEVER,),
         ),

@@ -23,8 +23,9 @@ class PartitionSettings:
         StateChangeTransport,
         Setting(
             "stateChangeTransport",
-            "How the controller that this broker may become instructs brokers. http: it calls "
-            "their daemons; zkqueue: it leaves nodes in ZooKeeper. A broker obeys both.",
+            "Transport of the partition controller's instructions to brokers: http (requests "
+            "to their daemons) or zkqueue (nodes in ZooKeeper). It applies while this broker "
+            "is the controller; every broker accepts both.",
             used_with=REPLICATING,
         ),
     ] = StateChangeTransport.HTTP
@@ -32,8 +33,7 @@ class PartitionSettings:
         int,
         Setting(
             "replicaLagTimeMaxMillis",
-            "How long a follower may not have caught up until its leader takes it out of the "
-            "ISR; the broker process is told.",
+            "How long a follower may lag before the leader removes it from the ISR.",
             at_least=1,
             used_with=REPLICATING,
         ),
@@ -42,8 +42,8 @@ class PartitionSettings:
         int,
         Setting(
             "minInSyncReplicas",
-            "Replicas in sync without which a leader takes no record that is to be committed, "
-            "where the topic does not say.",
+            "Minimum number of in-sync replicas for a leader to accept records with acks=all; "
+            "a topic's own value wins.",
             at_least=1,
             used_with=REPLICATING,
         ),
@@ -52,8 +52,8 @@ class PartitionSettings:
         bool,
         Setting(
             "uncleanLeaderElectionEnable",
-            "Let a replica lead that was not in sync where no other lives, which loses records; "
-            "for topics that do not say.",
+            "Whether a replica outside the ISR may become leader when no in-sync replica is "
+            "alive, which loses records; a topic's own value wins.",
             used_with=REPLICATING,
         ),
     ] = False
@@ -61,7 +61,7 @@ class PartitionSettings:
         bool,
         Setting(
             "autoLeaderRebalanceEnabled",
-            "Let the controller give leaderships back to preferred replicas.",
+            "Whether the controller moves leadership back to preferred replicas.",
             used_with=REPLICATING,
         ),
     ] = True
@@ -69,8 +69,8 @@ class PartitionSettings:
         int,
         Setting(
             "leaderImbalancePerBrokerPercentage",
-            "Share of the partitions that prefer a broker and are led elsewhere above which "
-            "they are given back.",
+            "Leadership moves back to preferred replicas once more than this share of a "
+            "broker's preferred partitions is led elsewhere.",
             at_most=100,
             used_with=(*REPLICATING, where("autoLeaderRebalanceEnabled", "true")),
         ),
@@ -79,7 +79,7 @@ class PartitionSettings:
         int,
         Setting(
             "leaderImbalanceCheckIntervalSeconds",
-            "How often the controller looks for them.",
+            "Interval at which the controller checks the leader imbalance.",
             at_least=1,
             used_with=(*REPLICATING, where("autoLeaderRebalanceEnabled", "true")),
         ),
@@ -88,8 +88,8 @@ class PartitionSettings:
         int,
         Setting(
             "replicaAcknowledgeTimeoutMillis",
-            "How long a live broker may leave an instruction unanswered until its replicas count "
-            "as offline.",
+            "Time within which a live broker must acknowledge an instruction; afterwards its "
+            "replicas count as offline.",
             at_least=1,
             used_with=REPLICATING,
         ),
@@ -98,8 +98,8 @@ class PartitionSettings:
         int,
         Setting(
             "zkQueueMaxInstructions",
-            "Instructions that may wait for one broker in ZooKeeper; more become one that says "
-            "everything.",
+            "Maximum number of instructions queued for one broker in ZooKeeper; a longer queue "
+            "is replaced by one full instruction.",
             at_least=1,
             used_with=(*REPLICATING, where("stateChangeTransport", "zkqueue")),
         ),
@@ -108,7 +108,8 @@ class PartitionSettings:
         int,
         Setting(
             "replicaPollMillis",
-            "How often the data plane is asked which ISRs its leaders would change.",
+            "Interval at which the data plane is polled for ISR changes of the partitions that "
+            "it leads.",
             at_least=1,
             used_with=REPLICATING,
         ),
@@ -117,7 +118,8 @@ class PartitionSettings:
         bool,
         Setting(
             "controlledShutdownEnabled",
-            "Have the controller move all leaderships away before this daemon stops.",
+            "Whether a stopping daemon first has the controller move all its partition "
+            "leaderships away.",
             used_with=REPLICATING,
         ),
     ] = True
@@ -125,7 +127,8 @@ class PartitionSettings:
         int,
         Setting(
             "controlledShutdownMaxRetries",
-            "How often it is asked again while some are left; then the daemon stops all the same.",
+            "Number of retries of a controlled shutdown while leaderships remain; afterwards "
+            "the daemon stops anyway.",
             used_with=(*REPLICATING, where("controlledShutdownEnabled", "true")),
         ),
     ] = 3
@@ -133,7 +136,7 @@ class PartitionSettings:
         int,
         Setting(
             "controlledShutdownRetryBackoffMs",
-            "Pause before it is asked again; it doubles each time.",
+            "Pause before the first retry of a controlled shutdown; it doubles with each retry.",
             at_least=1,
             used_with=(*REPLICATING, where("controlledShutdownEnabled", "true")),
         ),

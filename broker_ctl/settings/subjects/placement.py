@@ -28,7 +28,7 @@ class PlacementSettings:
         str,
         Setting(
             "loadBalancerLoadPlacementStrategy",
-            "Policy that places; Pulsar's class name may stand with its package.",
+            "Placement strategy; Pulsar's class name is accepted with or without its package.",
             allowed=_STRATEGIES,
             catalog=PLACEMENT_STRATEGIES,
             is_dynamic=True,
@@ -39,7 +39,7 @@ class PlacementSettings:
         int,
         Setting(
             "loadBalancerBrokerOverloadedThresholdPercentage",
-            "Usage above which a broker receives nothing while another can.",
+            "Usage above which a broker receives no bundles while another broker can.",
             at_most=100,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -49,7 +49,7 @@ class PlacementSettings:
         int,
         Setting(
             "loadBalancerBrokerMaxTopics",
-            "Topics on a broker above which it receives nothing while another can.",
+            "Number of topics above which a broker receives no bundles while another broker can.",
             at_least=1,
             is_dynamic=True,
             used_with=(BALANCED,),
@@ -59,7 +59,8 @@ class PlacementSettings:
         int,
         Setting(
             "loadBalancerAverageResourceUsageDifferenceThresholdPercentage",
-            "Percentage points below the mean usage that LeastResourceUsageWithWeight asks for.",
+            "LeastResourceUsageWithWeight: minimum distance, in percentage points, of a "
+            "receiver below the mean usage.",
             at_most=100,
             is_dynamic=True,
             used_with=placing_by("LeastResourceUsageWithWeight"),
@@ -69,8 +70,8 @@ class PlacementSettings:
         bool,
         Setting(
             "loadBalancerDistributeBundlesEvenlyEnabled",
-            "Only brokers with the fewest bundles of the namespace receive, whatever their load; "
-            "balance has no use for it.",
+            "Whether only brokers with the fewest bundles of the namespace receive, regardless "
+            "of load; strategy balance ignores it.",
             is_dynamic=True,
             used_with=(BALANCED, either(SIMPLE, NOT_PLACED_BY_BALANCE)),
         ),
@@ -79,7 +80,8 @@ class PlacementSettings:
         bool,
         Setting(
             "failureDomainsEnabled",
-            "Spread anti-affinity groups over failure domains before brokers.",
+            "Whether anti-affinity groups are spread over failure domains first, then over "
+            "brokers.",
             is_dynamic=True,
             used_with=(BALANCED,),
         ),
@@ -88,7 +90,7 @@ class PlacementSettings:
         bool,
         Setting(
             "preferLaterVersions",
-            "Only brokers of the latest version receive while there is one.",
+            "Whether only brokers of the latest version receive bundles while one is available.",
             is_dynamic=True,
             used_with=(BALANCED,),
         ),

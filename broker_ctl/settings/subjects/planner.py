@@ -25,7 +25,7 @@ class PlannerSettings:
         int,
         Setting(
             "loadBalancerPlannerHighPercentage",
-            "Usage, in percent of the mean usage, above which a broker gives.",
+            "Usage, relative to the mean usage, above which a broker sheds.",
             at_least=101,
             at_most=1000,
             is_dynamic=True,
@@ -36,8 +36,8 @@ class PlannerSettings:
         int,
         Setting(
             "loadBalancerPlannerLowPercentage",
-            "Usage, in percent of the mean usage, down to which a broker gives, and beyond which "
-            "none receives.",
+            "Usage, relative to the mean usage, down to which a broker sheds and up to which a "
+            "broker receives.",
             at_least=100,
             at_most=1000,
             is_dynamic=True,
@@ -48,8 +48,8 @@ class PlannerSettings:
         int,
         Setting(
             "loadBalancerPlannerSeverePercentage",
-            "Usage at the moment, in percent of the mean usage, above which a broker gives at "
-            "once, quiet hours or not.",
+            "Current usage, relative to the mean usage, above which a broker sheds "
+            "immediately, even in quiet hours.",
             at_least=101,
             at_most=1000,
             is_dynamic=True,
@@ -60,8 +60,8 @@ class PlannerSettings:
         float,
         Setting(
             "loadBalancerPlannerChurnPercentagePerHour",
-            "Share of the cluster's throughput that may move within an hour where nothing is "
-            "urgent.",
+            "Maximum share of the cluster's throughput that may move within one hour for moves "
+            "that are not urgent.",
             at_least=0,
             at_most=100,
             is_dynamic=True,
@@ -72,7 +72,7 @@ class PlannerSettings:
         float,
         Setting(
             "loadBalancerPlannerSteadySeconds",
-            "After so long a reading counts half in what a bundle is taken to demand steadily.",
+            "Half-life of the long-term average of a bundle's demand.",
             at_least=0,
             is_dynamic=True,
             used_with=BALANCING,
@@ -82,7 +82,7 @@ class PlannerSettings:
         float,
         Setting(
             "loadBalancerPlannerRecentSeconds",
-            "After so long a reading counts half in what a bundle is taken to demand just now.",
+            "Half-life of the short-term average of a bundle's demand.",
             at_least=0,
             is_dynamic=True,
             used_with=BALANCING,
@@ -92,7 +92,7 @@ class PlannerSettings:
         float,
         Setting(
             "loadBalancerPlannerReturnMinutes",
-            "How long a bundle does not come back to a broker that it left.",
+            "Time for which a bundle does not return to a broker that it left.",
             at_least=0,
             is_dynamic=True,
             used_with=BALANCING,
@@ -102,7 +102,8 @@ class PlannerSettings:
         float,
         Setting(
             "loadBalancerNamespaceBundleMaxBrokerPercentage",
-            "Share of a mean broker's usage above which balance has a bundle split; 0: no limit.",
+            "Share of a mean broker's usage above which strategy balance splits a bundle; 0: "
+            "no limit.",
             at_least=0,
             at_most=100,
             is_dynamic=True,
@@ -117,8 +118,8 @@ class PlannerSettings:
         QuietHours,
         Setting(
             "loadBalancerQuietHours",
-            "When only a broker that is far above the mean gives; loadBalancerQuietHoursHoldSplits "
-            "holds splits too.",
+            "Times at which only brokers above the severe threshold shed. With "
+            "loadBalancerQuietHoursHoldSplits, splits and merges wait too.",
             allowed=ALLOWED,
             is_dynamic=True,
             used_with=(either(all_of(*BALANCING), HOLDING_SPLITS),),
@@ -128,8 +129,8 @@ class PlannerSettings:
         int,
         Setting(
             "loadBalancerHeadroomLimitPercentage",
-            "Usage of the others, were one broker lost, above which the cluster is told to be too "
-            "small.",
+            "Usage of the remaining brokers after the loss of one above which the cluster is "
+            "reported as too small.",
             at_least=1,
             at_most=100,
             is_dynamic=True,

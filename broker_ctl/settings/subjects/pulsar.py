@@ -17,7 +17,7 @@ class PulsarSettings:
         tuple[HttpUrl, ...],
         Setting(
             "pulsarAdminUrl",
-            "Where the admin API of the cluster's brokers is called; several are tried in turn.",
+            "URLs of the admin API of the cluster's brokers, tried in turn.",
             allowed="http://host:port",
             used_with=(ATTACHED,),
         ),
@@ -26,7 +26,7 @@ class PulsarSettings:
         Path | None,
         Setting(
             "pulsarTokenFile",
-            "File with the token of a super-user of the cluster.",
+            "File with the token of a superuser of the cluster.",
             used_with=(ATTACHED,),
         ),
     ] = None
@@ -34,7 +34,7 @@ class PulsarSettings:
         Path | None,
         Setting(
             "pulsarTlsTrustCertsFilePath",
-            "Authorities (PEM) that the certificates of the cluster's brokers are checked against; "
+            "CA certificates (PEM) for verifying the certificates of the cluster's brokers; "
             "empty: the system's.",
             used_with=(ATTACHED,),
         ),
@@ -43,7 +43,7 @@ class PulsarSettings:
         Path | None,
         Setting(
             "pulsarTlsCertificateFilePath",
-            "Certificate (PEM) that is shown to the cluster.",
+            "Client certificate (PEM) for requests to the cluster.",
             used_with=(ATTACHED,),
         ),
     ] = None
@@ -59,7 +59,8 @@ class PulsarSettings:
         bool,
         Setting(
             "pulsarAct",
-            "Carry out what is planned for the cluster; else it is only told and recorded.",
+            "Whether the plan for the cluster is carried out; if false, it is only reported "
+            "and recorded.",
             used_with=(ATTACHED,),
         ),
     ] = False
@@ -67,7 +68,8 @@ class PulsarSettings:
         bool,
         Setting(
             "pulsarActDespiteClusterBalancer",
-            "Act although the cluster sheds or splits by itself: each undoes what the other does.",
+            "Whether to act although the cluster's own load balancer sheds or splits; the two "
+            "then undo each other's decisions.",
             used_with=(ATTACHED, where("pulsarAct", "true")),
         ),
     ] = False
@@ -75,8 +77,8 @@ class PulsarSettings:
         int,
         Setting(
             "pulsarRequestTimeoutMillis",
-            "Deadline of a question to the admin API; an unload or a split has in addition as long "
-            "as namespaceBundleUnloadingTimeoutMs.",
+            "Timeout of a request to the admin API; an unload or a split has "
+            "namespaceBundleUnloadingTimeoutMs in addition.",
             at_least=1,
             used_with=(ATTACHED,),
         ),

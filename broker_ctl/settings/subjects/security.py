@@ -13,27 +13,33 @@ class SecuritySettings:
     """Security: who may do what over HTTP."""
 
     authentication_enabled: Annotated[
-        bool, Setting("authenticationEnabled", "Ask every client and broker for a bearer token.")
+        bool,
+        Setting(
+            "authenticationEnabled",
+            "Whether clients and brokers must authenticate with a bearer token.",
+        ),
     ] = False
     secret_file: Annotated[
         Path | None,
         Setting(
             "tokenSecretKeyFile",
-            "File with the secret behind the bearer tokens, the same on all brokers.",
+            "File with the secret key of the bearer tokens, the same on all brokers.",
             used_with=(AUTHENTICATED,),
         ),
     ] = None
     super_user_roles: Annotated[
         tuple[str, ...],
         Setting(
-            "superUserRoles", "Roles that may do every admin operation.", used_with=(AUTHENTICATED,)
+            "superUserRoles",
+            "Roles that may perform every admin operation.",
+            used_with=(AUTHENTICATED,),
         ),
     ] = ()
     read_only_roles: Annotated[
         tuple[str, ...],
         Setting(
             "readOnlyRoles",
-            "Roles that may see what operators see: status, plan, history; and do nothing.",
+            "Roles that may read what operators read (status, plan, history) and change nothing.",
             used_with=(AUTHENTICATED,),
         ),
     ] = ()
@@ -41,7 +47,8 @@ class SecuritySettings:
         bool,
         Setting(
             "allowInsecureListener",
-            "Start although the HTTP server listens off loopback without authentication.",
+            "Whether the daemon starts although its HTTP server listens off loopback without "
+            "authentication.",
             used_with=(UNGUARDED,),
         ),
     ] = False

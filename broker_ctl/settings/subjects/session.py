@@ -39,22 +39,24 @@ class SessionSettings:
         OwnershipAuthority,
         Setting(
             "ownershipAuthority",
-            "lease: serve until the lease ends; storage: serve on, the storage refuses old owners; "
-            "pulsar56: until 5/6 of the timeout after a disconnect.",
+            "What ends the right to serve a bundle after a disconnect. lease: the end of the "
+            "lease; storage: rejection of stale fencing tokens by the storage; pulsar56: 5/6 "
+            "of the session timeout.",
         ),
     ] = OwnershipAuthority.LEASE
     expired_policy: Annotated[
         SessionExpiredPolicy,
         Setting(
             "zookeeperSessionExpiredPolicy",
-            "reconnect: take everything again under a new session; shutdown: end the process.",
+            "Reaction to an expired session. reconnect: re-acquire all bundles under a new "
+            "session; shutdown: end the process.",
         ),
     ] = SessionExpiredPolicy.RECONNECT
     reconnect_max_retries: Annotated[
         int,
         Setting(
             "zookeeperSessionReconnectMaxRetries",
-            "Attempts at a new session before the process ends; -1: no limit.",
+            "Maximum number of attempts at a new session before the process ends; -1: no limit.",
             at_least=-1,
         ),
     ] = -1
@@ -62,8 +64,8 @@ class SessionSettings:
         int,
         Setting(
             "brokerReclaimGraceMillis",
-            "How long only the former owner may take a bundle again after its session expired; "
-            "at least a heartbeat's period, a tenth of the session timeout.",
+            "Time after a session expiry in which only the previous owner may re-acquire a "
+            "bundle. Minimum in effect: one heartbeat period, a tenth of the session timeout.",
             used_with=(OWN_BROKER, A_PERIOD_OR_MORE),
         ),
     ] = 2000
@@ -71,8 +73,8 @@ class SessionSettings:
         bool,
         Setting(
             "brokerReclaimLoadImmediately",
-            "Open the topics of a reclaimed bundle at once where the data plane lost it; otherwise "
-            "each opens when its first client comes.",
+            "Whether the topics of a re-acquired bundle that the data plane has lost are "
+            "opened immediately; if false, each opens with its first client.",
             used_with=(OWN_BROKER,),
         ),
     ] = True
@@ -80,7 +82,8 @@ class SessionSettings:
         StopMode,
         Setting(
             "stopMode",
-            "handover: give all bundles to others; keep: leave the session open for a restart.",
+            "What a stopping daemon does with its bundles. handover: transfer them to other "
+            "brokers; keep: leave the session open for a restart.",
             used_with=(OWN_BROKER,),
         ),
     ] = StopMode.HANDOVER
@@ -88,7 +91,7 @@ class SessionSettings:
         Path | None,
         Setting(
             "sessionDirectory",
-            "Directory where stopMode=keep saves the session.",
+            "Directory in which stopMode=keep saves the session.",
             used_with=(OWN_BROKER, where("stopMode", "keep")),
         ),
     ] = None
@@ -96,7 +99,8 @@ class SessionSettings:
         int,
         Setting(
             "brokerShutdownTimeoutMs",
-            "How long a stop may take before the process exits without closing its session.",
+            "Maximum duration of a shutdown; afterwards the process exits without closing its "
+            "session.",
             at_least=1,
             is_dynamic=True,
             used_with=(OWN_BROKER,),
@@ -106,7 +110,7 @@ class SessionSettings:
         int,
         Setting(
             "namespaceBundleUnloadingTimeoutMs",
-            "How long the data plane may take to close a bundle.",
+            "Maximum time that the data plane may take to close a bundle.",
             at_least=1,
             is_dynamic=True,
         ),

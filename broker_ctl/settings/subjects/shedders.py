@@ -24,7 +24,8 @@ class ShedderSettings:
         int,
         Setting(
             "loadBalancerAvgShedderLowThreshold",
-            "AvgShedder: percentage points between a hot and a cool broker that count.",
+            "AvgShedder: difference, in percentage points, between a hot and a cool broker "
+            "above which bundles move.",
             at_most=100,
             is_dynamic=True,
             used_with=shedders("AvgShedder"),
@@ -35,7 +36,7 @@ class ShedderSettings:
         int,
         Setting(
             "loadBalancerAvgShedderHighThreshold",
-            "AvgShedder: percentage points between the two that are acted on sooner.",
+            "AvgShedder: difference, in percentage points, above which bundles move sooner.",
             at_most=100,
             is_dynamic=True,
             used_with=shedders("AvgShedder"),
@@ -46,7 +47,7 @@ class ShedderSettings:
         int,
         Setting(
             "loadBalancerAvgShedderHitCountLowThreshold",
-            "AvgShedder: cycles in a row beyond the low threshold before bundles move.",
+            "AvgShedder: number of consecutive cycles above the low threshold before bundles move.",
             at_least=1,
             is_dynamic=True,
             used_with=shedders("AvgShedder"),
@@ -57,7 +58,8 @@ class ShedderSettings:
         int,
         Setting(
             "loadBalancerAvgShedderHitCountHighThreshold",
-            "AvgShedder: cycles in a row beyond the high threshold before bundles move.",
+            "AvgShedder: number of consecutive cycles above the high threshold before bundles "
+            "move.",
             at_least=1,
             is_dynamic=True,
             used_with=shedders("AvgShedder"),
@@ -68,7 +70,7 @@ class ShedderSettings:
         int,
         Setting(
             "minUnloadMessage",
-            "UniformLoadShedder, AvgShedder: message rate below which nothing is moved.",
+            "UniformLoadShedder, AvgShedder: message rate below which nothing is unloaded.",
             is_dynamic=True,
             used_with=shedders("UniformLoadShedder", "AvgShedder"),
             instead=(_CHURN,),
@@ -78,7 +80,8 @@ class ShedderSettings:
         int,
         Setting(
             "minUnloadMessageThroughput",
-            "UniformLoadShedder, AvgShedder: bytes a second below which nothing is moved.",
+            "UniformLoadShedder, AvgShedder: throughput, per second, below which nothing is "
+            "unloaded.",
             is_dynamic=True,
             used_with=shedders("UniformLoadShedder", "AvgShedder"),
             instead=(_CHURN,),
@@ -88,8 +91,8 @@ class ShedderSettings:
         float,
         Setting(
             "maxUnloadPercentage",
-            "UniformLoadShedder, AvgShedder: part of the difference that is moved; 0.5 makes the "
-            "two equal.",
+            "UniformLoadShedder, AvgShedder: fraction of the difference that is unloaded; 0.5 "
+            "makes both brokers equal.",
             above=0,
             at_most=1,
             is_dynamic=True,
@@ -101,7 +104,7 @@ class ShedderSettings:
         int,
         Setting(
             "maxUnloadBundleNumPerShedding",
-            "UniformLoadShedder: bundles that are moved in one cycle; -1: no limit.",
+            "UniformLoadShedder: maximum number of bundles unloaded in one cycle; -1: no limit.",
             at_least=-1,
             is_dynamic=True,
             used_with=shedders("UniformLoadShedder"),
@@ -112,8 +115,8 @@ class ShedderSettings:
         float,
         Setting(
             "loadBalancerMsgRateDifferenceShedderThreshold",
-            "UniformLoadShedder: by how much the highest message rate may exceed the lowest; 0: "
-            "no limit.",
+            "UniformLoadShedder: maximum excess of the highest message rate over the lowest; "
+            "0: no limit.",
             is_dynamic=True,
             used_with=shedders("UniformLoadShedder"),
             instead=(_HIGH,),
@@ -123,7 +126,7 @@ class ShedderSettings:
         float,
         Setting(
             "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
-            "UniformLoadShedder: how many times the lowest throughput the highest may be; 0: no "
+            "UniformLoadShedder: maximum ratio of the highest throughput to the lowest; 0: no "
             "limit.",
             is_dynamic=True,
             used_with=shedders("UniformLoadShedder"),
@@ -134,7 +137,7 @@ class ShedderSettings:
         float,
         Setting(
             "loadBalancerBrokerLoadTargetStd",
-            "TransferShedder: standard deviation of usage that is tolerated.",
+            "TransferShedder: tolerated standard deviation of usage.",
             at_most=1,
             is_dynamic=True,
             used_with=shedders("TransferShedder"),
@@ -145,7 +148,7 @@ class ShedderSettings:
         int,
         Setting(
             "loadBalancerSheddingConditionHitCountThreshold",
-            "TransferShedder: uneven cycles in a row that do not count yet.",
+            "TransferShedder: number of consecutive unbalanced cycles tolerated before shedding.",
             is_dynamic=True,
             used_with=shedders("TransferShedder"),
             instead=(_STEADY,),
@@ -155,7 +158,8 @@ class ShedderSettings:
         bool,
         Setting(
             "loadBalancerTransferEnabled",
-            "TransferShedder: choose the receiver, and swap bundles with it; else placement does.",
+            "TransferShedder: whether it selects the receiver, and swaps bundles with it; if "
+            "false, the placement strategy selects.",
             is_dynamic=True,
             used_with=shedders("TransferShedder"),
         ),
@@ -164,7 +168,7 @@ class ShedderSettings:
         int,
         Setting(
             "loadBalancerMaxNumberOfBrokerSheddingPerCycle",
-            "TransferShedder: brokers that give something up in one cycle.",
+            "TransferShedder: maximum number of brokers that shed in one cycle.",
             at_least=1,
             is_dynamic=True,
             used_with=shedders("TransferShedder"),
@@ -175,7 +179,7 @@ class ShedderSettings:
         int,
         Setting(
             "loadBalanceSheddingDelayInSeconds",
-            "TransferShedder: quiet time of the cluster after an unload.",
+            "TransferShedder: pause of shedding in the cluster after an unload.",
             is_dynamic=True,
             used_with=shedders("TransferShedder"),
             instead=(_CHURN, _RETURN),
@@ -185,7 +189,8 @@ class ShedderSettings:
         int,
         Setting(
             "loadBalancerMaxNumberOfBundlesInBundleLoadReport",
-            "TransferShedder: heaviest bundles of a broker that are looked at; 0 or -1: all.",
+            "TransferShedder: number of a broker's heaviest bundles that are considered; 0 or "
+            "-1: all.",
             at_least=-1,
             is_dynamic=True,
             used_with=shedders("TransferShedder"),
@@ -195,7 +200,8 @@ class ShedderSettings:
         bool,
         Setting(
             "loadBalancerSheddingBundlesWithPoliciesEnabled",
-            "TransferShedder: also move bundles of isolated or anti-affine namespaces.",
+            "TransferShedder: whether bundles of namespaces with isolation or anti-affinity "
+            "policies may be unloaded.",
             is_dynamic=True,
             used_with=shedders("TransferShedder"),
         ),

@@ -28,7 +28,7 @@ class SheddingSettings:
         bool,
         Setting(
             "loadBalancerSheddingEnabled",
-            "Shed bundles when leading.",
+            "Whether the leader sheds bundles.",
             is_dynamic=True,
             used_with=ENABLED,
         ),
@@ -37,8 +37,8 @@ class SheddingSettings:
         tuple[str, ...],
         Setting(
             "loadBalancerLoadSheddingStrategy",
-            "Policies that shed; the first that finds something to do has the cycle. Pulsar's "
-            "class names may stand with their package.",
+            "Shedding strategies; the first one that finds something to shed decides the "
+            "cycle. Pulsar's class names are accepted with or without their package.",
             allowed=_STRATEGIES,
             catalog=SHEDDING_STRATEGIES,
             is_dynamic=True,
@@ -49,7 +49,7 @@ class SheddingSettings:
         float,
         Setting(
             "loadBalancerSheddingIntervalMinutes",
-            "Pause from the end of one cycle to the start of the next.",
+            "Pause between the end of one shedding cycle and the start of the next.",
             at_least=0.001,
             is_dynamic=True,
             used_with=SHEDDING_ENABLED,
@@ -59,7 +59,7 @@ class SheddingSettings:
         float,
         Setting(
             "loadBalancerSheddingGracePeriodMinutes",
-            "How long a bundle that was shed is left in peace.",
+            "Time for which a bundle that was shed is not shed again.",
             is_dynamic=True,
             used_with=(BALANCED,),
         ),
@@ -68,7 +68,7 @@ class SheddingSettings:
         int,
         Setting(
             "loadBalancerBrokerThresholdShedderPercentage",
-            "Percentage points above the mean usage at which a broker sheds.",
+            "ThresholdShedder: percentage points above the mean usage at which a broker sheds.",
             at_most=100,
             is_dynamic=True,
             used_with=shedders("ThresholdShedder"),
@@ -79,7 +79,8 @@ class SheddingSettings:
         float,
         Setting(
             "loadBalancerHistoryResourcePercentage",
-            "Weight of the former average in a broker's moving average of usage.",
+            "ThresholdShedder, TransferShedder: weight of the previous value in the moving "
+            "average of a broker's usage.",
             at_least=0,
             below=1,
             is_dynamic=True,
@@ -91,7 +92,7 @@ class SheddingSettings:
         float,
         Setting(
             "loadBalancerBundleUnloadMinThroughputThreshold",
-            "Excess below which a broker sheds nothing.",
+            "ThresholdShedder: excess throughput below which a broker sheds nothing.",
             is_dynamic=True,
             used_with=shedders("ThresholdShedder"),
             instead=(_CHURN,),
@@ -101,7 +102,8 @@ class SheddingSettings:
         bool,
         Setting(
             "lowerBoundarySheddingEnabled",
-            "Also shed towards a broker that is far below the mean.",
+            "ThresholdShedder: whether the most loaded broker also sheds when another is far "
+            "below the mean usage.",
             is_dynamic=True,
             used_with=shedders("ThresholdShedder"),
             instead=(_LOW,),

@@ -15,7 +15,8 @@ class SlowBrokerSettings:
         bool,
         Setting(
             "loadBalancerSlowBrokerDetectionEnabled",
-            "Give nothing to a broker for which a byte costs far more than for its peers.",
+            "Whether a broker on which a byte costs far more than on its peers receives no "
+            "bundles.",
             is_dynamic=True,
             used_with=BALANCING,
         ),
@@ -24,7 +25,7 @@ class SlowBrokerSettings:
         bool,
         Setting(
             "loadBalancerSlowBrokerRemovalEnabled",
-            "Empty a broker that has been slow for long.",
+            "Whether a broker that has been slow for a long time is drained.",
             is_dynamic=True,
             used_with=DETECTING,
         ),
@@ -33,7 +34,7 @@ class SlowBrokerSettings:
         float,
         Setting(
             "loadBalancerSlowBrokerPeersMultiple",
-            "Cost of a byte, over the median of the peers, from which a broker is slow.",
+            "Multiple of the peers' median cost of a byte from which a broker counts as slow.",
             above=1,
             is_dynamic=True,
             used_with=DETECTING,
@@ -43,8 +44,8 @@ class SlowBrokerSettings:
         float,
         Setting(
             "loadBalancerSlowBrokerHistoryMultiple",
-            "Cost of a byte, over the 90th percentile of its own past, from which a broker is "
-            "slow.",
+            "Multiple of the 90th percentile of a broker's own past cost of a byte from which "
+            "it counts as slow.",
             above=1,
             is_dynamic=True,
             used_with=DETECTING,
@@ -54,7 +55,7 @@ class SlowBrokerSettings:
         int,
         Setting(
             "loadBalancerSlowBrokerMinThroughputKbytes",
-            "Traffic a second below which a broker is not judged.",
+            "Throughput, per second, below which a broker is not checked.",
             at_least=0,
             is_dynamic=True,
             used_with=DETECTING,
@@ -64,7 +65,7 @@ class SlowBrokerSettings:
         int,
         Setting(
             "loadBalancerSlowBrokerMinUsagePercentage",
-            "Usage below which a broker is not judged.",
+            "Usage below which a broker is not checked.",
             at_least=0,
             at_most=100,
             is_dynamic=True,
@@ -75,7 +76,7 @@ class SlowBrokerSettings:
         int,
         Setting(
             "loadBalancerSlowBrokerDemotionScore",
-            "Slow cycles, less the others, after which a broker gets nothing.",
+            "Score (slow cycles minus other cycles) from which a broker receives no bundles.",
             at_least=1,
             is_dynamic=True,
             used_with=DETECTING,
@@ -85,7 +86,8 @@ class SlowBrokerSettings:
         int,
         Setting(
             "loadBalancerSlowBrokerRemovalScore",
-            "Slow cycles, less the others, after which a broker is emptied where that is enabled.",
+            "Score (slow cycles minus other cycles) from which a broker is drained if removal "
+            "is enabled.",
             at_least=1,
             is_dynamic=True,
             used_with=DETECTING,
@@ -95,7 +97,8 @@ class SlowBrokerSettings:
         int,
         Setting(
             "loadBalancerSlowBrokerMaxPercentage",
-            "Part of the brokers, at least one, that may be acted on at once; of more it is told.",
+            "Maximum share of brokers (at least one) that may be demoted as slow at the same "
+            "time; any further ones are only reported.",
             at_least=0,
             at_most=100,
             is_dynamic=True,

@@ -33,7 +33,7 @@ class SplittingSettings:
         int,
         Setting(
             "defaultNumberOfNamespaceBundles",
-            "Bundles of a namespace that is created without a number.",
+            "Number of bundles of a namespace that is created without a number.",
             at_least=1,
             is_dynamic=True,
             used_with=(OWN_BROKER,),
@@ -43,7 +43,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerNamespaceMaximumBundles",
-            "Bundles of a namespace at which none is split by itself any more.",
+            "Number of bundles of a namespace at which automatic splits stop.",
             at_least=1,
             is_dynamic=True,
             used_with=SPLITTING_ENABLED,
@@ -53,7 +53,7 @@ class SplittingSettings:
         bool,
         Setting(
             "loadBalancerAutoBundleSplitEnabled",
-            "Split bundles that are over a limit.",
+            "Whether bundles above a limit are split automatically.",
             is_dynamic=True,
             used_with=ENABLED,
         ),
@@ -62,8 +62,9 @@ class SplittingSettings:
         bool,
         Setting(
             "loadBalancerAutoUnloadSplitBundlesEnabled",
-            "Let the parts of a bundle that was split go to other brokers at once; balance moves "
-            "them where it pays, whatever stands here.",
+            "Whether the children of a split bundle are unloaded immediately, so that other "
+            "brokers may own them; strategy balance ignores it and moves them only if that "
+            "pays.",
             is_dynamic=True,
             used_with=(OWN_BROKER, *SPLITTING_ENABLED, either(SIMPLE, NOT_SHED_BY_BALANCE)),
         ),
@@ -72,7 +73,7 @@ class SplittingSettings:
         float,
         Setting(
             "loadBalancerSplitIntervalMinutes",
-            "How often bundles are compared with the limits.",
+            "Interval at which bundles are checked against the limits.",
             at_least=0.001,
             is_dynamic=True,
             used_with=RESHAPING_ENABLED,
@@ -82,7 +83,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerMaxNumberOfBundlesToSplitPerCycle",
-            "Bundles that are split in one cycle.",
+            "Maximum number of splits in one cycle.",
             at_least=1,
             is_dynamic=True,
             used_with=SPLITTING_ENABLED,
@@ -92,7 +93,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerNamespaceBundleMaxTopics",
-            "Topics above which a bundle is split; 0: no limit.",
+            "Number of topics above which a bundle is split; 0: no limit.",
             is_dynamic=True,
             used_with=RESHAPING_ENABLED,
         ),
@@ -101,7 +102,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerNamespaceBundleMaxSessions",
-            "Producers and consumers above which a bundle is split; 0 or -1: no limit.",
+            "Number of producers and consumers above which a bundle is split; 0 or -1: no limit.",
             at_least=-1,
             is_dynamic=True,
             used_with=RESHAPING_ENABLED,
@@ -111,7 +112,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerNamespaceBundleMaxMsgRate",
-            "Messages in and out above which a bundle is split; 0: no limit.",
+            "Message rate, in and out, above which a bundle is split; 0: no limit.",
             is_dynamic=True,
             used_with=LIMITING,
         ),
@@ -120,7 +121,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerNamespaceBundleMaxBandwidthMbytes",
-            "Throughput in and out above which a bundle is split; 0: no limit.",
+            "Throughput, in and out, above which a bundle is split; 0: no limit.",
             is_dynamic=True,
             used_with=LIMITING,
         ),
@@ -129,8 +130,7 @@ class SplittingSettings:
         bool,
         Setting(
             "loadBalancerQuietHoursHoldSplits",
-            "Split and merge nothing by itself in loadBalancerQuietHours either; what is due then "
-            "is done after them.",
+            "Whether automatic splits and merges wait until the end of loadBalancerQuietHours.",
             is_dynamic=True,
             used_with=(*RESHAPING_ENABLED, given("loadBalancerQuietHours")),
         ),
@@ -139,7 +139,7 @@ class SplittingSettings:
         str,
         Setting(
             "defaultNamespaceBundleSplitAlgorithm",
-            "Where a bundle is cut when nobody says so.",
+            "Split algorithm of splits that name none.",
             catalog=SPLITTING,
             is_dynamic=True,
         ),
@@ -148,7 +148,7 @@ class SplittingSettings:
         tuple[str, ...],
         Setting(
             "supportedNamespaceBundleSplitAlgorithms",
-            "Algorithms that a split may ask for.",
+            "Split algorithms that a request may name.",
             matches="|".join(_ALGORITHMS),
             allowed=one_of(_ALGORITHMS),
             is_dynamic=True,
@@ -159,7 +159,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
-            "Rounds in a row above a limit that are let pass before a bundle is split.",
+            "Number of consecutive checks above a limit tolerated before a bundle is split.",
             is_dynamic=True,
             used_with=SPLITTING_ENABLED,
         ),
@@ -168,7 +168,7 @@ class SplittingSettings:
         int,
         Setting(
             "flowOrQpsDifferenceThresholdPercentage",
-            "How far above a limit a bundle is that flow_or_qps_equally_divide cuts.",
+            "flow_or_qps_equally_divide: minimum excess over a limit for a bundle to be split.",
             is_dynamic=True,
             used_with=(OWN_BROKER,),
         ),
@@ -177,7 +177,7 @@ class SplittingSettings:
         bool,
         Setting(
             "loadBalancerAutoBundleMergeEnabled",
-            "Merge neighbours that have little to do.",
+            "Whether adjacent bundles with little load are merged automatically.",
             is_dynamic=True,
             used_with=(OWN_BROKER, *ENABLED),
         ),
@@ -186,7 +186,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerBundleMergeLoadPercentage",
-            "Share of each split limit below which a bundle has little to do.",
+            "Share of each split limit below which a bundle counts as having little load.",
             at_least=1,
             at_most=50,
             is_dynamic=True,
@@ -197,7 +197,8 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerBundleMergeConditionHitCountThreshold",
-            "Rounds in a row with little to do that are let pass before two bundles are merged.",
+            "Number of consecutive checks with little load tolerated before two bundles are "
+            "merged.",
             is_dynamic=True,
             used_with=MERGING_ENABLED,
         ),
@@ -206,7 +207,7 @@ class SplittingSettings:
         float,
         Setting(
             "loadBalancerBundleMergeCoolDownMinutes",
-            "For so long what came of a split or of a merge is not merged.",
+            "Time after a split or a merge for which the resulting bundles are not merged.",
             at_least=0,
             is_dynamic=True,
             used_with=MERGING_ENABLED,
@@ -216,7 +217,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerNamespaceMinimumBundles",
-            "Bundles of a namespace at which none are merged by themselves any more.",
+            "Number of bundles of a namespace at which automatic merges stop.",
             at_least=1,
             is_dynamic=True,
             used_with=MERGING_ENABLED,
@@ -226,7 +227,7 @@ class SplittingSettings:
         int,
         Setting(
             "loadBalancerMaxNumberOfBundlesToMergePerCycle",
-            "Merges in one cycle.",
+            "Maximum number of merges in one cycle.",
             at_least=1,
             is_dynamic=True,
             used_with=MERGING_ENABLED,

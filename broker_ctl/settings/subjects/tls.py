@@ -24,7 +24,7 @@ class TlsSettings:
         Path | None,
         Setting(
             "tlsCertificateFilePath",
-            "Certificate (PEM) of the TLS ports, with what lies between it and its authority.",
+            "Certificate chain (PEM) of the TLS ports.",
             used_with=(TLS_PORT,),
         ),
     ] = None
@@ -40,8 +40,8 @@ class TlsSettings:
         Path | None,
         Setting(
             "tlsTrustCertsFilePath",
-            "Authorities (PEM) that clients' certificates are checked against; empty: clients are "
-            "not asked for one.",
+            "CA certificates (PEM) for verifying client certificates; empty: no client "
+            "certificate is requested.",
             used_with=(TLS_PORT,),
         ),
     ] = None
@@ -49,7 +49,8 @@ class TlsSettings:
         bool,
         Setting(
             "tlsRequireTrustedClientCertOnConnect",
-            "Take no connection to a TLS port without a certificate of tlsTrustCertsFilePath.",
+            "Whether a TLS port rejects connections without a certificate that "
+            "tlsTrustCertsFilePath verifies.",
             used_with=(TLS_PORT,),
         ),
     ] = False
@@ -57,7 +58,7 @@ class TlsSettings:
         tuple[TlsProtocol, ...],
         Setting(
             "tlsProtocols",
-            "Versions of TLS that are spoken on the TLS ports.",
+            "TLS versions of the TLS ports.",
             used_with=(TLS_PORT,),
         ),
     ] = tuple(TlsProtocol)
@@ -65,8 +66,7 @@ class TlsSettings:
         Path | None,
         Setting(
             "brokerClientTrustCertsFilePath",
-            "Authorities (PEM) that other brokers' certificates are checked against; empty: the "
-            "system's.",
+            "CA certificates (PEM) for verifying other brokers' certificates; empty: the system's.",
             used_with=(OWN_BROKER,),
         ),
     ] = None
@@ -74,7 +74,7 @@ class TlsSettings:
         Path | None,
         Setting(
             "brokerClientCertificateFilePath",
-            "Certificate (PEM) that is shown to other brokers.",
+            "Client certificate (PEM) for requests to other brokers.",
             used_with=(OWN_BROKER,),
         ),
     ] = None

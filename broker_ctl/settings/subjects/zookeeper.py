@@ -20,13 +20,14 @@ class ZooKeeperSettings:
         ),
     ] = None
     tls_enabled: Annotated[
-        bool, Setting("zookeeperTlsEnabled", "Speak TLS with the ZooKeeper servers.")
+        bool,
+        Setting("zookeeperTlsEnabled", "Whether connections to the ZooKeeper servers use TLS."),
     ] = False
     tls_ca_file: Annotated[
         Path | None,
         Setting(
             "zookeeperTlsCaFile",
-            "Certificates (PEM) that the servers' are checked against; empty: the system's.",
+            "CA certificates (PEM) for verifying the servers; empty: the system's.",
             used_with=(where("zookeeperTlsEnabled", "true"),),
         ),
     ] = None
@@ -34,7 +35,7 @@ class ZooKeeperSettings:
         Path | None,
         Setting(
             "zookeeperTlsCertFile",
-            "Certificate (PEM) that this client shows.",
+            "Client certificate (PEM) for connections to the servers.",
             used_with=(where("zookeeperTlsEnabled", "true"),),
         ),
     ] = None
@@ -50,7 +51,7 @@ class ZooKeeperSettings:
         int,
         Setting(
             "zookeeperMaxInFlightRequests",
-            "Requests sent and not yet answered; further ones wait.",
+            "Maximum number of unanswered requests to ZooKeeper; further ones wait.",
             at_least=1,
         ),
     ] = 1000
@@ -58,7 +59,7 @@ class ZooKeeperSettings:
         int,
         Setting(
             "zookeeperJuteMaxBufferBytes",
-            "The servers' jute.maxbuffer: the largest request and reply.",
+            "The servers' jute.maxbuffer: maximum size of a request and of a reply.",
             at_least=4096,
         ),
     ] = 1_048_575
@@ -66,8 +67,8 @@ class ZooKeeperSettings:
         int,
         Setting(
             "zookeeperTickTimeMillis",
-            "The servers' tickTime; the lease is computed with it. A start compares it with the "
-            "shortest session that they grant.",
+            "The servers' tickTime, from which the lease is computed. The daemon compares it "
+            "at start with the shortest session timeout that the servers grant.",
             at_least=1,
         ),
     ] = 2000
@@ -75,7 +76,8 @@ class ZooKeeperSettings:
         int,
         Setting(
             "zookeeperMinSessionTimeoutMillis",
-            "The servers' minSessionTimeout where it is set, to compare with; 0: two ticks.",
+            "The servers' minSessionTimeout, if set there; it is compared with the timeout "
+            "that they grant. 0: two ticks.",
         ),
     ] = 0
 
