@@ -35,8 +35,8 @@ Each class says whether the same call may succeed when it is made again (``can_r
         Draining                       this broker takes nothing more                (retry)
         UnloadFailed                   the data plane kept the bundle open           (retry)
       Fenced                           refused: the epoch or the token is old
-      LeadershipSuspended              the leader's connection is gone: it waits     (retry)
-      NoLeader                         nobody leads at the moment                    (retry)
+      LeadingSuspended                 the leader's connection is gone: it waits     (retry)
+      NoLeader                         no broker leads at present                    (retry)
       NoController                     nobody controls partitions at the moment      (retry)
       NoBroker                         no broker may receive the bundle              (retry)
       NamespaceMissing, NamespaceExists
@@ -54,7 +54,7 @@ Each class says whether the same call may succeed when it is made again (``can_r
       PolicyConflict                   it does not go together with one that stands
       PoliciesReadOnly                 no policy may be changed at the moment
       PlanMissing                      there is no such plan (any more)
-      OperationConflict                the request conflicts with an operation in progress
+      OrderConflict                    the request conflicts with an operation in progress
       PeerError
         PeerUnreachable                no answer from the other broker               (retry)
         PeerRefused                    the other broker said no, and why
@@ -272,7 +272,7 @@ class Fenced(BrokerCtlError):
     """Refused because its lead epoch or its fencing token is old."""
 
 
-class LeadershipSuspended(BrokerCtlError):
+class LeadingSuspended(BrokerCtlError):
     """The leader's connection is gone: until it is back nothing is decided."""
 
     can_retry = True
@@ -368,7 +368,7 @@ class PlanMissing(BrokerCtlError):
     """There is no such plan (any more): whoever made it has forgotten it, or leads no more."""
 
 
-class OperationConflict(BrokerCtlError):
+class OrderConflict(BrokerCtlError):
     """What an operator orders does not go together with what stands; the message says why."""
 
 

@@ -76,7 +76,7 @@ class AttachedApiServer:
         await self._http.start()
 
     async def stop(self, deadline_s: float) -> None:
-        """Refuse what comes, wait so long for what is in progress, cancel the rest."""
+        """Refuse new requests, wait this long for those in progress, cancel the rest."""
         self._lanes.close()
         await self._http.stop(deadline_s)
 
@@ -147,5 +147,5 @@ class AttachedRoutes:
         """Which process balances from outside; 404 while none does."""
         leader = self._dependencies.cluster.leader()
         if leader is None:
-            raise ApiError(404, "nobody leads at the moment", kind="NoLeader")
+            raise ApiError(404, "no broker leads at present", kind="NoLeader")
         return responses.json({"serviceUrl": leader[1], "brokerId": leader[0]})

@@ -1,4 +1,4 @@
-"""The servers of a broker, outside every session, so that they can always say why.
+"""The servers of a broker. No session ends them, so that they can always say why.
 
 HTTP has one port, or two: in the clear and over TLS the same is served. So has the binary protocol,
 which has what clients need before they connect to a broker, and shares the bound on lookups.
@@ -74,7 +74,7 @@ class ApiServer:
             raise
 
     async def stop(self, deadline_s: float) -> None:
-        """Refuse what comes, wait so long for what is in progress, cancel the rest."""
+        """Refuse new requests, wait this long for those in progress, cancel the rest."""
         self._lanes.close()
         await self._binary.stop(deadline_s)
         await self._topic_names.close()

@@ -27,7 +27,7 @@ from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.core.model.names import PERSISTENT, Namespace
-from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, NoLeader, StoreError
+from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
 from broker_ctl.ports import Reply
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
@@ -167,7 +167,7 @@ class LoadBalancer:
         leading = self._open_desk().leading
         try:
             choice = await leading.placements.place(bundle, domain)
-        except (AuthorityLost, LeadershipSuspended) as error:
+        except (AuthorityLost, LeadingSuspended) as error:
             raise NoLeader(str(error)) from error
         assert choice.broker_id is not None
         return choice.broker_id

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.units import duration_text
-from broker_ctl.errors import OperationConflict
+from broker_ctl.errors import OrderConflict
 from broker_ctl.ports import HistoryFilter
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES
@@ -89,13 +89,13 @@ def test_a_broker_is_undrained(cluster: Cluster) -> None:
     assert cluster.json("undrain", broker_id, "--yes")["result"] == "nothing"
     unknown = cluster.run("undrain", "nobody:1", "--yes")
     assert unknown.exit_code == 1
-    assert "no live broker (404)" in unknown.stderr
+    assert "not a live broker (404)" in unknown.stderr
 
 
 def test_why_a_broker_is_not_drained_is_told(
     cluster: Cluster, operations: MemoryOperations
 ) -> None:
-    operations.refuse = OperationConflict("nobody could receive its bundles")
+    operations.refuse = OrderConflict("nobody could receive its bundles")
     result = cluster.run("drain", cluster.follower.broker_id, "--yes")
     assert result.exit_code == 1
     assert "nobody could receive its bundles (409)" in result.stderr

@@ -85,7 +85,7 @@ def test_brokers_are_listed_and_the_leader_is_marked(cluster: Cluster) -> None:
     assert not any(row["leads"] for row in cluster.json("brokers", "list"))
     result = cluster.run("leader")
     assert result.exit_code == 1
-    assert "nobody leads at the moment" in result.stderr
+    assert "no broker leads at present" in result.stderr
 
 
 @pytest.mark.parametrize("local", ["x", "a%2Fb", "süß", "50% off"])
@@ -233,7 +233,7 @@ def test_a_bundle_is_moved_through_the_leader(cluster: Cluster) -> None:
     assert cluster.world.owners[BUNDLES[1]] == destination
     result = cluster.run("bundles", "move", BUNDLE, "gone:1", "--yes")
     assert result.exit_code == 1
-    assert "'gone:1' is no live broker (409)" in result.stderr
+    assert "'gone:1' is not a live broker (409)" in result.stderr
 
 
 def test_a_bundle_is_split_where_it_is_told(cluster: Cluster) -> None:

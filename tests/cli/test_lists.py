@@ -71,7 +71,7 @@ def test_bundles_are_listed_where_nobody_leads(cluster: Cluster) -> None:
     rows = json.loads(result.stdout)
     assert [row["owner"] for row in rows] == [None, cluster.follower.broker_id, None, None]
     assert {row["throughput_bytes_per_s"] for row in rows} == {None}
-    assert "the load is unknown: nobody leads at the moment" in result.stderr
+    assert "the load is unknown: no broker leads at present" in result.stderr
 
 
 def test_brokers_are_listed_with_what_the_leader_and_the_controller_know(cluster: Cluster) -> None:

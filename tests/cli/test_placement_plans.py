@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile, PlannedMove
-from broker_ctl.errors import OperationConflict
+from broker_ctl.errors import OrderConflict
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import CLUSTER
 from tests.support.clusters.memory_operations import BUNDLE, MemoryOperations
@@ -72,7 +72,7 @@ def test_a_file_that_is_of_no_use_is_refused_with_the_reason(
     assert "cluster elsewhere" in refusal(json.dumps(replace(fresh, cluster="elsewhere").to_row()))
     old = replace(plan, to_ms=now_ms - HOLDS_MS)
     assert "make a new one (409)" in refusal(json.dumps(old.to_row()))
-    operations.refuse = OperationConflict("another one is carried out")
+    operations.refuse = OrderConflict("another one is carried out")
     assert "another one" in refusal(json.dumps(fresh.to_row()))
 
 

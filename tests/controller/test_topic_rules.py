@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import MIN_ISR, NO_LEADER, UNCLEAN
-from broker_ctl.errors import InvalidReplicas, OperationConflict, TopicMissing
+from broker_ctl.errors import InvalidReplicas, OrderConflict, TopicMissing
 from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
@@ -153,7 +153,7 @@ async def test_what_cannot_be_asked_for_is_refused(is_dry_run: bool) -> None:
         with pytest.raises(TopicMissing, match="there is no topic u"):
             await admin.alter_topic("u", {MIN_ISR: "1"}, is_dry_run=is_dry_run)
         await configure(cluster, {UNCLEAN: "flase"})
-        with pytest.raises(OperationConflict, match="neither true nor false: change that too"):
+        with pytest.raises(OrderConflict, match="neither true nor false: change that too"):
             await admin.alter_topic("t", {MIN_ISR: "2"}, is_dry_run=is_dry_run)
         await admin.alter_topic("t", {MIN_ISR: "2", UNCLEAN: None}, is_dry_run=is_dry_run)
         assert (await configured(cluster) == {MIN_ISR: "2"}) is not is_dry_run

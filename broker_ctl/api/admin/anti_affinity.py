@@ -23,7 +23,7 @@ class AntiAffinityRoutes:
     """The group of a namespace, and the namespaces of a group.
 
     A group goes in and out as bare text: what Pulsar's server and its Java client do with a text,
-    whatever its Content-Type says. A JSON string is taken too, which other clients send.
+    whatever its Content-Type is. A JSON string, which other clients send, is accepted too.
     """
 
     def __init__(self, groups: AntiAffinity, cluster_name: str) -> None:
@@ -69,7 +69,7 @@ class AntiAffinityRoutes:
             raise ApiError(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
         tenant = request.query.get("tenant") or request.query.get("property")
         if not tenant:
-            raise InvalidName("tenant: whose namespaces? ?tenant=NAME says so")
+            raise InvalidName("tenant: give the tenant of the namespaces with ?tenant=NAME")
         found = await self._groups.members(tenant, request.match_info["group"])
         return responses.json([str(namespace) for namespace in found])
 
@@ -78,7 +78,7 @@ async def _group_in(request: web.Request) -> str:
     """The body, a JSON string or bare text.
 
     Raises:
-        ApiError: 400, another Content-Type. InvalidName: bytes that are no text.
+        ApiError: 400, another Content-Type. InvalidName: the bytes are not UTF-8.
     """
     if request.content_type != _JSON:
         raise ApiError(400, f"Content-Type must be {_JSON}")
@@ -93,4 +93,4 @@ async def _group_in(request: web.Request) -> str:
     try:
         return (await request.read()).decode().strip()
     except UnicodeDecodeError:
-        raise InvalidName("the body is no text") from None
+        raise InvalidName("the body is not UTF-8 text") from None

@@ -20,10 +20,10 @@ from broker_ctl.core.model.names import Namespace
 
 _BROKERS: Final = "/admin/v2/brokers"
 _STATISTICS: Final = "/admin/v2/broker-stats"
-# A broker may serve a million topics; so many lines as these are some 30 MB.
+# A broker may serve a million topics; a list of this length has some 30 MB.
 MOST_TOPICS: Final = 100_000
 _TOPICS: Final = 10_000
-# Anybody may ask, and each one keeps the broker process busy.
+# Any client may ask, and each request keeps the broker process busy.
 _TOPIC_QUESTIONS: Final = 2
 # Says that there are more topics; the body has only what Pulsar's has.
 CUT_HEADER: Final = "X-Broker-Ctl-Cut-At"
@@ -65,10 +65,10 @@ class BrokerRoutes:
         return responses.json(self._cluster.broker_ids())
 
     async def leader(self, _: web.Request) -> web.Response:
-        """Who leads; 404 while nobody is known to."""
+        """The leader; 404 while none is known."""
         leader = self._cluster.leader()
         if leader is None:
-            raise ApiError(404, "nobody leads at the moment", kind="NoLeader")
+            raise ApiError(404, "no broker leads at present", kind="NoLeader")
         broker_id, address = leader
         return responses.json({"serviceUrl": address, "brokerId": broker_id})
 
@@ -77,7 +77,7 @@ class BrokerRoutes:
         return web.Response(text=version("broker-ctl"))
 
     async def stores(self, _: web.Request) -> web.Response:
-        """Where the metadata lies, for whoever works on it too; of ledgers nothing is known."""
+        """The addresses of the metadata store, for other tools; ledgers are not known here."""
         metadata = self._configuration.current().metadata
         store, other = metadata.store_url, metadata.configuration_store_url
         url = "" if store is None else str(store)
@@ -96,13 +96,13 @@ class BrokerRoutes:
         raise not_here(request.path) or ApiError(501, "backlogs are the broker process's")
 
     async def owned(self, request: web.Request) -> web.Response:
-        """The bundles of a broker, told by itself; others are sent there."""
+        """The bundles of this broker; requests about another broker are redirected to it."""
         self._check_cluster(request)
         broker_id = request.match_info["broker"]
         if broker_id != self._ownership.urls.broker_id:
             urls = self._cluster.urls_of(broker_id)
             if urls is None:
-                raise ApiError(404, f"{broker_id!r} is no live broker", kind="NoBroker")
+                raise ApiError(404, f"{broker_id!r} is not a live broker", kind="NoBroker")
             return redirect(request, urls)
         return responses.json(
             {

@@ -1,4 +1,4 @@
-"""Unloading the bundles of a namespace at whoever owns them."""
+"""Unloading the bundles of a namespace at their owners."""
 
 import asyncio
 from collections import Counter

@@ -39,12 +39,12 @@ class ConfigurationRoutes:
         return responses.json(await self._configuration.overrides())
 
     async def effective(self, _: web.Request) -> web.Response:
-        """What holds on this broker; anybody may ask, so nothing that leads to a secret."""
+        """The values in force on this broker, without secrets, since any client may ask."""
         return responses.json(self._configuration.effective())
 
     @knows_dry_runs
     async def set(self, request: web.Request) -> web.Response:
-        """204; 412 for a setting that is unknown or not dynamic, and for what is no value of it."""
+        """204; 412 for a setting that is unknown or not dynamic, and for a bad value."""
         key, text = request.match_info["name"], request.match_info["value"]
         is_dry = is_dry_run(request)
         await self._configuration.set(key, text, is_dry_run=is_dry)
@@ -52,7 +52,7 @@ class ConfigurationRoutes:
 
     @knows_dry_runs
     async def delete(self, request: web.Request) -> web.Response:
-        """204, also where nothing was overridden; 412 for what is no dynamic setting."""
+        """204, also where nothing was overridden; 412 for a setting that is not dynamic."""
         key, is_dry = request.match_info["name"], is_dry_run(request)
         was_overridden = await self._configuration.delete(key, is_dry_run=is_dry)
         return judged(was_overridden=was_overridden) if is_dry else responses.no_content()

@@ -84,7 +84,7 @@ class NamespaceRoutes:
 
     @knows_dry_runs
     async def delete(self, request: web.Request) -> web.Response:
-        """204; 409 while somebody owns a bundle of it. With all topics at once: 405."""
+        """204; 409 while a broker owns a bundle of it. With all topics at once: 405."""
         namespace = namespace_in(request)
         if flag(request, "force"):
             reason = "Broker doesn't allow forced deletion of namespaces: unload it first"
@@ -105,9 +105,9 @@ def _bundles_data(ring: Ring) -> dict[str, Any]:
 
 
 def _ring_in(bundles: Any) -> tuple[int | None, tuple[int, ...]]:
-    """Number of bundles and boundaries, where the body says so; boundaries win.
+    """Number of bundles and boundaries, where the body has them; boundaries win.
 
-    A number of 0 says nothing, as in Pulsar.
+    A number of 0 counts as absent, as in Pulsar.
 
     Raises:
         ApiError: 400, another shape.

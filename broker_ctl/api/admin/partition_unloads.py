@@ -66,7 +66,7 @@ class PartitionUnloads:
         bundle = await self._dependencies.lookup.bundle_of(partition)
         owner = await self._services.ownership.owner_of(bundle)
         if owner is None:
-            raise TopicMissing(f"{partition} is not loaded: nobody owns {bundle}")
+            raise TopicMissing(f"{partition} is not loaded: no broker owns {bundle}")
         if owner.is_self:
             await self._dependencies.topics.unload(bundle, partition, is_dry_run=is_dry_run)
             return

@@ -36,7 +36,7 @@ class PolicyRoutes:
         self._cluster_name = cluster_name
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here; a policy called brokers cannot be shown alone, as in Pulsar."""
+        """Served here; a policy called brokers cannot be read alone, as in Pulsar."""
         return [
             web.get(_ISOLATION, self.policies),
             web.get(f"{_ISOLATION}/brokers", self.brokers),

@@ -39,18 +39,18 @@ class QuotaRoutes:
         ]
 
     async def show(self, request: web.Request) -> web.Response:
-        """What holds, whether it is the bundle's own or not; 404 where there is no such bundle."""
+        """The quota in force, own or default; 404 where there is no such bundle."""
         quota = await self._quotas.payload(await self._bundle_in(request))
         return web.Response(body=quota, content_type="application/json")
 
     async def set(self, request: web.Request) -> web.Response:
-        """204; 400 for what is no quota, 404 where there is no such bundle."""
+        """204; 400 for a body that is not a quota, 404 where there is no such bundle."""
         bundle = await self._bundle_in(request)
         await self._quotas.set(parse_quota(await object_in(request)), bundle)
         return responses.no_content()
 
     async def delete(self, request: web.Request) -> web.Response:
-        """204, also where there was none to take away; 404 where there is no such bundle."""
+        """204, also where there was none to delete; 404 where there is no such bundle."""
         await self._quotas.delete(await self._bundle_in(request))
         return responses.no_content()
 

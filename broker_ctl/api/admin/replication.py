@@ -17,7 +17,7 @@ _REPLICATION: Final = f"{NAMESPACE}/replication"
 
 
 class ReplicationRoutes:
-    """What of a namespace's policies is shown or set by itself."""
+    """Policies of a namespace that are read or set one by one."""
 
     def __init__(self, policies: NamespacePolicies) -> None:
         self._policies = policies

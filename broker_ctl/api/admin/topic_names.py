@@ -1,7 +1,7 @@
-"""The topics of a namespace, as far as anybody here knows them.
+"""The topics of a namespace, as far as the cluster knows them.
 
 Which topics are stored only broker processes know. Known here are the partitions of partitioned
-topics, by their number, and whatever is loaded, which the owner of its bundle tells.
+topics, by their number, and the loaded ones, which the owner of each bundle reports.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _ANSWER_S: Final = 10.0
 
 
 class TopicNames:
-    """Lists topics of a namespace by asking whoever owns its bundles."""
+    """Lists topics of a namespace by asking the owners of its bundles."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
@@ -54,7 +54,7 @@ class TopicNames:
 
         Raises:
             NamespaceMissing: there is no such namespace.
-            DataPlaneError: the broker process cannot tell.
+            DataPlaneError: the broker process cannot answer.
         """
         await self._services.namespaces.ring(namespace)
         return _bounded(namespace, await self._dependencies.topics.names(namespace))
@@ -87,7 +87,7 @@ class TopicNames:
         return tuple(_bounded(namespace, names))
 
     async def _owners(self, namespace: Namespace) -> Iterable[Owner]:
-        """Each of them once; where nobody owns a bundle, nothing of it is loaded."""
+        """Each of them once; a bundle without an owner has no topic loaded."""
         owners: dict[str, Owner] = {}
         for bundle in (await self._services.namespaces.ring(namespace)).bundles:
             owner = await self._services.ownership.owner_of(bundle)
@@ -104,7 +104,7 @@ class TopicNames:
                 raise HttpError(f"{url}: {reply.status}")
             return _names_in(reply.json(), namespace)
         except (HttpError, CorruptRecord) as met:
-            reason = f"{urls.broker_id} does not tell which topics of {namespace} it has: {met}"
+            reason = f"{urls.broker_id} did not report its topics of {namespace}: {met}"
             raise ApiError(503, reason, kind="PeerUnreachable") from met
 
     async def _partitions(self, topic: Topic) -> list[str]:

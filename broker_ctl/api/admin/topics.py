@@ -34,8 +34,8 @@ class TopicRoutes:
 
         Of a partitioned topic all partitions are closed, at whichever brokers they are served.
 
-        Nothing is assigned for it, unlike in Pulsar: of a bundle that nobody owns no topic is
-        loaded, and whose it is shall not change by this.
+        Nothing is assigned for it, unlike in Pulsar: no topic of a bundle without an owner is
+        loaded, and unloading a topic must not change an owner.
         """
         topic, is_dry = topic_in(request), is_dry_run(request)
         if partitions := await self._services.partitioned_topics.partitions_of(topic):
@@ -44,7 +44,7 @@ class TopicRoutes:
         bundle = await self._dependencies.lookup.bundle_of(topic)
         owner = await self._services.ownership.owner_of(bundle)
         if owner is None:
-            raise TopicMissing(f"{topic} is not loaded: nobody owns {bundle}")
+            raise TopicMissing(f"{topic} is not loaded: no broker owns {bundle}")
         if not owner.is_self:
             return redirect(request, owner.urls)
         try:

@@ -11,7 +11,7 @@ from broker_ctl.tasks import wait_until
 
 _POLL_S: Final = 0.02
 _SLACK_S: Final = 0.5
-# Of those that are refused, so many at a time are told why.
+# Refused clients that are answered with the reason at a time; others are cut off.
 _MAX_REFUSED: Final = 256
 
 
@@ -72,7 +72,7 @@ class Clients:
         self._is_closed = True
         for client in (*self._admitted, *self._refused):
             client.leave()
-        # Whoever stays is cut off by its connection.
+        # Clients that stay are cut off by their connections.
         await wait_until(self._are_gone, self.rules.linger_s + _SLACK_S, _POLL_S)
 
     async def _are_gone(self) -> bool:

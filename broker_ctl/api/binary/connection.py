@@ -52,7 +52,7 @@ class Connection(asyncio.Protocol):
         self._is_choked = False  # the transport holds as much as it may
         self._is_waiting = False  # for its turn
         self._is_paused = False  # nothing is read
-        self._is_pinged = False  # and nothing was heard since
+        self._is_pinged = False  # and has not answered since
         self._heard_s = self._loop.time()
 
     # What the server asks of it.
@@ -76,11 +76,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What the transport tells it.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask whether there is room for one more."""
-        # uvloop's transports are no subclass of asyncio's: what they are cannot be asked.
+        # uvloop's transports are not subclasses of asyncio's, so isinstance() cannot tell them.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._rules.max_unsent_bytes)
         self._is_tls = transport.get_extra_info("sslcontext") is not None

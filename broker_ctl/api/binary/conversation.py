@@ -1,4 +1,4 @@
-"""What a client says and what it hears at once: commands in, frames out, nothing else."""
+"""Answers that need no lookup: commands in, frames out, nothing else."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,7 +25,7 @@ _UNKNOWN: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Somebody must find the answer."""
+    """A worker must find the answer."""
 
     kind: CommandType
     asked: Any
@@ -50,7 +50,7 @@ class Conversation:
         """What to do about a command; bytes are a frame to send.
 
         Raises:
-            MalformedFrame: it is no command.
+            MalformedFrame: it is not a command.
         """
         command = _read(data)
         act = act_on(self.state, command.type)
@@ -68,7 +68,7 @@ class Conversation:
                 return _refusal(command, name)
             case _:
                 self._commands.add(name, "out of order")
-                return self.leave(f"{name} is not what a client says when it is {self.state}")
+                return self.leave(f"{name} is not allowed while the client is {self.state}")
 
     def malformed(self, error: MalformedFrame) -> Leave:
         """Nothing that follows can be read."""
@@ -76,7 +76,7 @@ class Conversation:
         return self.leave(f"no command of Pulsar's protocol: {error}")
 
     def leave(self, reason: str, why: ServerError = ServerError.NotAllowedError) -> Leave:
-        """Why the client is left; whoever says it ends the connection."""
+        """The frames that say why; the caller then closes the connection."""
         return Leave(replies.error(replies.NO_REQUEST, why, reason))
 
     def _shake_hands(self, connect: CommandConnect) -> bytes | Leave:
@@ -95,7 +95,7 @@ def _read(data: bytes) -> BaseCommand:
     try:
         command = BaseCommand.FromString(data)
     except DecodeError as error:
-        raise MalformedFrame("its bytes are no message") from error
+        raise MalformedFrame("its bytes are not a message") from error
     if not command.IsInitialized():
         raise MalformedFrame("a field is missing that must be there")
     return command
@@ -109,7 +109,7 @@ def _own_part(command: BaseCommand) -> Any:
 
 
 def _refusal(command: BaseCommand, name: str) -> bytes:
-    reason = f"{name} is not served here: lookups are, and they tell which broker to connect to"
+    reason = f"{name} is not served here; a lookup answers with the broker to connect to"
     if command.type in FIELDS:
         own = getattr(command, FIELDS[command.type])
         if own.HasField("request_id"):

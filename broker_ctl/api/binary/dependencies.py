@@ -47,13 +47,13 @@ class BinaryRules:
     """Whom the server lets in, and its bounds.
 
     Attributes:
-        version: of this server, as clients are told.
+        version: of this server, in its answer to CONNECT.
         credentials: whose tokens are wanted; None: none are.
         max_connections: one more is refused.
         max_in_flight: requests of one client in progress; beyond it no more is read of what it
             sends. A Java client keeps to 5,000 by itself, so that its pings are read.
         max_unsent_bytes: answers that a client has not taken; beyond it nothing more is read.
-        max_message_bytes: what clients are told that a message may have. They hold to it wherever
+        max_message_bytes: the greatest message, as announced to clients. They keep to it wherever
             they send one, also on their connections to the brokers.
         connect_limit_s: for the TLS handshake, and again for the CONNECT.
         keep_alive_s: a client that was silent for so long is pinged, and one that then still is

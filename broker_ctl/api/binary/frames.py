@@ -1,7 +1,7 @@
 """A client's stream of bytes, cut into commands (docs: pulsar-binary-lookup).
 
 A frame is the size of what follows, the size of the command, the command. Pulsar takes frames of
-5 MiB + 10 KiB, because messages travel in them. No message is taken here, and what may follow a
+5 MiB + 10 KiB, because messages travel in them. No message is accepted here, and what may follow a
 command, its payload, is refused: so the bound is that of a lookup. A topic's name has at most
 4 KiB and a bit, and a proxy adds the client's token; 16 KiB hold both, twice, and ten thousand
 clients that stop in the middle of a frame hold no more than 160 MiB.
@@ -19,7 +19,7 @@ _SIZE_BYTES: Final = 4
 
 
 class MalformedFrame(BrokerCtlError):
-    """What came is no frame, or none that is taken here; nothing after it can be read."""
+    """The bytes are not a frame that is accepted here; nothing after them can be read."""
 
 
 def frame(command: bytes) -> bytes:

@@ -27,7 +27,7 @@ def why_refused(connect: CommandConnect, credentials: Credentials | None) -> str
 
 
 def _method_of(connect: CommandConnect) -> str:
-    # A name that is not UTF-8 is shown as bytes, and is none that is known.
+    # A name that is not UTF-8 is printed as bytes, and is not a known one.
     if connect.auth_method_name:
         return connect.auth_method_name
     # Old clients name it by a number.

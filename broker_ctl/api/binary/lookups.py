@@ -41,7 +41,7 @@ class Lookups:
         self._is_draining = False
 
     def drain(self) -> None:
-        """Send whoever asks from now on elsewhere."""
+        """Redirect clients to other brokers from now on."""
         self._is_draining = True
 
     async def answer(self, request: Request) -> bytes:

@@ -3,7 +3,7 @@
 The choice decides what a client does next. ServiceNotReady makes the Java client leave the
 connection and look for another broker: right where this one can be of no help for now.
 MetadataError makes a client ask again here, soon. TopicNotFound, InvalidTopicName and
-NotAllowedError make it give up, and tell why.
+NotAllowedError make it give up with the reason.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ from broker_ctl.errors import (
 _ERRORS: Final[tuple[tuple[type[BrokerCtlError], ServerError], ...]] = (
     (InvalidName, ServerError.InvalidTopicName),
     # Pulsar answers MetadataError to a LOOKUP in a namespace that does not exist, and its
-    # clients repeat it until they time out. Asked for partitions it says what is said here.
+    # clients repeat it until they time out. A request for partitions is answered alike.
     (NamespaceMissing, ServerError.TopicNotFound),
     (TopicMissing, ServerError.TopicNotFound),
     (ForeignNamespace, ServerError.NotAllowedError),

@@ -1,4 +1,4 @@
-"""What is said to clients, as frames."""
+"""Replies to clients, as frames."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -33,19 +33,19 @@ PONG: Final = _empty(CommandType.PONG, "pong")
 def connected(server_version: str, protocol_version: int, max_message_bytes: int) -> bytes:
     """The handshake is done; the older of the two protocol versions is spoken."""
     command = BaseCommand(type=CommandType.CONNECTED)
-    told = command.connected
-    told.server_version = server_version
-    told.protocol_version = max(0, min(protocol_version, PROTOCOL_VERSION))
-    told.max_message_size = max_message_bytes
-    told.feature_flags.supports_get_partitioned_metadata_without_auto_creation = True
+    reply = command.connected
+    reply.server_version = server_version
+    reply.protocol_version = max(0, min(protocol_version, PROTOCOL_VERSION))
+    reply.max_message_size = max_message_bytes
+    reply.feature_flags.supports_get_partitioned_metadata_without_auto_creation = True
     return frame(command.SerializeToString())
 
 
 def error(request_id: int, kind: ServerError, reason: str) -> bytes:
     """A request that is not served, or, with `NO_REQUEST`, the end of the connection."""
     command = BaseCommand(type=CommandType.ERROR)
-    told = command.error
-    told.request_id, told.error, told.message = request_id, kind, _shortened(reason)
+    reply = command.error
+    reply.request_id, reply.error, reply.message = request_id, kind, _shortened(reason)
     return frame(command.SerializeToString())
 
 
@@ -55,9 +55,9 @@ def refusal(kind: CommandType, request_id: int, reason: str) -> bytes:
         return error(request_id, ServerError.NotAllowedError, reason)
     # Pulsar's C++ client takes no other answer to it, and would wait until its timeout.
     command = BaseCommand(type=CommandType.GET_SCHEMA_RESPONSE)
-    told = command.getSchemaResponse
-    told.request_id, told.error_code = request_id, ServerError.NotAllowedError
-    told.error_message = reason
+    reply = command.getSchemaResponse
+    reply.request_id, reply.error_code = request_id, ServerError.NotAllowedError
+    reply.error_message = reason
     return frame(command.SerializeToString())
 
 
@@ -66,29 +66,29 @@ def located(
 ) -> bytes:
     """The owner, or another broker that is to be asked with this value of authoritative."""
     command = BaseCommand(type=CommandType.LOOKUP_RESPONSE)
-    told = command.lookupTopicResponse
+    reply = command.lookupTopicResponse
     if there.url:
-        told.brokerServiceUrl = there.url
+        reply.brokerServiceUrl = there.url
     if there.url_tls:
-        told.brokerServiceUrlTls = there.url_tls
-    told.response, told.request_id, told.authoritative = how, request_id, is_authoritative
+        reply.brokerServiceUrlTls = there.url_tls
+    reply.response, reply.request_id, reply.authoritative = how, request_id, is_authoritative
     return frame(command.SerializeToString())
 
 
 def partitions(request_id: int, count: int) -> bytes:
     """How many partitions a topic has; 0: it is not partitioned."""
     command = BaseCommand(type=CommandType.PARTITIONED_METADATA_RESPONSE)
-    told = command.partitionMetadataResponse
-    told.partitions, told.request_id, told.response = count, request_id, MetadataType.SUCCESS
+    reply = command.partitionMetadataResponse
+    reply.partitions, reply.request_id, reply.response = count, request_id, MetadataType.SUCCESS
     return frame(command.SerializeToString())
 
 
 def topics(request_id: int, names: Sequence[str]) -> bytes:
     """The topics of a namespace; a client that sent a pattern holds them against it itself."""
     command = BaseCommand(type=CommandType.GET_TOPICS_OF_NAMESPACE_RESPONSE)
-    told = command.getTopicsOfNamespaceResponse
-    told.request_id, told.filtered, told.changed = request_id, False, True
-    told.topics.extend(names)
+    reply = command.getTopicsOfNamespaceResponse
+    reply.request_id, reply.filtered, reply.changed = request_id, False, True
+    reply.topics.extend(names)
     return frame(command.SerializeToString())
 
 
@@ -96,16 +96,16 @@ def failure(kind: CommandType, request_id: int, why: ServerError, reason: str) -
     """A request that could not be answered, in the form that its sender waits for."""
     if kind is CommandType.GET_TOPICS_OF_NAMESPACE:
         return error(request_id, why, reason)
-    told: CommandLookupTopicResponse | CommandPartitionedTopicMetadataResponse
+    reply: CommandLookupTopicResponse | CommandPartitionedTopicMetadataResponse
     if kind is CommandType.LOOKUP:
         command = BaseCommand(type=CommandType.LOOKUP_RESPONSE)
-        told = command.lookupTopicResponse
-        told.response = LookupType.FAILED
+        reply = command.lookupTopicResponse
+        reply.response = LookupType.FAILED
     else:
         command = BaseCommand(type=CommandType.PARTITIONED_METADATA_RESPONSE)
-        told = command.partitionMetadataResponse
-        told.response = MetadataType.FAILED
-    told.request_id, told.error, told.message = request_id, why, _shortened(reason)
+        reply = command.partitionMetadataResponse
+        reply.response = MetadataType.FAILED
+    reply.request_id, reply.error, reply.message = request_id, why, _shortened(reason)
     return frame(command.SerializeToString())
 
 

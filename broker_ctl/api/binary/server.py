@@ -16,8 +16,8 @@ from broker_ctl.tasks import wait_until
 log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.02
-# A broker's death brings the clients of all its topics at once. Whoever finds this queue full
-# hears nothing, and tries again after a second. The kernel takes as many as it allows.
+# A broker's death brings the clients of all its topics at once. A client that finds this queue
+# full gets no answer, and tries again after a second. The kernel takes as many as it allows.
 _BACKLOG: Final = 4096
 
 
@@ -57,7 +57,7 @@ class BinaryServer:
             log.info("serving binary lookups %son %s port %d", tls, listener.address, port)
 
     async def stop(self, deadline_s: float) -> None:
-        """Refuse what comes, wait so long for what is in progress, end all connections."""
+        """Refuse new requests, wait this long for those in progress, close all connections."""
         self._close_listeners()
         self._lookups.drain()
 

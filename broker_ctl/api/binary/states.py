@@ -1,4 +1,4 @@
-"""A client's connection as a machine: what it may say when, and what is done about it."""
+"""A client's connection as a state machine: which command is allowed when, and what it causes."""
 
 from collections.abc import Mapping
 from enum import Enum, StrEnum, auto
@@ -8,15 +8,15 @@ from broker_ctl.api.binary.enums import CommandType
 
 
 class State(StrEnum):
-    """Where the connection stands. CLOSED: nothing that comes is read any more."""
+    """State of the connection. CLOSED: nothing is read any more."""
 
     NEW = "new"
     CONNECTED = "connected"
     CLOSED = "closed"
 
 
-class Said(StrEnum):
-    """What a client said, as far as it matters."""
+class ClientCommand(StrEnum):
+    """Commands of clients, by how they are handled."""
 
     CONNECT = "connect"
     PING = "ping"
@@ -37,7 +37,7 @@ class Act(Enum):
     LEAVE = auto()
 
 
-# What only a server says. A client that says it is none.
+# Commands that only a server sends.
 OF_SERVERS: Final = frozenset(
     {
         CommandType.CONNECTED,
@@ -56,25 +56,25 @@ OF_SERVERS: Final = frozenset(
         *(kind for kind in CommandType if kind.name.endswith("_RESPONSE")),
     }
 ) - {CommandType.AUTH_RESPONSE}
-_SAID: Final[Mapping[int, Said]] = {
-    **{kind.value: Said.FOREIGN for kind in OF_SERVERS},
-    CommandType.CONNECT: Said.CONNECT,
-    CommandType.PING: Said.PING,
-    CommandType.PONG: Said.PONG,
-    CommandType.LOOKUP: Said.REQUEST,
-    CommandType.PARTITIONED_METADATA: Said.REQUEST,
-    CommandType.GET_TOPICS_OF_NAMESPACE: Said.REQUEST,
+_COMMANDS: Final[Mapping[int, ClientCommand]] = {
+    **{kind.value: ClientCommand.FOREIGN for kind in OF_SERVERS},
+    CommandType.CONNECT: ClientCommand.CONNECT,
+    CommandType.PING: ClientCommand.PING,
+    CommandType.PONG: ClientCommand.PONG,
+    CommandType.LOOKUP: ClientCommand.REQUEST,
+    CommandType.PARTITIONED_METADATA: ClientCommand.REQUEST,
+    CommandType.GET_TOPICS_OF_NAMESPACE: ClientCommand.REQUEST,
 }
 # A pair that is not here is out of order: LEAVE.
-_ACTS: Final[Mapping[tuple[State, Said], Act]] = {
-    (State.NEW, Said.CONNECT): Act.SHAKE_HANDS,
-    (State.CONNECTED, Said.PING): Act.ANSWER_PING,
-    (State.CONNECTED, Said.PONG): Act.NOTHING,
-    (State.CONNECTED, Said.REQUEST): Act.ASK,
-    (State.CONNECTED, Said.UNSERVED): Act.REFUSE,
+_ACTS: Final[Mapping[tuple[State, ClientCommand], Act]] = {
+    (State.NEW, ClientCommand.CONNECT): Act.SHAKE_HANDS,
+    (State.CONNECTED, ClientCommand.PING): Act.ANSWER_PING,
+    (State.CONNECTED, ClientCommand.PONG): Act.NOTHING,
+    (State.CONNECTED, ClientCommand.REQUEST): Act.ASK,
+    (State.CONNECTED, ClientCommand.UNSERVED): Act.REFUSE,
 }
 
 
 def act_on(state: State, kind: int) -> Act:
     """What to do about a command; one of a newer release is a request that is not served."""
-    return _ACTS.get((state, _SAID.get(kind, Said.UNSERVED)), Act.LEAVE)
+    return _ACTS.get((state, _COMMANDS.get(kind, ClientCommand.UNSERVED)), Act.LEAVE)

@@ -61,7 +61,7 @@ class Workers:
 
     @property
     def has_room(self) -> bool:
-        """Whether requests may be put; whoever has some more waits for its turn."""
+        """Whether requests may be put; a client with more of them waits for its turn."""
         return len(self._queue) < _MAX_QUEUED
 
     def put(self, request: Request) -> None:

@@ -52,7 +52,7 @@ def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> w
     """
     leader = cluster.leader()
     if leader is None or leader[0] == own_id:
-        raise NoLeader("nobody leads at the moment")
+        raise NoLeader("no broker leads at present")
     return _redirect_to(request, cluster, *leader)
 
 

@@ -32,7 +32,7 @@ from broker_ctl.errors import (
     InvalidReplicas,
     NamespaceExists,
     NamespaceMissing,
-    OperationConflict,
+    OrderConflict,
     OwnershipError,
     PeerRefused,
     PlanMissing,
@@ -75,7 +75,7 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     # What is to be written fits into no znode.
     (TooLarge, 413),
     (PlanMissing, 404),
-    (OperationConflict, 409),
+    (OrderConflict, 409),
     (BundleGone, 412),
     # Who asks again is sent to the winner.
     (BundleBusy, 503),

@@ -60,7 +60,7 @@ class LookupRoutes:
         return web.Response(text=str(bundle.range))
 
     async def refuse_v1(self, _: web.Request) -> web.Response:
-        """412: there are no V1 topics here."""
+        """412: V1 topics are not supported."""
         raise InvalidName(
             "V1 topics (tenant/cluster/namespace/topic) are not supported; "
             "a topic's local name must be URL-encoded"

@@ -53,7 +53,7 @@ class PartitionLeaderRoutes:
 
 
 def _row(led: LedPartition) -> dict[str, Any]:
-    """A partition; one without a state has epochs of -1 and nobody in sync."""
+    """A partition; one without a state has epochs of -1 and an empty ISR."""
     state = led.state
     return {
         "partition": led.partition.partition,

@@ -37,7 +37,7 @@ SKIPPED: Final[Mapping[str, str]] = {
     Reason.STALE_REPORT: "OutDatedData",
     Reason.NO_LOAD_DATA: "NoLoadData",
     Reason.NOT_MEASURED: "NoLoadData",
-    # Nobody is there who could receive, or may.
+    # No broker can or may receive the bundle.
     Reason.TOO_FEW_BROKERS: "NoBrokers",
     Reason.NO_BROKER: "NoBrokers",
     Reason.ISOLATION: "NoBrokers",

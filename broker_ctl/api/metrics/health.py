@@ -12,7 +12,7 @@ from broker_ctl.api.http.responses import ApiError
 
 
 class HealthRoutes:
-    """Alive is who answers at all; ready says why not.
+    """A process that answers is alive; a daemon that is not ready says why.
 
     Args:
         status_file: ``statusFilePath``; empty: none.

@@ -13,7 +13,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.strategies.splitting.special import special_bundle
-from broker_ctl.errors import BundleGone, NoBroker, OperationConflict, PeerRefused
+from broker_ctl.errors import BundleGone, NoBroker, OrderConflict, PeerRefused
 from broker_ctl.ports import Reply
 
 
@@ -35,7 +35,7 @@ async def move_by_order(
 
     Raises:
         NoBroker: the destination is not alive, or it is stopping.
-        OperationConflict: it is drained.
+        OrderConflict: it is drained.
         OwnershipError, PeerError, StoreError: why it was not moved.
         Fenced, AuthorityLost: this broker does not lead any more.
     """
@@ -58,15 +58,13 @@ def _check_receiver(parts: BalancerDependencies, broker_id: str) -> None:
     """Say which of the reasons it is: what helps differs.
 
     Raises:
-        OperationConflict: it is drained.
+        OrderConflict: it is drained.
         NoBroker: it is not alive, or on its way down.
     """
     if parts.registry.peer(broker_id) is None:
         raise NoBroker(f"{broker_id} is not alive")
     if broker_id in parts.directives.drains:
-        raise OperationConflict(
-            f"{broker_id} is drained: undrain it before it can receive anything"
-        )
+        raise OrderConflict(f"{broker_id} is drained: undrain it before it can receive anything")
     if not parts.can_receive(broker_id):
         raise NoBroker(f"{broker_id} is shutting down")
 

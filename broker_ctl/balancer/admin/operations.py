@@ -18,7 +18,7 @@ from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile
 from broker_ctl.core.planning.cycle import planned_in_steps
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.errors import OperationConflict
+from broker_ctl.errors import OrderConflict
 from broker_ctl.ports import HistoryFilter, Reply
 
 _T = TypeVar("_T")
@@ -138,7 +138,7 @@ class LeaderOperations:
         """See `ports.Operations.approve`.
 
         Raises:
-            PlanMissing, OperationConflict: as there.
+            PlanMissing, OrderConflict: as there.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
@@ -177,7 +177,7 @@ class LeaderOperations:
         """See `ports.Operations.stop_plan`.
 
         Raises:
-            PlanMissing, OperationConflict: as there.
+            PlanMissing, OrderConflict: as there.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
@@ -200,7 +200,7 @@ class LeaderOperations:
         """See `ports.Operations.drain`; one that is drained already is told of, and no more.
 
         Raises:
-            OperationConflict: as there.
+            OrderConflict: as there.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
@@ -217,7 +217,7 @@ class LeaderOperations:
             forecast = await drains.forecast(broker_id)
             limit_ratio = self._parts.rules().shedding_rules.balance.headroom_ratio
             if not is_forced and (why_not := forecast.refusal(limit_ratio)):
-                raise OperationConflict(f"{why_not}; force it to drain it all the same")
+                raise OrderConflict(f"{why_not}; force it to drain it all the same")
             if is_dry_run:
                 return forecast.to_row()
             order = AuditInfo.of(self._parts.clock.wall_ms(), who, why)
@@ -228,7 +228,7 @@ class LeaderOperations:
 
     def _check_obeys(self, broker_id: str) -> None:
         if broker_id not in self._parts.registry.peers:
-            raise OperationConflict(
+            raise OrderConflict(
                 f"{broker_id} takes no orders: it is no broker-ctl process; unload its bundles "
                 "with its own tools"
             )
@@ -236,7 +236,7 @@ class LeaderOperations:
     def _check_receivers(self, broker_id: str) -> None:
         others = [peer for peer in self._parts.registry.peers if peer != broker_id]
         if not any(map(self._parts.can_receive, others)):
-            raise OperationConflict(
+            raise OrderConflict(
                 f"nobody could receive the bundles of {broker_id}: of {len(others)} other brokers "
                 "each is on its way down or drained; force it to drain it all the same"
             )
@@ -267,10 +267,10 @@ async def _require_free_hands(leading: LeaderTerm) -> None:
     """What is ordered must be possible: it would wait for ever.
 
     Raises:
-        OperationConflict: nothing may be carried out now, and why.
+        OrderConflict: nothing may be carried out now, and why.
     """
     if why := await leading.hands.held_back():
-        raise OperationConflict(why)
+        raise OrderConflict(why)
 
 
 def _is_wanted(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:

@@ -30,7 +30,7 @@ from broker_ctl.core.planning.approval import (
     step,
 )
 from broker_ctl.core.planning.cycle import planned_in_steps
-from broker_ctl.errors import NoNode, OperationConflict, PlanMissing
+from broker_ctl.errors import NoNode, OrderConflict, PlanMissing
 from broker_ctl.ports import Outcome
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 
@@ -90,7 +90,7 @@ class Approvals:
         It takes the place of the one before, also of one that was in force. A dry run only looks.
 
         Raises:
-            OperationConflict: another plan is being carried out, or this one is too large or empty.
+            OrderConflict: another plan is being carried out, or this one is too large or empty.
             Fenced: another broker leads.
             StoreError: it was not written.
         """
@@ -100,11 +100,11 @@ class Approvals:
             if current is not None and current.record.plan_id == plan_id:
                 return current
             if current is not None:
-                raise OperationConflict(
+                raise OrderConflict(
                     f"plan {current.record.plan_id} is being carried out: wait for it, or stop it"
                 )
             if not decisions:
-                raise OperationConflict(f"plan {plan_id} has nothing to be done")
+                raise OrderConflict(f"plan {plan_id} has nothing to be done")
             state = step(State.PROPOSED, Event.APPROVE)
             progress = PlanProgress(state, (Fate.WAITING,) * len(decisions), order.at_ms)
             epoch = self._leading.leadership.epoch
@@ -134,7 +134,7 @@ class Approvals:
 
         Raises:
             PlanMissing: no such plan was approved.
-            OperationConflict: it is over.
+            OrderConflict: it is over.
             Fenced: another broker leads.
             StoreError: it was not written.
         """
@@ -143,9 +143,7 @@ class Approvals:
             if approved is None:
                 raise PlanMissing(f"no plan {plan_id} was approved")
             if not approved.is_open:
-                raise OperationConflict(
-                    f"plan {plan_id} is {approved.progress.state.value} already"
-                )
+                raise OrderConflict(f"plan {plan_id} is {approved.progress.state.value} already")
             if is_dry_run:
                 return approved
             return await self._write(approved, Event.STOP, approved.progress.fates, note)

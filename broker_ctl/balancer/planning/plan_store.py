@@ -13,7 +13,7 @@ from broker_ctl.errors import (
     NewerVersion,
     NodeExists,
     NoNode,
-    OperationConflict,
+    OrderConflict,
 )
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
@@ -92,7 +92,7 @@ class PlanStore:
         """Write a plan down.
 
         Raises:
-            OperationConflict: it is too large for a node, or there already.
+            OrderConflict: it is too large for a node, or there already.
             Fenced: another broker leads.
             StoreError: it was not written.
         """
@@ -100,7 +100,7 @@ class PlanStore:
         if len(data) > MOST_PLAN_BYTES:
             count = len(approved.record.decisions)
             room = count * MOST_PLAN_BYTES // len(data)
-            raise OperationConflict(
+            raise OrderConflict(
                 f"the plan has {count} decisions, a node holds about {room}: "
                 "smaller budgets (loadBalancerMaxMovesInFlight) make smaller plans"
             )
@@ -140,7 +140,7 @@ class PlanStore:
             if error.index == 0:
                 raise Fenced(f"another leader was elected: {error}") from error
             if isinstance(error.cause, NodeExists):
-                raise OperationConflict(f"{error.path} is there already") from error
+                raise OrderConflict(f"{error.path} is there already") from error
             if isinstance(error.cause, NoNode):
                 raise error.cause from error
             raise

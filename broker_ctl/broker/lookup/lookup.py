@@ -246,7 +246,7 @@ class Lookup:
             NoLeader: somebody may lead in a moment.
         """
         if self._vacancy.noticed(self._clock.now_s()) < PATIENCE_S:
-            raise NoLeader(f"{bundle}: nobody leads at the moment")
+            raise NoLeader(f"{bundle}: no broker leads at present")
         return self._leaderless
 
     def _send_to(self, broker_id: str, *, is_authoritative: bool) -> Redirect:

@@ -10,7 +10,7 @@ from broker_ctl.cli.runtime.output import echo_json
 from broker_ctl.cli.runtime.output_files import check_new, written
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode_pretty
-from broker_ctl.errors import OperationConflict, PipelineError
+from broker_ctl.errors import OrderConflict, PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,7 +140,7 @@ def _say_of_plan(path: Path, placed: "Placement") -> None:
     )
     try:
         placed.file.check(placed.file.cluster, SystemClock().wall_ms())
-    except OperationConflict as error:
+    except OrderConflict as error:
         click.echo(f"a leader would refuse it: {error}", err=True)
     else:
         click.echo(f"broker-ctl plan --from {path} asks the leader what it thinks of it", err=True)

@@ -34,7 +34,7 @@ from broker_ctl.errors import (
     MultiFailed,
     NodeExists,
     NoNode,
-    OperationConflict,
+    OrderConflict,
     TopicMissing,
 )
 from broker_ctl.ports import Reply
@@ -96,9 +96,7 @@ class TopicAdoption:
             else:
                 log.warning("topic %s had no topic_id, and is adopted under %s", name, given)
                 return reply
-        raise OperationConflict(
-            f"{name}: its nodes have changed each time they were read: try again"
-        )
+        raise OrderConflict(f"{name}: its nodes have changed each time they were read: try again")
 
     # What there is.
 
@@ -107,7 +105,7 @@ class TopicAdoption:
 
         Raises:
             TopicMissing: there is none, or it is being deleted.
-            OperationConflict: it cannot be read.
+            OrderConflict: it cannot be read.
         """
         node = await self._store.get(partition_paths.topic(name))
         if node is None:
@@ -118,22 +116,22 @@ class TopicAdoption:
         try:
             return decode_topic_in_any_form(node)
         except CorruptRecord as error:
-            raise OperationConflict(f"{error}: mend it first") from None
+            raise OrderConflict(f"{error}: mend it first") from None
 
     async def _adoptable(self, name: str, topic: TopicAssignment, given: str) -> _TopicWithoutId:
         """What stands there of a topic that may be adopted.
 
         Raises:
-            OperationConflict: it may not.
+            OrderConflict: it may not.
         """
         known = self._context.topics.get(name)
         its_own = topic.topic_id or (known and known.topic_id)
         if its_own:
-            raise OperationConflict(f"{name} has the topic_id {its_own} already")
+            raise OrderConflict(f"{name} has the topic_id {its_own} already")
         ids = {of.topic_id: each for each, of in self._context.topics.items()}
         ids |= {str(row["topic_id"]): str(row["topic"]) for row in self._deletions.rows()}
         if given in ids:
-            raise OperationConflict(f"{given} is the topic_id of {ids[given]}")
+            raise OrderConflict(f"{given} is the topic_id of {ids[given]}")
         assignments = {
             TopicPartition(name, number): topic.partitions[number]
             for number in sorted(topic.partitions)
@@ -141,7 +139,7 @@ class TopicAdoption:
         led = await read_led(self._store, assignments)
         for each in led.values():
             if each.fault:
-                raise OperationConflict(each.fault)
+                raise OrderConflict(each.fault)
         return _TopicWithoutId(topic, led)
 
     def _reply(self, name: str, given: str, topic_nodes: _TopicWithoutId) -> Reply:

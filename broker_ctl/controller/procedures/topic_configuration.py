@@ -21,7 +21,7 @@ from broker_ctl.errors import (
     MultiFailed,
     NodeExists,
     NoNode,
-    OperationConflict,
+    OrderConflict,
     TopicMissing,
 )
 from broker_ctl.ports import Reply
@@ -85,7 +85,7 @@ class TopicConfiguration:
 
         Raises:
             TopicMissing, InvalidReplicas: as named.
-            OperationConflict: what stands there besides cannot be read.
+            OrderConflict: what stands there besides cannot be read.
         """
         check_topic(self._context, topic)
         path = partition_paths.topic_configuration(topic)
@@ -96,7 +96,7 @@ class TopicConfiguration:
             after = kept | {key: text for key, text in changes.items() if text is not None}
             rules = self._rules().completed(rules_of_configuration(path, after))
         except CorruptRecord as error:
-            raise OperationConflict(f"{error}: change that too, or reset it") from None
+            raise OrderConflict(f"{error}: change that too, or reset it") from None
         if MIN_ISR in changes:
             self._check_min_isr(topic, rules.min_isr)
         return _Altered(node, before, after, rules)

@@ -21,7 +21,7 @@ from broker_ctl.errors import (
     InvalidReplicas,
     MultiFailed,
     NodeExists,
-    OperationConflict,
+    OrderConflict,
     TopicExists,
     TopicMissing,
 )
@@ -61,7 +61,7 @@ class TopicCreation:
 
         Raises:
             InvalidName, TopicExists, InvalidReplicas: as named.
-            OperationConflict: there are so many topics that no more could be listed.
+            OrderConflict: there are so many topics that no more could be listed.
         """
         checked_topic(topic)
         if topic in self._context.deleting:
@@ -73,7 +73,7 @@ class TopicCreation:
         self._check_replicas(topic, replicas, self._rules().completed(rules).min_isr)
         names = [topic, *self._context.topics]
         if sum(map(len, names)) + len(names) * _LENGTH_BYTES > _MOST_LISTED_BYTES:
-            raise OperationConflict(
+            raise OrderConflict(
                 f"{topic} would be topic {len(names)}, more names than ZooKeeper lists at once "
                 f"({_MOST_LISTED_BYTES} bytes): delete topics, or use fewer with more partitions"
             )

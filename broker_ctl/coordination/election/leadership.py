@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
 
-from broker_ctl.errors import AuthorityLost, LeadershipSuspended
+from broker_ctl.errors import AuthorityLost, LeadingSuspended
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.paths import ElectionName
 
@@ -45,12 +45,12 @@ class Leadership:
         """Before each decision that cannot wait.
 
         Raises:
-            LeadershipSuspended: the connection is gone; whether this leading goes on is not known.
+            LeadingSuspended: the connection is gone; whether this leading goes on is not known.
             AuthorityLost: it has ended, or the lease has run out.
         """
         self._check_lasting()
         if self._phase is _Phase.SUSPENDED:
-            raise LeadershipSuspended(f"{self.seat.name}: no connection at epoch {self.epoch}")
+            raise LeadingSuspended(f"{self.seat.name}: no connection at epoch {self.epoch}")
 
     async def wait_deciding(self) -> None:
         """Before each decision, order and write: return once it may be made.

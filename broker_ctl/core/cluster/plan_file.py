@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from broker_ctl.core.cluster.decisions import Reason, Transfer
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import NO_LOAD
-from broker_ctl.errors import InvalidName, OperationConflict
+from broker_ctl.errors import InvalidName, OrderConflict
 
 FORMAT: Final = 1
 # A day of which the profile is two days old says nothing any more; so long it also is in force.
@@ -69,10 +69,10 @@ class PlanFile:
         """What ``to_row`` wrote.
 
         Raises:
-            OperationConflict: it is no plan, of another format, or was changed on the way.
+            OrderConflict: it is no plan, of another format, or was changed on the way.
         """
         if row.get("format") != FORMAT:
-            raise OperationConflict(
+            raise OrderConflict(
                 f"the file has format {str(row.get('format'))[:40]}, this release reads {FORMAT}"
             )
         try:
@@ -86,28 +86,22 @@ class PlanFile:
                 after=tuple(map(float, row["after"])),
             )
         except (KeyError, TypeError, ValueError, InvalidName) as error:
-            raise OperationConflict(
-                f"the file is no plan: {type(error).__name__}: {error}"
-            ) from error
+            raise OrderConflict(f"the file is no plan: {type(error).__name__}: {error}") from error
         if found.hash != row.get("hash"):
-            raise OperationConflict(
-                "the hash of the file is not that of its content: make it again"
-            )
+            raise OrderConflict("the hash of the file is not that of its content: make it again")
         return found
 
     def check(self, cluster: str, now_ms: int) -> None:
         """Whether it is for this cluster and this time.
 
         Raises:
-            OperationConflict: it is not.
+            OrderConflict: it is not.
         """
         if self.cluster != cluster:
-            raise OperationConflict(
-                f"the plan is for cluster {self.cluster[:100]}, this is {cluster}"
-            )
+            raise OrderConflict(f"the plan is for cluster {self.cluster[:100]}, this is {cluster}")
         if not 0 <= now_ms - self.to_ms < HOLDS_MS:
             hours = (now_ms - self.to_ms) / 3_600_000
-            raise OperationConflict(
+            raise OrderConflict(
                 f"the profile of the plan ended {hours:.1f} hours ago, "
                 f"0 to {HOLDS_MS / 3_600_000:.0f} are allowed: make a new one"
             )

@@ -125,7 +125,7 @@ async def test_who_speaks_as_a_server_or_connects_twice_is_left(
 ) -> None:
     why, reason = await last_words(client, as_sent(kind), PING)
     assert why == ServerError.NotAllowedError
-    assert reason == f"{kind.name} is not what a client says when it is connected"
+    assert reason == f"{kind.name} is not allowed while the client is connected"
     assert served.counted()[kind.name, "out of order"] == 1
 
 
@@ -134,7 +134,7 @@ async def test_a_client_connects_before_all_else(served: Served, kind: CommandTy
     async with BinaryClient.to(served.port) as client:
         why, reason = await last_words(client, as_sent(kind))
         assert why == ServerError.NotAllowedError
-        assert reason == f"{kind.name} is not what a client says when it is new"
+        assert reason == f"{kind.name} is not allowed while the client is new"
 
 
 NO_COMMANDS = {

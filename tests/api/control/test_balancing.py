@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.errors import OperationConflict, PlanMissing
+from broker_ctl.errors import OrderConflict, PlanMissing
 from broker_ctl.http_client import HttpClient
 from broker_ctl.ports import HistoryFilter
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
@@ -77,9 +77,9 @@ async def test_only_a_broker_can_be_drained_and_not_the_last_one(
     for method in ("PUT", "DELETE"):
         unknown = await http.request(method, url_of(leader, "drains/nobody:1"))
         assert (unknown.status, unknown.json()["error"]) == (404, "NoBroker")
-    leader.admin.operations.refuse = OperationConflict("nobody could receive")
+    leader.admin.operations.refuse = OrderConflict("nobody could receive")
     last = await http.request("PUT", url_of(leader, f"drains/{follower.broker_id}"))
-    assert (last.status, last.json()["error"]) == (409, "OperationConflict")
+    assert (last.status, last.json()["error"]) == (409, "OrderConflict")
 
 
 async def test_a_drained_broker_that_is_gone_is_still_undrained(
@@ -115,10 +115,10 @@ async def test_a_plan_is_shown_approved_followed_and_stopped(
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(PlanMissing("ask again"), 404), (OperationConflict("another"), 409)]
+    ("error", "status"), [(PlanMissing("ask again"), 404), (OrderConflict("another"), 409)]
 )
 async def test_why_a_plan_is_not_approved_is_said_by_name(
-    http: HttpClient, leader: Broker, error: PlanMissing | OperationConflict, status: int
+    http: HttpClient, leader: Broker, error: PlanMissing | OrderConflict, status: int
 ) -> None:
     leader.admin.operations.refuse = error
     for method in ("PUT", "DELETE"):

@@ -14,7 +14,7 @@ from broker_ctl.errors import (
     BrokerCtlError,
     InvalidReplicas,
     NoController,
-    OperationConflict,
+    OrderConflict,
     TopicExists,
 )
 from broker_ctl.http_client import HttpClient, HttpReply
@@ -122,7 +122,7 @@ async def test_a_topic_without_an_id_is_adopted_once(http: HttpClient, leader: B
     assert (adopted.status, adopted.json()["dead"]) == (200, [9])
     assert desk.written == [("adopt", NAMELESS, "5f" * 16)]
     again = await ask(http, leader, "PUT", ADOPTED, {})
-    assert (again.status, again.json()["error"]) == (409, OperationConflict.__name__)
+    assert (again.status, again.json()["error"]) == (409, OrderConflict.__name__)
 
 
 @pytest.mark.parametrize("topic_id", ["", "5f" * 15, "5F" * 16, "5g" * 16, "a/b" * 8, "x" * 23])

@@ -8,7 +8,7 @@ import pytest
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.errors import OperationConflict
+from broker_ctl.errors import OrderConflict
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, NAMESPACE, TOPICS, Broker
 from tests.support.clusters.tenants import make_tenants
@@ -158,11 +158,11 @@ async def test_a_drain_that_would_be_refused_is_refused_without_being_ordered(
     pair: tuple[Broker, Broker], http: HttpClient
 ) -> None:
     leader, follower = pair
-    leader.admin.operations.refuse = OperationConflict("no room")
+    leader.admin.operations.refuse = OrderConflict("no room")
     url = f"{follower.url}/control/v1/drains/{follower.broker_id}?dry_run=true"
     assert await body_of(http, "PUT", url, {}) == (
         409,
-        {"error": "OperationConflict", "reason": "no room"},
+        {"error": "OrderConflict", "reason": "no room"},
     )
 
 

@@ -33,7 +33,7 @@ from broker_ctl.errors import (
     BundleGone,
     BundleMoving,
     ConnectionLoss,
-    LeadershipSuspended,
+    LeadingSuspended,
     NoBroker,
     NotOwner,
     OperationTimeout,
@@ -330,7 +330,7 @@ async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on
         patched.setattr(outcome_verifier, "newest_owner", then_cut)
         for decision in (scene.transfer(), scene.split()):
             async with asyncio.timeout(PATIENCE_S):
-                with pytest.raises(LeadershipSuspended):
+                with pytest.raises(LeadingSuspended):
                     await scene.leading.hands.carry_out(decision)
             leadership.resume()
     assert scene.cluster.asked == []

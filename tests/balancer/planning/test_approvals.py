@@ -19,7 +19,7 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
-from broker_ctl.errors import Fenced, OperationConflict, PlanMissing
+from broker_ctl.errors import Fenced, OrderConflict, PlanMissing
 from broker_ctl.ports import HistoryFilter
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
@@ -175,7 +175,7 @@ async def test_a_stopped_plan_begins_nothing_more() -> None:
         # One may have been on its way.
         assert left(cluster) >= kept - 1 > 3
         assert (await the_row(controller))["state"] == "stopped"
-        with pytest.raises(OperationConflict, match="stopped already"):
+        with pytest.raises(OrderConflict, match="stopped already"):
             await controller.operations.stop_plan(plan_id, "", "")
         # It stands until the next one is approved.
         after = await shown(controller)
@@ -217,7 +217,7 @@ async def test_one_plan_at_a_time_and_only_what_was_shown() -> None:
         assert first != second
         await operations.approve(first, "", "")
         assert (await operations.approve(first, "", ""))["id"] == first
-        with pytest.raises(OperationConflict, match=f"plan {first} is being carried out"):
+        with pytest.raises(OrderConflict, match=f"plan {first} is being carried out"):
             await operations.approve(second, "", "")
 
 
@@ -250,7 +250,7 @@ async def test_a_plan_without_decisions_cannot_be_approved() -> None:
     async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
         cluster.rules = replace(RULES, shedding=None)
         plan_id = await shown(controller)
-        with pytest.raises(OperationConflict, match="nothing to be done"):
+        with pytest.raises(OrderConflict, match="nothing to be done"):
             await controller.operations.approve(plan_id, "", "")
 
 
@@ -291,9 +291,7 @@ def nodes_of(leading: LeaderTerm) -> PlanStore:
 @in_virtual_time
 async def test_a_plan_that_no_node_can_hold_is_refused_with_what_could_be() -> None:
     async with uneven_cluster() as cluster, cluster.leading(B) as leading:
-        with pytest.raises(
-            OperationConflict, match=r"has 3000 decisions, a node holds about \d{4}:"
-        ):
+        with pytest.raises(OrderConflict, match=r"has 3000 decisions, a node holds about \d{4}:"):
             await nodes_of(leading).create(approved("p", 3000))
         assert await nodes_of(leading).read_all() == []
 

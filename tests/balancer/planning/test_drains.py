@@ -9,7 +9,7 @@ import pytest
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import Budgets
-from broker_ctl.errors import OperationConflict
+from broker_ctl.errors import OrderConflict
 from broker_ctl.store import paths
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import CAPACITY_BYTES_S, even_traffic
@@ -93,7 +93,7 @@ async def test_a_drained_broker_receives_nothing_until_it_is_undrained() -> None
         operations = controller.operations
         await operations.drain(A, "", "", is_forced=False)
         await eventually(lambda: left(cluster) == 0)
-        with pytest.raises(OperationConflict, match="is drained: undrain it"):
+        with pytest.raises(OrderConflict, match="is drained: undrain it"):
             await controller.move(RING.bundles[0], A)
         leading = controller.leading
         assert leading is not None
@@ -127,7 +127,7 @@ async def test_a_drain_survives_the_restart_of_its_broker() -> None:
         await eventually(lambda: controller.operations.drains()[0]["state"] == "absent")
         await cluster.add(A)
         await eventually(lambda: controller.operations.drains()[0]["state"] == "drained")
-        with pytest.raises(OperationConflict):
+        with pytest.raises(OrderConflict):
             await controller.move(RING.bundles[0], A)
 
 
@@ -136,7 +136,7 @@ async def test_the_last_broker_that_could_receive_is_drained_only_by_force() -> 
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
         operations = controller.operations
         await operations.drain(B, "", "", is_forced=False)
-        with pytest.raises(OperationConflict, match="of 1 other brokers"):
+        with pytest.raises(OrderConflict, match="of 1 other brokers"):
             await operations.drain(A, "", "", is_forced=False)
         store = cluster.brokers[A].store
         assert await store.exists(paths.drain(A)) is None
@@ -169,9 +169,7 @@ async def test_a_drain_for_which_the_others_have_no_room_is_refused_unless_it_is
         assert leading is not None
         await cluster.synced(leading)
         for is_dry_run in (True, False):
-            with pytest.raises(
-                OperationConflict, match=r"without a:8080 .* 90\.0% .* limit is 85\.0%"
-            ):
+            with pytest.raises(OrderConflict, match=r"without a:8080 .* 90\.0% .* limit is 85\.0%"):
                 await operations.drain(A, "", "", is_forced=False, is_dry_run=is_dry_run)
         assert await cluster.brokers[A].store.exists(paths.drain(A)) is None
         assert (await operations.drain(A, "", "", is_forced=True))["state"] == "draining"

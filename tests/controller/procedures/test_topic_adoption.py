@@ -9,7 +9,7 @@ import pytest
 from broker_ctl.codec import encode
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import DEFAULT_RULES, LeaderAndIsr
-from broker_ctl.errors import BrokerCtlError, NoController, OperationConflict, TopicMissing
+from broker_ctl.errors import BrokerCtlError, NoController, OrderConflict, TopicMissing
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation, SetData
 from broker_ctl.store.records.partitions import encode_state
@@ -150,9 +150,7 @@ async def test_a_topic_that_has_an_id_keeps_it() -> None:
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
         for is_dry_run in (True, False):
-            with pytest.raises(
-                OperationConflict, match=f"t has the topic_id {topic_id('t')} already"
-            ):
+            with pytest.raises(OrderConflict, match=f"t has the topic_id {topic_id('t')} already"):
                 await admin.adopt_topic("t", ID, is_dry_run=is_dry_run)
 
 
@@ -163,12 +161,12 @@ async def test_an_id_is_of_one_topic_also_of_one_that_is_being_deleted() -> None
         await cluster.create_topic("u", (1, 2))
         running = await cluster.lead(procedures())
         admin, taken = admin_of(running), topic_id("u")
-        with pytest.raises(OperationConflict, match=f"{taken} is the topic_id of u"):
+        with pytest.raises(OrderConflict, match=f"{taken} is the topic_id of u"):
             await admin.adopt_topic("t", taken, is_dry_run=True)
         cluster.receivers[1].stop_refusals[partition("u")] = "storage_error"
         await admin.delete_topic("u", is_dry_run=False)
         assert "u" not in running.term.context.topics
-        with pytest.raises(OperationConflict, match=f"{taken} is the topic_id of u"):
+        with pytest.raises(OrderConflict, match=f"{taken} is the topic_id of u"):
             await admin.adopt_topic("t", taken, is_dry_run=False)
 
 
@@ -186,14 +184,14 @@ async def test_an_id_is_of_one_topic_also_of_one_that_is_being_deleted() -> None
 async def test_where_it_cannot_be_told_who_was_in_sync_nobody_leads(state: Any, why: str) -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: state})
-        await refused(cluster, OperationConflict, why)
+        await refused(cluster, OrderConflict, why)
 
 
 @in_virtual_time
 async def test_a_node_that_cannot_be_read_is_to_be_mended_first() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, b'{"partitions": {"x": [1]}}', {})
-        await refused(cluster, OperationConflict, "/brokers/topics/t.*: mend it first")
+        await refused(cluster, OrderConflict, "/brokers/topics/t.*: mend it first")
 
 
 @in_virtual_time
@@ -248,7 +246,7 @@ async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> Non
                 await cluster.operator.set(PATH, encode({"version": 1, "partitions": {"0": [1]}}))
 
         trying.before = elsewhere
-        with pytest.raises(OperationConflict, match=r"its ISR .2. is not of its replicas .1."):
+        with pytest.raises(OrderConflict, match=r"its ISR .2. is not of its replicas .1."):
             await admin_of(running).adopt_topic("t", ID, is_dry_run=False)
         assert await cluster.state(P0) is None
         await cluster.operator.set(PATH, NODE)

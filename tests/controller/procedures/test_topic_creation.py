@@ -17,7 +17,7 @@ from broker_ctl.core.partitions.values import (
 from broker_ctl.errors import (
     InvalidName,
     InvalidReplicas,
-    OperationConflict,
+    OrderConflict,
     TopicExists,
     TopicMissing,
 )
@@ -392,5 +392,5 @@ async def test_no_topic_is_made_whose_name_no_server_could_list_with_all_others(
         admin = admin_of(running)
         # 3776 names of 244 bytes leave 256 of 900 KiB: for one more, and not for two.
         await admin.create_topic("t" * 249, {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
-        with pytest.raises(OperationConflict, match="topic 3778, more names than ZooKeeper lists"):
+        with pytest.raises(OrderConflict, match="topic 3778, more names than ZooKeeper lists"):
             await admin.create_topic("u", {0: (1,)}, DEFAULT_RULES, is_dry_run=True)

@@ -10,7 +10,7 @@ from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.machines.election import STABLE_S, State
 from broker_ctl.core.machines.session import State as SessionState
-from broker_ctl.errors import AuthorityLost, BadVersion, LeadershipSuspended, MultiFailed
+from broker_ctl.errors import AuthorityLost, BadVersion, LeadingSuspended, MultiFailed
 from broker_ctl.store.interface import CreateMode, SetData
 from broker_ctl.store.paths import LOADBALANCE_SEAT
 from broker_ctl.store.records.ownership import LeaderBroker
@@ -165,7 +165,7 @@ async def test_a_leader_that_is_cut_off_decides_nothing_and_leads_on_if_its_node
         leader.store.disconnect()
         assert leader.state is State.SUSPENDED
         assert leader.election.leadership is None
-        with pytest.raises(LeadershipSuspended):
+        with pytest.raises(LeadingSuspended):
             leadership.check()
         deciding = leader.tasks.start(leadership.wait_deciding(), "decide")
         await asyncio.sleep(3.0)
@@ -202,7 +202,7 @@ async def test_a_second_cut_while_the_seat_is_verified_leaves_the_leader_suspend
         await eventually(lambda: cuts)
         await asyncio.sleep(1.0)
         assert one.state is State.SUSPENDED
-        with pytest.raises(LeadershipSuspended):
+        with pytest.raises(LeadingSuspended):
             one.leaderships[0].check()
         one.store.get = original  # type: ignore[method-assign]  # as it was
         one.store.reconnect()

@@ -8,7 +8,7 @@ import pytest
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.errors import OperationConflict
+from broker_ctl.errors import OrderConflict
 
 HOUR_MS = 3_600_000
 BUNDLE = Bundle.parse("public/default/0x00000000_0x80000000")
@@ -33,14 +33,14 @@ def test_a_plan_is_read_as_it_was_written() -> None:
 def test_a_plan_that_was_changed_on_the_way_is_refused() -> None:
     row = FILE.to_row()
     row["moves"] = [row["moves"][0] | {"to": "c:8080"}]
-    with pytest.raises(OperationConflict, match="hash"):
+    with pytest.raises(OrderConflict, match="hash"):
         PlanFile.of_row(row)
     # The order of the keys is no change.
     assert PlanFile.of_row(dict(reversed(FILE.to_row().items()))) == FILE
 
 
 def test_what_is_no_plan_or_of_another_format_is_refused() -> None:
-    with pytest.raises(OperationConflict, match="format 2, this release reads 1"):
+    with pytest.raises(OrderConflict, match="format 2, this release reads 1"):
         PlanFile.of_row(FILE.to_row() | {"format": 2})
     broken: list[dict[str, object]] = [
         {"moves": 5},
@@ -49,20 +49,20 @@ def test_what_is_no_plan_or_of_another_format_is_refused() -> None:
         {"moves": [{"bundle": str(BUNDLE)}]},
     ]
     for part in broken:
-        with pytest.raises(OperationConflict, match="no plan"):
+        with pytest.raises(OrderConflict, match="no plan"):
             PlanFile.of_row(FILE.to_row() | part)
-    with pytest.raises(OperationConflict):
+    with pytest.raises(OrderConflict):
         PlanFile.of_row({})
 
 
 def test_a_plan_is_for_one_cluster_and_for_the_day_after_its_profile() -> None:
     FILE.check("east", 29 * HOUR_MS)
     FILE.check("east", 65 * HOUR_MS - 1)
-    with pytest.raises(OperationConflict, match="this is west"):
+    with pytest.raises(OrderConflict, match="this is west"):
         FILE.check("west", 30 * HOUR_MS)
-    with pytest.raises(OperationConflict, match=r"ended 36\.0 hours ago"):
+    with pytest.raises(OrderConflict, match=r"ended 36\.0 hours ago"):
         FILE.check("east", 65 * HOUR_MS)
-    with pytest.raises(OperationConflict, match=r"ended -1\.0 hours ago"):
+    with pytest.raises(OrderConflict, match=r"ended -1\.0 hours ago"):
         FILE.check("east", 28 * HOUR_MS)
 
 

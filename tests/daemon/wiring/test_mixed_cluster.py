@@ -11,7 +11,7 @@ from broker_ctl.broker.lookup.lookup import Connect, Redirect
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.daemon.wiring.environment import Server
-from broker_ctl.errors import OperationConflict
+from broker_ctl.errors import OrderConflict
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
 from broker_ctl.store.records.ownership import LeaderBroker
@@ -105,5 +105,5 @@ async def test_a_java_broker_is_not_drained_as_if_it_took_orders() -> None:
     async with mixed(is_java_leading=False) as scene:
         desk = await eventually(scene.parts.admin)
         await eventually(lambda: scene.parts.cluster.urls_of(JAVA))
-        with pytest.raises(OperationConflict, match=f"{JAVA} takes no orders"):
+        with pytest.raises(OrderConflict, match=f"{JAVA} takes no orders"):
             await desk.operations.drain(JAVA, "", "", is_forced=True)

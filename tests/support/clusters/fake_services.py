@@ -290,7 +290,7 @@ class MemoryLookup(Lookup):
             return Redirect(self._world.brokers[chosen], is_authoritative=True)
         leader = self._cluster.leader()
         if leader is None:
-            raise NoLeader("nobody leads at the moment")
+            raise NoLeader("no broker leads at present")
         return Redirect(self._world.brokers[leader[0]], is_authoritative=False)
 
 

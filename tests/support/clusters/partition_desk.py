@@ -11,7 +11,7 @@ from broker_ctl.errors import (
     BrokerCtlError,
     Fenced,
     InvalidReplicas,
-    OperationConflict,
+    OrderConflict,
     ReassignmentMissing,
     TopicExists,
     TopicMissing,
@@ -189,7 +189,7 @@ class MemoryPartitionDesk:
     ) -> Mapping[str, Any]:
         self._check()
         if topic in self.held:
-            raise OperationConflict(f"{topic} has the topic_id {'0' * 32} already")
+            raise OrderConflict(f"{topic} has the topic_id {'0' * 32} already")
         if topic not in self.nameless:
             raise TopicMissing(f"there is no topic {topic}")
         replicas, given = self.nameless[topic], topic_id or NEW_ID
