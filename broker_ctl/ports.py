@@ -24,7 +24,7 @@ Targets = Mapping[TopicPartition, tuple[int, ...]]
 class CommandHandler(Protocol):
     """A broker that obeys: this one, or another one behind HTTP."""
 
-    async def obey(self, order: Command) -> Reply:
+    async def handle(self, command: Command) -> Reply:
         """Carry an order out.
 
         Raises:

@@ -49,13 +49,13 @@ class TaskFaults:
         finally:
             _FAULTS.reset(token)
 
-    def failed(self, scope: object, name: str, *, is_missed: bool) -> None:
+    def record_failure(self, scope: object, name: str, *, is_missed: bool) -> None:
         """Count a failure."""
         self.failures += 1
         if is_missed:
             self._dead.setdefault(scope, []).append(name)
 
-    def closed(self, scope: object) -> None:
+    def forget_scope(self, scope: object) -> None:
         """Nobody misses the tasks of a scope that has ended."""
         self._dead.pop(scope, None)
 
@@ -105,7 +105,7 @@ class TaskScope:
         Raises:
             RuntimeError: the scope is closed; the work is not started.
         """
-        return self._start(work, name, self._joined_ended if is_joined else self._ended)
+        return self._start(work, name, self._on_joined_end if is_joined else self._on_end)
 
     def keep(self, work: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
         """As `start`, for work that goes on as long as the scope: where it fails, it is missed.
@@ -113,13 +113,13 @@ class TaskScope:
         Raises:
             RuntimeError: the scope is closed; the work is not started.
         """
-        return self._start(work, name, self._kept_ended)
+        return self._start(work, name, self._on_kept_end)
 
     def _start(
         self,
         work: Coroutine[Any, Any, _T],
         name: str,
-        ended: Callable[[asyncio.Task[Any]], None],
+        on_end: Callable[[asyncio.Task[Any]], None],
     ) -> asyncio.Task[_T]:
         if self._is_closed:
             work.close()
@@ -127,24 +127,24 @@ class TaskScope:
         self._faults = _FAULTS.get()
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}: {name}")
         self._tasks[task] = None
-        task.add_done_callback(ended)
+        task.add_done_callback(on_end)
         return task
 
-    def _joined_ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_joined_end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled():
             # Whoever joined may have gone away; then the answer is for nobody.
             task.exception()
 
-    def _ended(self, task: asyncio.Task[Any], *, is_missed: bool = False) -> None:
+    def _on_end(self, task: asyncio.Task[Any], *, is_missed: bool = False) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task %s failed: %s", task.get_name(), error, exc_info=error)
             if self._faults is not None:
-                self._faults.failed(self, task.get_name(), is_missed=is_missed)
+                self._faults.record_failure(self, task.get_name(), is_missed=is_missed)
 
-    def _kept_ended(self, task: asyncio.Task[Any]) -> None:
-        self._ended(task, is_missed=True)
+    def _on_kept_end(self, task: asyncio.Task[Any]) -> None:
+        self._on_end(task, is_missed=True)
 
     async def close(self) -> None:
         """Cancel all tasks and wait until they have ended."""
@@ -158,7 +158,7 @@ class TaskScope:
         if tasks:
             await asyncio.wait(tasks)
         if self._faults is not None:
-            self._faults.closed(self)
+            self._faults.forget_scope(self)
 
 
 async def wait_until(

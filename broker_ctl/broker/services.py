@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.load.reporter import LoadReporter
-from broker_ctl.broker.lookup.cluster_routing import HomeCluster
+from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
 from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
-from broker_ctl.broker.policies.constraints import FollowedConstraints
+from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
@@ -29,12 +29,12 @@ class BrokerServices:
 
     dataplane: DataPlane
     configuration: DynamicConfiguration
-    constraints: FollowedConstraints
+    constraints: ConstraintsCache
     policies: Policies
     namespaces: Namespaces
     partitioned_topics: PartitionedTopics
     partition_leaders: PartitionLeaders
-    home: HomeCluster
+    home: ClusterRouter
     owners: Owners
     ownership: Ownership
     commands: BundleCommandHandler

@@ -8,7 +8,7 @@ from broker_ctl.core.model.steps import Steps
 _T = TypeVar("_T")
 
 
-async def in_turns(steps: Steps[_T]) -> _T:
+async def run_cooperatively(steps: Steps[_T]) -> _T:
     """The result of ``steps``; what it works on must not change meanwhile."""
     while True:
         try:

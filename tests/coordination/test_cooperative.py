@@ -1,6 +1,6 @@
 import asyncio
 
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.model.steps import Steps
 
 
@@ -19,7 +19,7 @@ async def test_everybody_else_has_a_turn_between_two_steps() -> None:
             await asyncio.sleep(0)
 
     async with asyncio.TaskGroup() as group:
-        work = group.create_task(in_turns(long_work()), name="work")
+        work = group.create_task(run_cooperatively(long_work()), name="work")
         group.create_task(other(), name="other")
     assert work.result() == 7
     assert order == ["step 0", "turn 0", "step 1", "turn 1", "step 2", "turn 2"]

@@ -212,11 +212,11 @@ async def standing(broker: RealBroker) -> AsyncIterator[tuple[Election, list[Lea
         broker.watcher,
         broker.deletions,
         clock=broker.clock,
-        seat=paths.LOADBALANCE_SEAT,
+        election_name=paths.LOADBALANCE_SEAT,
         leader=LeaderBroker(broker.broker_id, ""),
         rng=random.Random(0),
     )
-    broker.watcher.listen(election.session_changed)
+    broker.watcher.listen(election.on_session_action)
 
     async def lead(leadership: Leadership) -> None:
         leadings.append(leadership)

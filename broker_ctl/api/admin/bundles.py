@@ -220,7 +220,7 @@ class BundleRoutes:
 
     async def _lives_here(self, namespace: Namespace) -> bool:
         try:
-            return await self._dependencies.lookup.elsewhere(namespace) is None
+            return await self._dependencies.lookup.peer_cluster_of(namespace) is None
         except ForeignNamespace:
             return False
 
@@ -230,7 +230,7 @@ class BundleRoutes:
         Raises:
             ForeignNamespace: it lives elsewhere, and not with a peer.
         """
-        urls = await self._dependencies.lookup.elsewhere(namespace_in(request))
+        urls = await self._dependencies.lookup.peer_cluster_of(namespace_in(request))
         return None if urls is None else redirect(request, urls)
 
     def _to_leader(self, request: web.Request) -> web.Response:

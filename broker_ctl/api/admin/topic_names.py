@@ -43,7 +43,7 @@ class TopicNames:
             ApiError: 412, more names than fit into an answer; 503, an owner cannot be asked now.
         """
         with self._lists.held():
-            found = await self._joined.ask(
+            found = await self._joined.do(
                 namespace, lambda: self._all(namespace), f"topics of {namespace}"
             )
         wanted = tuple(f"{domain}://" for domain in domains)

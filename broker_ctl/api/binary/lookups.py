@@ -16,7 +16,7 @@ from broker_ctl.api.binary.refusals import server_error_of
 from broker_ctl.api.binary.workers import Request
 from broker_ctl.api.http.listeners import listener_of
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Redirect
+from broker_ctl.broker.lookup.lookup import Connect, PeerCluster, Redirect
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
@@ -89,7 +89,7 @@ class Lookups:
             case Redirect(_, is_authoritative):
                 # To the daemon of that broker: its broker process does not know of our lookups.
                 there, how = self._dependencies.lookup_urls_of(broker_id), LookupType.REDIRECT
-            case Elsewhere(urls):
+            case PeerCluster(urls):
                 # Another cluster, whose brokers serve lookups themselves and have a leader.
                 there = LookupUrls(urls.native_url, urls.native_url_tls)
                 how, is_authoritative = LookupType.REDIRECT, False

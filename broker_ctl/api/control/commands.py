@@ -30,10 +30,10 @@ class ControlRoutes:
         return [
             web.get(f"{_CONTROL}/status", self.status),
             web.get(f"{_CONTROL}/owners", self.owners),
-            web.post(f"{_CONTROL}/{{verb}}", self.obey),
+            web.post(f"{_CONTROL}/{{verb}}", self.handle),
         ]
 
-    async def obey(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.Response:
         """An order: 200 when it was carried out; 400, 409 and 503 say by name why it was not."""
         try:
             order = parse_order(request.match_info["verb"], await object_in(request))
@@ -41,7 +41,7 @@ class ControlRoutes:
             return responses.error(400, "InvalidName", str(met))
         orders = self._dependencies.instruments.surface.orders
         try:
-            reply = await self._services.commands.obey(order)
+            reply = await self._services.commands.handle(order)
         except BrokerCtlError as met:
             kind = type(met).__name__
             orders.add(order.verb, kind)

@@ -30,9 +30,9 @@ class InstructionRoutes:
 
     def routes(self) -> list[web.RouteDef]:
         """What is served here."""
-        return [web.post(_PATH, self.obey)]
+        return [web.post(_PATH, self.handle)]
 
-    async def obey(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.Response:
         """200: acknowledged, with what could not be done; 409: stale; 503: send it again."""
         replicas = self._dependencies.replicas
         if replicas is None:
@@ -41,7 +41,7 @@ class InstructionRoutes:
         results = self._dependencies.instruments.replicas.instructions
         try:
             instruction = Instruction.parse(decode_object(await _body(request)))
-            obeyed = await replicas.obey(instruction)
+            obeyed = await replicas.handle(instruction)
         except BrokerCtlError as met:
             results.add(type(met).__name__)
             if isinstance(met, CorruptRecord | NewerVersion):

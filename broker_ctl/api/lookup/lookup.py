@@ -10,7 +10,7 @@ from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.api.http.listeners import listener_of
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import flag, topic_in
-from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Lookup, Redirect
+from broker_ctl.broker.lookup.lookup import Connect, Lookup, PeerCluster, Redirect
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import InvalidName
@@ -49,7 +49,7 @@ class LookupRoutes:
                 return responses.encoded(_lookup_data(urls, listener))
             case Redirect(urls, is_authoritative):
                 return redirect(request, urls, is_authoritative=is_authoritative)
-            case Elsewhere(urls):
+            case PeerCluster(urls):
                 return redirect(request, urls)
 
     async def bundle(self, request: web.Request) -> web.Response:

@@ -18,7 +18,7 @@ from typing import Final
 from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.load import (
@@ -89,7 +89,7 @@ class LoadMonitor:
         self._tree.listen(self._changed.set)
         await self._tree.start()
         await self._tree.wait_synced()
-        await in_turns(self._fold())
+        await run_cooperatively(self._fold())
         self._tasks.keep(self._keep_up(), "fold")
 
     async def close(self) -> None:
@@ -171,7 +171,7 @@ class LoadMonitor:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await in_turns(self._fold())
+            await run_cooperatively(self._fold())
 
     def _fold(self) -> Steps[None]:
         """Take in every report that was not taken in yet."""

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.snapshot import snapshot_steps
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
@@ -80,7 +80,7 @@ class SnapshotBuilder:
             constraints=self._parts.constraints(),
             taken_at_ms=self._parts.clock.wall_ms(),
         )
-        former, view = self.latest, await in_turns(steps)
+        former, view = self.latest, await run_cooperatively(steps)
         self.latest, self.latest_ms = view, self._parts.clock.wall_ms()
         if former is not None:
             remains = remains_of(former)

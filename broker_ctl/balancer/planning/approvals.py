@@ -16,7 +16,7 @@ from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
 from broker_ctl.balancer.planning.plan_store import Approved, PlanStore
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.planning.approval import (
@@ -194,7 +194,7 @@ class Approvals:
         decisions, outcomes = current.record.decisions, self._leading.outcomes
         view = await self._leading.survey.take(current.record.epoch)
         seen = looked_at(view, decisions, current.progress.fates)
-        plan = await in_turns(planned_in_steps(view, seen.waiting.values(), rules))
+        plan = await run_cooperatively(planned_in_steps(view, seen.waiting.values(), rules))
         fates, final = refused(seen.waiting, seen.fates, plan.skipped)
         for skip in final:
             outcomes.record(skip, Outcome("skipped"))

@@ -18,7 +18,7 @@ from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
 from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.draining import drain_proposals
 from broker_ctl.core.model.steps import batched
@@ -157,12 +157,12 @@ class Cycle:
             self._remembered, view, rules, is_shed_due=is_shed_due, is_split_due=is_split_due
         )
         former = self._remembered.memory
-        self._remembered, proposals = await in_turns(steps)
+        self._remembered, proposals = await run_cooperatively(steps)
         if self._capture is not None and is_shed_due and self._remembered.memory is not None:
             self._capture.remember(self._remembered.memory, view, number)
         remains = remains_of_memory(former)
         del former, steps
-        self.plan = await in_turns(planned_in_steps(view, proposals, rules))
+        self.plan = await run_cooperatively(planned_in_steps(view, proposals, rules))
         took_s = self._parts.clock.now_s() - began_s
         log.debug("cycle %d took %.3f s: %s", number, took_s, self.plan.sentence)
         remains += remains_of(view)
@@ -187,9 +187,9 @@ class Cycle:
         steps = proposed_in_steps(
             self._remembered, view, rules, is_shed_due=True, is_split_due=rules.is_reshaping
         )
-        _, proposals = await in_turns(steps)
+        _, proposals = await run_cooperatively(steps)
         proposals += drain_proposals(view, self._parts.directives.drains)
-        return await in_turns(planned_in_steps(view, proposals, rules))
+        return await run_cooperatively(planned_in_steps(view, proposals, rules))
 
     async def _carry_out(self, decided: Plan, rules: LeaderRules) -> Mapping[Action, Reply]:
         """What was done; nothing while it is held back."""

@@ -15,7 +15,7 @@ from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.directives import Drain
 from broker_ctl.core.cluster.draining import drain_progress, drain_proposals, waits_its_turn
 from broker_ctl.core.planning.cycle import planned_in_steps
@@ -65,7 +65,7 @@ class Drains:
         outcomes = self._leading.outcomes
         view = await self._leading.survey.take(self._leading.leadership.epoch)
         proposals = drain_proposals(view, self._known)
-        plan = await in_turns(planned_in_steps(view, proposals, rules))
+        plan = await run_cooperatively(planned_in_steps(view, proposals, rules))
         remains = remains_of(view)
         del view
         await let_go(remains)
@@ -88,7 +88,9 @@ class Drains:
         budgets = replace(rules.budgets, max_moves=sys.maxsize, max_moves_per_broker=sys.maxsize)
         view = drained_view(await self._leading.survey.take(), drained)
         proposals = drain_proposals(view, drained)
-        plan = await in_turns(planned_in_steps(view, proposals, replace(rules, budgets=budgets)))
+        plan = await run_cooperatively(
+            planned_in_steps(view, proposals, replace(rules, budgets=budgets))
+        )
         return DrainForecast.of(view, broker_id, plan, drained)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ them, the budgets how many, and one that would gain nothing, or may live nowhere
 from collections.abc import Collection, Mapping
 
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action, Split
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.planning.cycle import planned_in_steps
@@ -42,7 +42,7 @@ async def spread_parts(leading: LeaderTerm, parts: Collection[Bundle], draw_seed
         await leading.parts.store.sync(paths.local_policies(namespace))
     view = await leading.survey.take(draw_seed)
     steps = planned_in_steps(view, to_spread(view, parts), leading.parts.rules())
-    plan = await in_turns(steps)
+    plan = await run_cooperatively(steps)
     for skip in plan.skipped:
         leading.outcomes.record(skip, Outcome("skipped"))
     await leading.hands.perform(plan.decisions)

@@ -46,7 +46,7 @@ class SegmentRules:
 
 
 @dataclass(slots=True)
-class Kept:
+class SegmentTotals:
     """What there is of complete segments, and what is gone of them.
 
     Attributes:
@@ -82,7 +82,7 @@ class Segments:
         self._rules = rules
         name = re.escape(self._name)
         self._own = re.compile(rf"{name}-\d{{13}}-[0-9a-f]+-\d{{6}}{re.escape(_SUFFIX)}")
-        self._left = re.compile(rf"\.{name}-\d{{13}}-[0-9a-f]+-\d{{6}}\.open")
+        self._unfinished = re.compile(rf"\.{name}-\d{{13}}-[0-9a-f]+-\d{{6}}\.open")
         self._file: int | None = None
         self._path = directory
         self._size = 0
@@ -90,7 +90,7 @@ class Segments:
         self._full: deque[tuple[Path, int]] = deque()
         self._newest_ms = 0
         self.count = 0
-        self.kept = Kept()
+        self.kept = SegmentTotals()
 
     @property
     def is_open(self) -> bool:
@@ -101,15 +101,15 @@ class Segments:
         """Complete what processes have left behind that are gone."""
         self._directory.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._directory.iterdir()):
-            if self._left.fullmatch(path.name):
+            if self._unfinished.fullmatch(path.name):
                 _recover(path)
-        self._bound()
+        self._enforce_limits()
 
     def append(self, lines: Sequence[bytes], wall_ms: int) -> None:
         """Write lines, each with its end; a segment that is full is completed on the way."""
         rest = iter(lines)
-        while some := list(self._fitting(rest)):
-            file = self._opened(wall_ms) if self._file is None else self._file
+        while some := list(self._take_fitting(rest)):
+            file = self._open_file(wall_ms) if self._file is None else self._file
             try:
                 self._size += _write(file, b"".join(some))
             except OSError:
@@ -135,9 +135,9 @@ class Segments:
             _complete(path)
             os.close(file)
             self._full.popleft()
-        self._bound()
+        self._enforce_limits()
 
-    def _fitting(self, lines: Iterator[bytes]) -> Iterator[bytes]:
+    def _take_fitting(self, lines: Iterator[bytes]) -> Iterator[bytes]:
         size = self._size
         for line in lines:
             yield line
@@ -145,7 +145,7 @@ class Segments:
             if size >= self._rules.max_bytes:
                 return
 
-    def _opened(self, wall_ms: int) -> int:
+    def _open_file(self, wall_ms: int) -> int:
         # A clock that is set back must not mix up the order of names.
         self._newest_ms = max(self._newest_ms, wall_ms)
         self.count += 1
@@ -156,7 +156,7 @@ class Segments:
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self._file
 
-    def _bound(self) -> None:
+    def _enforce_limits(self) -> None:
         found: list[tuple[Path, int]] = [
             (path, path.stat().st_size)
             for path in sorted(self._directory.iterdir())

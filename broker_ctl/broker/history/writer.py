@@ -52,7 +52,7 @@ class _Line(NamedTuple):
     rows: int
 
 
-def _encoded(line: Mapping[str, Any]) -> bytes:
+def _encode_line(line: Mapping[str, Any]) -> bytes:
     """With its end; empty where JSON cannot say it, such as half a character in a text."""
     try:
         return encode(line) + b"\n"
@@ -95,7 +95,7 @@ class History:
         self._tasks = TaskScope("history")
         self._writer: asyncio.Task[None] | None = None
         self._lines = 0
-        self._begun = 0
+        self._known_segments = 0
         self._due_s = 0.0
         self._is_ending = False
         self._is_failing = False
@@ -121,7 +121,7 @@ class History:
     async def start(self) -> None:
         """Complete what earlier processes left open, then begin to write."""
         await self._attempt(self._segments.recover, 0)
-        self._writer = self._tasks.keep(self._work_off(), "writer")
+        self._writer = self._tasks.keep(self._process_queue(), "writer")
 
     async def close(self) -> None:
         """Write what is queued and complete the segment, unless the disk takes too long.
@@ -174,18 +174,18 @@ class History:
         if kind.is_packed:
             for some in batched(rows, ROWS_A_LINE):
                 packed = packed_line_of(stamp(), kind.to_columns(some))
-                yield _Line(_encoded(packed), len(some))
+                yield _Line(_encode_line(packed), len(some))
         else:
             for row in rows:
-                yield _Line(_encoded(line_of(kind, stamp(), row)), 1)
+                yield _Line(_encode_line(line_of(kind, stamp(), row)), 1)
 
     # The writer.
 
-    async def _work_off(self) -> None:
+    async def _process_queue(self) -> None:
         while not self._is_ending or self._queue:
             if not self._queue:
                 await self._wait_due()
-            lines, rows = self._taken()
+            lines, rows = self._dequeue()
             if lines:
                 append = partial(self._segments.append, lines, self._clock.wall_ms())
                 if await self._attempt(append, rows):
@@ -197,8 +197,8 @@ class History:
 
     def _note_begin(self) -> None:
         """The open segment may be another one now."""
-        if self._segments.count != self._begun:
-            self._begun = self._segments.count
+        if self._segments.count != self._known_segments:
+            self._known_segments = self._segments.count
             self._due_s = self._clock.now_s() + self._rules.max_s
 
     async def _wait_due(self) -> None:
@@ -213,7 +213,7 @@ class History:
             # More will follow: a thread for every line would cost more than the line.
             await asyncio.sleep(_GATHER_S)
 
-    def _taken(self) -> tuple[list[bytes], int]:
+    def _dequeue(self) -> tuple[list[bytes], int]:
         """Some of the queue, and how many rows they hold."""
         lines: list[bytes] = []
         size = rows = 0

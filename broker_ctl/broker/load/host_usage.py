@@ -170,18 +170,18 @@ class HostSampler:
         counters, states = psutil.net_io_counters(pernic=True), psutil.net_if_stats()
         found: dict[str, NicSample] = {}
         for name, counter in counters.items():
-            if not self._counts(name):
+            if not self._is_counted(name):
                 continue
-            told_mbit_s = states[name].speed if name in states else 0
+            reported_mbit_s = states[name].speed if name in states else 0
             speed_kbit_s = (
-                max(0, told_mbit_s) * _KBIT_PER_MBIT
+                max(0, reported_mbit_s) * _KBIT_PER_MBIT
                 if self._nic_speed_gbps is None
                 else self._nic_speed_gbps * _KBIT_PER_GBIT
             )
             found[name] = NicSample(counter.bytes_recv, counter.bytes_sent, speed_kbit_s)
         return found
 
-    def _counts(self, name: str) -> bool:
+    def _is_counted(self, name: str) -> bool:
         if self._nics:
             return name in self._nics
         device = self._root / "sys/class/net" / name

@@ -9,7 +9,7 @@ from typing import Self
 from broker_ctl.core.model.load import BrokerLoad, UsageWeights, max_usage
 
 
-class Due(StrEnum):
+class ReportReason(StrEnum):
     """Why a report is written; a label of the counter."""
 
     FIRST = "first"
@@ -52,7 +52,7 @@ class ReportRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Essence:
+class ReportDigest:
     """What of a report is compared with the next one; ``resources`` in percent of their limits."""
 
     usage_points: float
@@ -76,34 +76,46 @@ class Essence:
         )
 
 
-def due(
-    written: Essence | None, written_s: float, now: Essence, now_s: float, rules: ReportRules
-) -> Due | None:
+def report_reason(
+    written: ReportDigest | None,
+    written_s: float,
+    now: ReportDigest,
+    now_s: float,
+    rules: ReportRules,
+) -> ReportReason | None:
     """Why ``now`` should be written; None: what was written at ``written_s`` still says it.
 
     Pulsar counts the bundles and lets one of twenty go unreported; here any bundle that came or
     went is worth a report, since the leader waits for it to confirm a move.
     """
     if written is None:
-        return Due.FIRST
+        return ReportReason.FIRST
     reasons = (
-        (Due.BUNDLES, now.bundles != written.bundles),
-        (Due.AGE, now_s - written_s > rules.max_interval_s),
+        (ReportReason.BUNDLES, now.bundles != written.bundles),
+        (ReportReason.AGE, now_s - written_s > rules.max_interval_s),
         *_changes(written, now, rules),
     )
     return next((reason for reason, stands in reasons if stands), None)
 
 
-def _changes(written: Essence, now: Essence, rules: ReportRules) -> Iterable[tuple[Due, bool]]:
+def _changes(
+    written: ReportDigest, now: ReportDigest, rules: ReportRules
+) -> Iterable[tuple[ReportReason, bool]]:
     if rules.is_by_resource:
         pairs = zip(written.resources, now.resources, strict=True)
         is_changed = any(abs(new - old) > rules.threshold_percent for old, new in pairs)
-        return ((Due.USAGE, is_changed),)
+        return ((ReportReason.USAGE, is_changed),)
     return (
-        (Due.USAGE, abs(now.usage_points - written.usage_points) > rules.threshold_percent),
-        (Due.RATE, _change_percent(written.msg_rate, now.msg_rate) > rules.threshold_percent),
         (
-            Due.THROUGHPUT,
+            ReportReason.USAGE,
+            abs(now.usage_points - written.usage_points) > rules.threshold_percent,
+        ),
+        (
+            ReportReason.RATE,
+            _change_percent(written.msg_rate, now.msg_rate) > rules.threshold_percent,
+        ),
+        (
+            ReportReason.THROUGHPUT,
             _change_percent(written.throughput, now.throughput) > rules.threshold_percent,
         ),
     )

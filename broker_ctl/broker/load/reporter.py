@@ -13,11 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from broker_ctl.broker.load.publish_rules import Due, Essence, ReportRules, due
+from broker_ctl.broker.load.publish_rules import (
+    ReportDigest,
+    ReportReason,
+    ReportRules,
+    report_reason,
+)
 from broker_ctl.broker.load.traffic import Traffic, names_within, traffic_in_steps
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BrokerLoad, SystemUsage
@@ -46,7 +51,7 @@ class ReportStatistics:
         report: as of now, whether published or not.
     """
 
-    written: Mapping[Due, int]
+    written: Mapping[ReportReason, int]
     refused: int
     unmeasured: int
     unlisted: int
@@ -99,10 +104,10 @@ class LoadReporter:
         self._measured_traffic_s: float | None = None
         self._gains: set[str] = set()
         self._losses: set[str] = set()
-        self._written: Essence | None = None
+        self._written: ReportDigest | None = None
         self._written_s = 0.0
         self._changed = asyncio.Event()
-        self._counts: Counter[Due] = Counter()
+        self._counts: Counter[ReportReason] = Counter()
         self._refused = 0
         self._unmeasured = 0
 
@@ -134,7 +139,7 @@ class LoadReporter:
         await self._measure_traffic()
         self._gains, self._losses = set(), set()
         self._written = None
-        return await in_turns(self._report.encode_in_steps())
+        return await run_cooperatively(self._report.encode_in_steps())
 
     async def run(self) -> None:
         """Measure, judge and publish until cancelled."""
@@ -184,7 +189,7 @@ class LoadReporter:
             return
         self._measured_traffic_s = self._clock.now_s()
         room_bytes = self._rules().max_bytes - _HEAD_BYTES - 2 * self._names_bytes
-        traffic = await in_turns(traffic_in_steps(statistics, room_bytes))
+        traffic = await run_cooperatively(traffic_in_steps(statistics, room_bytes))
         if (unlisted := traffic.unlisted_bundles) != self._traffic.unlisted_bundles:
             log.info("%d of %d bundles find no room in the report", unlisted, len(traffic.bundles))
         self._gains |= traffic.bundles - self._traffic.bundles
@@ -221,14 +226,14 @@ class LoadReporter:
 
     async def _publish_if_due(self) -> None:
         rules, now_s = self._rules(), self._clock.now_s()
-        essence = Essence.of(self._report.load, rules.weights, self._traffic.bundles)
-        reason = due(self._written, self._written_s, essence, now_s, rules)
+        essence = ReportDigest.of(self._report.load, rules.weights, self._traffic.bundles)
+        reason = report_reason(self._written, self._written_s, essence, now_s, rules)
         if reason is None or not self._registry.is_registered:
             return
-        if reason is Due.AGE:
+        if reason is ReportReason.AGE:
             self._update(self._report.load.usage, self._traffic)
         try:
-            await self._registry.publish(await in_turns(self._report.encode_in_steps()))
+            await self._registry.publish(await run_cooperatively(self._report.encode_in_steps()))
         except StoreError as error:
             # Whether it was written is all the same: the next turn finds it due again.
             self._refused += 1

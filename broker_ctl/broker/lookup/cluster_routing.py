@@ -37,7 +37,7 @@ def _decode_cluster(node: Versioned) -> ClusterRecord:
     return ClusterRecord.decode(node.path, node.data)
 
 
-class HomeCluster:
+class ClusterRouter:
     """Namespaces of other clusters. Without its watches it reads what it is asked for."""
 
     def __init__(
@@ -65,7 +65,7 @@ class HomeCluster:
         await self._policies.close()
         await self._clusters.close()
 
-    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+    async def peer_cluster_of(self, namespace: Namespace) -> BrokerUrls | None:
         """The addresses of the peer cluster that serves a namespace; None: this one does.
 
         Raises:

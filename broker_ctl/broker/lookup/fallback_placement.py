@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
@@ -48,14 +48,14 @@ class FallbackRules:
     weights: UsageWeights
 
 
-class Vacancy:
+class LeaderAbsence:
     """How long nobody has led, as far as anybody has asked."""
 
     def __init__(self) -> None:
         self._since_s: float | None = None
         self._noticed_s = 0.0
 
-    def noticed(self, now_s: float) -> float:
+    def observe(self, now_s: float) -> float:
         """Nobody leads now; for how many seconds that is known.
 
         Who has not asked for as long as `PATIENCE_S` cannot tell whether somebody led meanwhile.
@@ -65,7 +65,7 @@ class Vacancy:
         self._noticed_s = now_s
         return now_s - self._since_s
 
-    def over(self) -> None:
+    def end(self) -> None:
         """Somebody leads."""
         self._since_s = None
 
@@ -107,22 +107,22 @@ class FallbackPlacement:
         # One after another: who asks at the same time decides on the same reports, and sees the
         # choices before its own.
         async with self._turn:
-            view = await self._fresh(rules)
+            view = await self._current_view(rules)
             drained = self._drained()
-            able = [
+            feasible = [
                 broker_id
                 for broker_id in view.receivers(rules.placement_rules.report_ttl_s)
                 if self._registry.peer(broker_id) is not None and broker_id not in drained
             ]
             asked = replace(rules.placement_rules, domain=domain)
-            choice = place(view, bundle, able, rules.placement, asked)
+            choice = place(view, bundle, feasible, rules.placement, asked)
             if choice.broker_id is None:
                 self._view = view
                 raise NoBroker(f"{bundle}: {choice.detail}")
-            self._view = _with_one_more(view, choice.broker_id)
+            self._view = _with_added_bundle(view, choice.broker_id)
             return choice.broker_id
 
-    async def _fresh(self, rules: FallbackRules) -> ClusterView:
+    async def _current_view(self, rules: FallbackRules) -> ClusterView:
         now_s, known = self._clock.now_s(), self._view
         if known is not None and now_s - known.taken_at_s < _FRESH_S:
             return replace(known, constraints=self._constraints())
@@ -135,11 +135,11 @@ class FallbackPlacement:
             if node is None or peer is None:
                 continue
             try:
-                report = await in_turns(decode_report(node.path, node.data))
+                report = await run_cooperatively(decode_report(node.path, node.data))
             except (CorruptRecord, NewerVersion) as error:
                 log.warning("skipped a load report: %s", error)
                 continue
-            brokers[broker_id] = _seen(
+            brokers[broker_id] = _broker_view(
                 report, rules.weights, is_draining=peer.registration.is_draining
             )
         return ClusterView(
@@ -152,7 +152,7 @@ class FallbackPlacement:
         )
 
 
-def _seen(report: BrokerReport, weights: UsageWeights, *, is_draining: bool) -> BrokerView:
+def _broker_view(report: BrokerReport, weights: UsageWeights, *, is_draining: bool) -> BrokerView:
     load = report.load
     usage_ratio, total = max_usage(load.usage, weights), load.total
     return BrokerView(
@@ -166,7 +166,7 @@ def _seen(report: BrokerReport, weights: UsageWeights, *, is_draining: bool) -> 
     )
 
 
-def _with_one_more(view: ClusterView, broker_id: str) -> ClusterView:
+def _with_added_bundle(view: ClusterView, broker_id: str) -> ClusterView:
     """Whoever was chosen looks busier, so that a burst of questions is spread."""
     broker = view.brokers[broker_id]
     count = max(1, broker.load.bundle_count)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.cluster_routing import HomeCluster
-from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, Vacancy
+from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
+from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, LeaderAbsence
 from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Ownership
@@ -49,13 +49,13 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class PeerCluster:
     """Ask the cluster that has these addresses."""
 
     urls: BrokerUrls
 
 
-Answer = Connect | Redirect | Elsewhere
+Answer = Connect | Redirect | PeerCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class Lookup:
         namespaces: Namespaces,
         cluster: Cluster,
         placement: Callable[[], Placement | None],
-        home: HomeCluster,
-        leaderless: Placement,
+        cluster_router: ClusterRouter,
+        fallback: Placement,
         authorised: LeaseGuard,
         clock: Clock,
     ) -> None:
@@ -88,12 +88,12 @@ class Lookup:
         self._namespaces = namespaces
         self._cluster = cluster
         self._placement = placement
-        self._home = home
-        self._leaderless = leaderless
+        self._cluster_router = cluster_router
+        self._fallback = fallback
         self._authorised = authorised
         self._clock = clock
-        self._joined: SingleFlight[tuple[Bundle, str, bool], Answer] = SingleFlight("lookups")
-        self._vacancy = Vacancy()
+        self._in_flight: SingleFlight[tuple[Bundle, str, bool], Answer] = SingleFlight("lookups")
+        self._leader_absence = LeaderAbsence()
         self._answers = 0
         self._redirects = 0
         self._failures = 0
@@ -107,13 +107,13 @@ class Lookup:
             self._answers, self._redirects, self._failures, self._pending, recent_s
         )
 
-    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+    async def peer_cluster_of(self, namespace: Namespace) -> BrokerUrls | None:
         """The peer cluster that serves a namespace; None: this one does.
 
         Raises:
             ForeignNamespace: it is served elsewhere, and not by a peer.
         """
-        return await self._home.elsewhere(namespace)
+        return await self._cluster_router.peer_cluster_of(namespace)
 
     async def bundle_of(self, topic: Topic) -> Bundle:
         """The bundle that holds a topic.
@@ -158,9 +158,9 @@ class Lookup:
         return answer
 
     async def _find(self, topic: Topic, *, authoritative: bool, is_preloading: bool) -> Answer:
-        elsewhere = await self._home.elsewhere(topic.namespace)
+        elsewhere = await self._cluster_router.peer_cluster_of(topic.namespace)
         if elsewhere is not None:
-            return Elsewhere(elsewhere)
+            return PeerCluster(elsewhere)
         bundle = await self.bundle_of(topic)
         return await self.find_bundle(
             bundle, topic.domain, authoritative=authoritative, is_preloading=is_preloading
@@ -181,21 +181,21 @@ class Lookup:
         owner = await self._ownership.owner_of(bundle)
         if owner is not None:
             return Connect(owner.urls)
-        if not authoritative and (sent := self._sent_on(bundle)) is not None:
+        if not authoritative and (sent := self._redirect_for(bundle)) is not None:
             return sent
 
         async def settle() -> Answer:
             if authoritative or self._pinned_broker(bundle) == self._ownership.broker_id:
-                return await self._take(bundle, is_preloading=is_preloading)
-            return await self._settle(bundle, domain, is_preloading=is_preloading)
+                return await self._acquire(bundle, is_preloading=is_preloading)
+            return await self._place(bundle, domain, is_preloading=is_preloading)
 
-        return await self._joined.ask((bundle, domain, authoritative), settle, f"settle {bundle}")
+        return await self._in_flight.do((bundle, domain, authoritative), settle, f"settle {bundle}")
 
     async def close(self) -> None:
         """Give up what is on its way."""
-        await self._joined.close()
+        await self._in_flight.close()
 
-    def _sent_on(self, bundle: Bundle) -> Redirect | None:
+    def _redirect_for(self, bundle: Bundle) -> Redirect | None:
         """To who decides, or has it by its name, where that is another broker."""
         pinned = self._pinned_broker(bundle)
         if pinned is not None:
@@ -204,15 +204,15 @@ class Lookup:
         leader = self._leader() if self._placement() is None else None
         if leader is None:
             return None
-        self._vacancy.over()
+        self._leader_absence.end()
         return self._send_to(leader, is_authoritative=False)
 
-    async def _settle(self, bundle: Bundle, domain: str, *, is_preloading: bool) -> Answer:
+    async def _place(self, bundle: Bundle, domain: str, *, is_preloading: bool) -> Answer:
         """Of a bundle that nobody owned a moment ago, and that is for this broker to decide on."""
         placement = self._placement() or self._without_leader(bundle)
         chosen = await placement.place(bundle, domain)
         if chosen == self._ownership.broker_id:
-            return await self._take(bundle, is_preloading=is_preloading)
+            return await self._acquire(bundle, is_preloading=is_preloading)
         return self._send_to(chosen, is_authoritative=True)
 
     def _pinned_broker(self, bundle: Bundle) -> str | None:
@@ -221,7 +221,7 @@ class Lookup:
         is_live = namespace.is_pinned and self._cluster.urls_of(namespace.name) is not None
         return namespace.name if is_live else None
 
-    async def _take(self, bundle: Bundle, *, is_preloading: bool) -> Answer:
+    async def _acquire(self, bundle: Bundle, *, is_preloading: bool) -> Answer:
         try:
             await self._ownership.acquire(bundle, is_preloading=is_preloading)
         except BundleBusy as busy:
@@ -245,9 +245,9 @@ class Lookup:
         Raises:
             NoLeader: somebody may lead in a moment.
         """
-        if self._vacancy.noticed(self._clock.now_s()) < PATIENCE_S:
+        if self._leader_absence.observe(self._clock.now_s()) < PATIENCE_S:
             raise NoLeader(f"{bundle}: no broker leads at present")
-        return self._leaderless
+        return self._fallback
 
     def _send_to(self, broker_id: str, *, is_authoritative: bool) -> Redirect:
         urls = self._cluster.urls_of(broker_id)

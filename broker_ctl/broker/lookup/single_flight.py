@@ -18,18 +18,18 @@ class SingleFlight(Generic[_K, _T]):
 
     def __init__(self, owner: str) -> None:
         self._tasks = TaskScope(owner)
-        self._asked: dict[_K, asyncio.Task[_T]] = {}
+        self._in_flight: dict[_K, asyncio.Task[_T]] = {}
 
     def __len__(self) -> int:
-        return len(self._asked)
+        return len(self._in_flight)
 
-    async def ask(self, key: _K, work: Callable[[], Coroutine[Any, Any, _T]], name: str) -> _T:
+    async def do(self, key: _K, work: Callable[[], Coroutine[Any, Any, _T]], name: str) -> _T:
         """What ``work`` answers, or what is being answered for the same key already."""
-        task = self._asked.get(key)
+        task = self._in_flight.get(key)
         if task is None:
             task = self._tasks.start(work(), name, is_joined=True)
-            self._asked[key] = task
-            task.add_done_callback(lambda _: self._asked.pop(key))
+            self._in_flight[key] = task
+            task.add_done_callback(lambda _: self._in_flight.pop(key))
         return await asyncio.shield(task)
 
     async def close(self) -> None:

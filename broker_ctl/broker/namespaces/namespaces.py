@@ -63,7 +63,7 @@ def _decode(node: Versioned) -> LocalPoliciesRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class StandingRing:
+class RingSnapshot:
     """A ring, and what must hold in a transaction that depends on it (I5)."""
 
     record: LocalPoliciesRecord
@@ -119,7 +119,7 @@ class Namespaces:
         """
         return (await self.local_policies(namespace)).ring
 
-    async def standing(self, namespace: Namespace) -> StandingRing:
+    async def ring_snapshot(self, namespace: Namespace) -> RingSnapshot:
         """The ring for a transaction that depends on it.
 
         Raises:
@@ -131,20 +131,20 @@ class Namespaces:
             # What is read after a generation is no older than it.
             self.cache.forget(paths.local_policies(namespace))
             record = await self.local_policies(namespace)
-        return StandingRing(record, generation)
+        return RingSnapshot(record, generation)
 
-    async def rings(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, StandingRing]:
+    async def rings(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, RingSnapshot]:
         """The rings of those that have local policies, read past the cache in one go."""
         wanted = sorted(set(namespaces))
         # The generations first: what is read after a generation is no older than it.
         generations = await self.generations.read(wanted)
         nodes = await self._store.get_many([paths.local_policies(name) for name in wanted])
-        found: dict[Namespace, StandingRing] = {}
+        found: dict[Namespace, RingSnapshot] = {}
         for namespace, node in zip(wanted, nodes, strict=True):
             if node is None:
                 continue
             try:
-                found[namespace] = StandingRing(_decode(node), generations[namespace])
+                found[namespace] = RingSnapshot(_decode(node), generations[namespace])
             except CorruptRecord as error:
                 log.warning("skipped a ring: %s", error)
         return found

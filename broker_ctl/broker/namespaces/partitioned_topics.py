@@ -39,7 +39,7 @@ MAX_PARTITIONS: Final = 65_536
 # What the name of a partition holds, and no other name may (Pulsar refuses it too).
 _PARTITION_MARK: Final = "-partition-"
 # What clients know of the rest of a record.
-_TOLD: Final = ("deleted", "properties")
+_CLIENT_FIELDS: Final = ("deleted", "properties")
 _NOT_PARTITIONED: Final = PartitionedTopic(0)
 
 
@@ -51,7 +51,7 @@ class PartitionedTopics:
     """Those of all namespaces.
 
     Args:
-        parts: the configuration store, and what writing there takes.
+        policy_store: the configuration store, and what writing there takes.
         namespaces: which there are.
         cache_rules: of what clients ask for.
         most_partitions: ``maxNumPartitionsPerPartitionedTopic`` as of now; 0: `MAX_PARTITIONS`.
@@ -59,25 +59,29 @@ class PartitionedTopics:
 
     def __init__(
         self,
-        parts: PolicyStore,
+        policy_store: PolicyStore,
         namespaces: Namespaces,
         cache_rules: CacheRules,
         most_partitions: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._store = parts.store
-        self._flag = parts.flag
+        self._store = policy_store.store
+        self._flag = policy_store.flag
         self._namespaces = namespaces
         self._most_partitions = most_partitions
         self.cache = ValueCache(
-            parts.store, (paths.PARTITIONED_TOPICS,), _decode, parts.clock, cache_rules
+            policy_store.store,
+            (paths.PARTITIONED_TOPICS,),
+            _decode,
+            policy_store.clock,
+            cache_rules,
         )
-        self._last_read = LastRead(self.cache, parts.store, cache_rules.most_entries)
+        self._last_read = LastRead(self.cache, policy_store.store, cache_rules.most_entries)
         self._updates = Updates(
-            parts.store,
+            policy_store.store,
             self.cache,
             PartitionedTopic.encode,
-            clock=parts.clock,
-            rng=parts.rng,
+            clock=policy_store.clock,
+            rng=policy_store.rng,
             rules=UPDATE_RULES,
         )
 
@@ -102,7 +106,7 @@ class PartitionedTopics:
     async def metadata(self, topic: Topic) -> Mapping[str, Any]:
         """As `partitions_of`, with all that Pulsar tells of a topic, by its names."""
         found = await self._find(topic)
-        more = {name: found.others[name] for name in _TOLD if name in found.others}
+        more = {name: found.others[name] for name in _CLIENT_FIELDS if name in found.others}
         return {"partitions": found.partitions, "deleted": False, **more}
 
     async def _find(self, topic: Topic) -> PartitionedTopic:

@@ -68,20 +68,22 @@ class PolicyNodes(Generic[T]):
 
     def __init__(
         self,
-        parts: PolicyStore,
+        policy_store: PolicyStore,
         root: str,
         decode: Callable[[Versioned], T],
         encode: Callable[[T], bytes],
     ) -> None:
-        self._parts = parts
+        self._policy_store = policy_store
         # Never started: it reads, and counts what does not decode.
-        self._reader = ValueCache(parts.store, (root,), decode, parts.clock, CacheRules())
+        self._reader = ValueCache(
+            policy_store.store, (root,), decode, policy_store.clock, CacheRules()
+        )
         self._updates = Updates(
-            parts.store,
+            policy_store.store,
             self._reader,
             encode,
-            clock=parts.clock,
-            rng=parts.rng,
+            clock=policy_store.clock,
+            rng=policy_store.rng,
             rules=UPDATE_RULES,
         )
 
@@ -104,7 +106,7 @@ class PolicyNodes(Generic[T]):
             PoliciesReadOnly: the flag stands.
             BadVersion: others were quicker, again and again.
         """
-        await self._parts.flag.require_writable()
+        await self._policy_store.flag.require_writable()
         if is_dry_run:
             change(await self.get(path))
             return
@@ -116,11 +118,11 @@ class PolicyNodes(Generic[T]):
         Raises:
             PoliciesReadOnly: the flag stands.
         """
-        await self._parts.flag.require_writable()
+        await self._policy_store.flag.require_writable()
         if is_dry_run:
-            return await self._parts.store.exists(path) is not None
+            return await self._policy_store.store.exists(path) is not None
         try:
-            await self._parts.store.delete(path)
+            await self._policy_store.store.delete(path)
         except NoNode:
             return False
         return True

@@ -46,7 +46,7 @@ class Acquirer:
     def __init__(
         self,
         *,
-        holdings: OwnedBundles,
+        owned_bundles: OwnedBundles,
         watcher: SessionWatcher,
         locks: Locks,
         namespaces: Namespaces,
@@ -56,7 +56,7 @@ class Acquirer:
         record: NamespaceEphemeralData,
         on_lost: Callable[[Lock], None],
     ) -> None:
-        self._holdings = holdings
+        self._owned_bundles = owned_bundles
         self._watcher = watcher
         self._locks = locks
         self._namespaces = namespaces
@@ -83,38 +83,38 @@ class Acquirer:
         while (acquiring := self._acquiring.get(bundle)) is not None:
             guarded_by, task = acquiring
             if list(guarded_by) == list(guards):
-                return await self._holdings.join(task)
+                return await self._owned_bundles.join(task)
             # What another's guards refuse says nothing of this call.
             await asyncio.wait([task])
-        held = self._holdings.held.get(bundle)
+        held = self._owned_bundles.held.get(bundle)
         if held is not None and held.state is BundleState.OWNED:
             return held.token
         held = OwnedBundle(bundle, cause=cause)
         work = self._acquire(held, guards, self._watcher.epoch, is_preloading=is_preloading)
-        task = self._holdings.start(work, f"acquire {bundle}")
+        task = self._owned_bundles.start(work, f"acquire {bundle}")
         task.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
         self._acquiring[bundle] = guards, task
-        return await self._holdings.join(task)
+        return await self._owned_bundles.join(task)
 
     async def _acquire(
         self, held: OwnedBundle, guards: Sequence[Operation], epoch: int, *, is_preloading: bool
     ) -> int:
         bundle = held.bundle
-        for other in self._holdings.overlapping(bundle):
+        for other in self._owned_bundles.overlapping(bundle):
             raise BundleMoving(f"{bundle}: {other.bundle} is held here ({other.state})")
         if self._releaser.is_deleting(paths.ownership(bundle)):
             raise BundleMoving(f"{bundle}: its node of before still has to go")
-        self._holdings.hold(held)
+        self._owned_bundles.add(held)
         try:
-            await self._owners.catch_up(bundle)
+            await self._owners.sync(bundle)
             lock = held.lock = await self.lock(bundle, guards, partial(self._judge, bundle, epoch))
         except Exception:
             # An attempt before may have made the node after all, and no lookup would end it.
-            self._releaser.give_up_unheard(held)
+            self._releaser.give_up_unconfirmed(held)
             raise
         except BaseException:
             # Cancelled with its session, after which the next one looks for such nodes.
-            self._holdings.drop(held)
+            self._owned_bundles.discard(held)
             raise
         await self._serve(held, lock, epoch, is_preloading=is_preloading)
         log.info("acquired %s, token %d", bundle, lock.token)
@@ -147,10 +147,10 @@ class Acquirer:
         """
         path = paths.ownership(bundle)
         for _ in range(_RING_RETRIES):
-            standing = await self._namespaces.standing(bundle.namespace)
-            if bundle not in standing.ring:
+            snapshot = await self._namespaces.ring_snapshot(bundle.namespace)
+            if bundle not in snapshot.ring:
                 raise BundleGone(f"{bundle} is no bundle of its namespace")
-            checks = standing.checks
+            checks = snapshot.checks
             try:
                 return await self._locks.acquire(
                     path, self.record, self.on_lost, [*checks, *guards], judge
@@ -160,12 +160,12 @@ class Acquirer:
                     raise Fenced(f"{bundle}: {error}") from error
                 self._namespaces.forget(bundle.namespace)
             except LockBusy as busy:
-                await self._outwait(bundle, busy, stale_limit_s)
+                await self._wait_for_holder(bundle, busy, stale_limit_s)
             finally:
                 self._owners.forget(bundle)
         raise BundleMoving(f"{bundle}: its ring or its owner changes too often")
 
-    async def _outwait(self, bundle: Bundle, busy: LockBusy, limit_s: float) -> None:
+    async def _wait_for_holder(self, bundle: Bundle, busy: LockBusy, limit_s: float) -> None:
         """Somebody stands there: another broker, or an earlier session of this one."""
         node = busy.node
         if busy.claim is Claim.MY_EARLIER_SESSION:

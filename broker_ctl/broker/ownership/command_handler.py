@@ -38,100 +38,100 @@ class BundleCommandHandler:
         owners: Owners,
         moves: Moves,
         watcher: SessionWatcher,
-        seat: ElectionName,
+        election: ElectionName,
     ) -> None:
         self._ownership = ownership
         self._owners = owners
         self._moves = moves
         self._watcher = watcher
-        self._seat = seat
+        self._election = election
         self.newest_epoch = 0
 
-    async def obey(self, order: Command) -> Mapping[str, Any]:
+    async def handle(self, command: Command) -> Mapping[str, Any]:
         """Carry an order out; see `ports.Orders`. Errors are those of `Ownership`, and Fenced."""
-        if order.epoch < self.newest_epoch:
-            raise Fenced(f"{order.verb}: epoch {order.epoch}, {self.newest_epoch} was seen")
-        self.newest_epoch = order.epoch
-        match order:
+        if command.epoch < self.newest_epoch:
+            raise Fenced(f"{command.verb}: epoch {command.epoch}, {self.newest_epoch} was seen")
+        self.newest_epoch = command.epoch
+        match command:
             case PrepareTransfer():
-                return await self._prepare(order)
+                return await self._prepare(command)
             case ReleaseBundle():
-                return await self._release(order)
+                return await self._release(command)
             case ReceiveBundle():
-                return await self._receive(order)
+                return await self._receive(command)
             case AcquireBundle():
-                guards = [self._epoch_check(order.epoch)]
-                return {"token": await self._ownership.acquire(order.bundle, guards)}
+                guards = [self._epoch_check(command.epoch)]
+                return {"token": await self._ownership.acquire(command.bundle, guards)}
             case SplitBundle():
                 children = await self._ownership.split(
-                    order.bundle,
-                    order.algorithm,
-                    order.boundaries,
-                    [self._epoch_check(order.epoch)],
+                    command.bundle,
+                    command.algorithm,
+                    command.boundaries,
+                    [self._epoch_check(command.epoch)],
                 )
                 return {"children": [str(child) for child in children]}
             case MergeBundles():
-                guards = [self._epoch_check(order.epoch)]
-                whole, token = await self._ownership.merge(order.left, order.right, guards)
+                guards = [self._epoch_check(command.epoch)]
+                whole, token = await self._ownership.merge(command.left, command.right, guards)
                 return {"bundle": str(whole), "token": token}
 
     def _epoch_check(self, epoch: int) -> Operation:
-        return Check(self._seat.epoch_path, epoch)
+        return Check(self._election.epoch_path, epoch)
 
-    async def _prepare(self, order: PrepareTransfer) -> Mapping[str, Any]:
+    async def _prepare(self, command: PrepareTransfer) -> Mapping[str, Any]:
         """Say yes unless there is a reason against it; nothing is changed yet."""
         self._watcher.check()
         self._ownership.check_ready()
         if self._ownership.is_draining:
             raise Draining(f"{self._ownership.broker_id} is draining")
-        self._require_same(order, await self._read(order))
+        self._require_same(command, await self._read(command))
         # Whose it is: so that its release is told from an expiry, which only it may return from.
-        await self._owners.owner_of(order.bundle)
-        return {"accepted": str(order.bundle)}
+        await self._owners.owner_of(command.bundle)
+        return {"accepted": str(command.bundle)}
 
-    async def _release(self, order: ReleaseBundle) -> Mapping[str, Any]:
-        record = self._require_same(order, await self._read(order))
-        guards = [self._epoch_check(order.epoch), record.guard]
+    async def _release(self, command: ReleaseBundle) -> Mapping[str, Any]:
+        record = self._require_same(command, await self._read(command))
+        guards = [self._epoch_check(command.epoch), record.guard]
         try:
             unloaded = await self._ownership.release(
-                order.bundle, order.token, order.unload_ms / 1000, guards
+                command.bundle, command.token, command.unload_ms / 1000, guards
             )
         except NotOwner:
             # The order again, after its answer was lost; or the right ended by itself.
-            owner = await self._owners.owner_of(order.bundle)
-            if owner is not None and owner.token == order.token:
+            owner = await self._owners.owner_of(command.bundle)
+            if owner is not None and owner.token == command.token:
                 raise
-            return {"released": str(order.bundle), "topics_closed": 0}
-        return {"released": str(order.bundle), "topics_closed": unloaded.topics_closed}
+            return {"released": str(command.bundle), "topics_closed": 0}
+        return {"released": str(command.bundle), "topics_closed": unloaded.topics_closed}
 
-    async def _receive(self, order: ReceiveBundle) -> Mapping[str, Any]:
-        record = await self._read(order)
-        held = self._ownership.owned().get(order.bundle)
+    async def _receive(self, command: ReceiveBundle) -> Mapping[str, Any]:
+        record = await self._read(command)
+        held = self._ownership.owned().get(command.bundle)
         if record is None and held is not None:
             # The order again: the move has ended here.
             return {"token": held.token}
-        record = self._require_same(order, record)
-        guards = [self._epoch_check(order.epoch), record.guard]
-        token = await self._ownership.acquire(order.bundle, guards, OwnershipCause.TRANSFER)
+        record = self._require_same(command, record)
+        guards = [self._epoch_check(command.epoch), record.guard]
+        token = await self._ownership.acquire(command.bundle, guards, OwnershipCause.TRANSFER)
         # From here on it is served; a record that is left over is ended by the leader.
         await self._moves.end(record)
         return {"token": token}
 
-    async def _read(self, order: MoveCommand) -> MoveRecord | None:
-        return await self._moves.read_since(order.move_id, order.version)
+    async def _read(self, command: MoveCommand) -> MoveRecord | None:
+        return await self._moves.read_since(command.move_id, command.version)
 
-    def _require_same(self, order: MoveCommand, record: MoveRecord | None) -> MoveRecord:
+    def _require_same(self, command: MoveCommand, record: MoveRecord | None) -> MoveRecord:
         """The order holds as long as nobody has written the record since."""
         if record is None:
-            raise Fenced(f"move {order.move_id} has ended")
+            raise Fenced(f"move {command.move_id} has ended")
         move = record.move
-        if (move.epoch, record.version) != (order.epoch, order.version):
+        if (move.epoch, record.version) != (command.epoch, command.version):
             raise Fenced(
-                f"move {order.move_id} was written again: it is at epoch {move.epoch}, "
-                f"version {record.version}; the order was given at epoch {order.epoch}, "
-                f"version {order.version}"
+                f"move {command.move_id} was written again: it is at epoch {move.epoch}, "
+                f"version {record.version}; the order was given at epoch {command.epoch}, "
+                f"version {command.version}"
             )
-        addressee = move.from_broker if isinstance(order, ReleaseBundle) else move.to_broker
+        addressee = move.from_broker if isinstance(command, ReleaseBundle) else move.to_broker
         if addressee != self._ownership.broker_id:
-            raise Fenced(f"move {order.move_id}: this order to {order.verb} is for {addressee}")
+            raise Fenced(f"move {command.move_id}: this order to {command.verb} is for {addressee}")
         return record

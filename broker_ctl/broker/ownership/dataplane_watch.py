@@ -39,7 +39,7 @@ class DataPlaneWatch:
         self._ownership = ownership
         self._clock = clock
         self._timeout_s = failure_timeout_s
-        self._strangers: frozenset[tuple[Bundle, int]] = frozenset()
+        self._unowned: frozenset[tuple[Bundle, int]] = frozenset()
         self.restarts = 0
         self.fenced = 0
 
@@ -69,7 +69,7 @@ class DataPlaneWatch:
         """
         instance_id = self._dataplane.instance_id
         heard_s = self._clock.now_s()
-        self._strangers = frozenset()
+        self._unowned = frozenset()
         while True:
             await asyncio.sleep(self._timeout_s / _ASKS)
             owned = self._owned()
@@ -85,20 +85,20 @@ class DataPlaneWatch:
                 self.restarts += 1
                 log.warning("the data plane was started anew: loading everything again")
                 instance_id = self._dataplane.instance_id
-            left = loaded.keys() - await self._fence_strangers(loaded)
+            left = loaded.keys() - await self._fence_unowned(loaded)
             await self._load_again({b: lock for b, lock in owned.items() if b not in left})
 
-    async def _fence_strangers(self, loaded: Mapping[Bundle, int]) -> set[Bundle]:
+    async def _fence_unowned(self, loaded: Mapping[Bundle, int]) -> set[Bundle]:
         """Fence what nobody here answers for; an act that ended meanwhile is over by the next look.
 
         A call whose answer never came may have been carried out long after all that made up for it.
         """
-        found = frozenset(one for one in loaded.items() if self._is_stranger(*one))
-        again, self._strangers = found & self._strangers, found
+        found = frozenset(one for one in loaded.items() if self._is_unowned(*one))
+        again, self._unowned = found & self._unowned, found
         fenced: set[Bundle] = set()
         for bundle, token in sorted(again):
             # While others were fenced, it may have been acquired.
-            if not self._is_stranger(bundle, token):
+            if not self._is_unowned(bundle, token):
                 continue
             log.warning("%s is loaded under token %d and not owned so: fencing it", bundle, token)
             try:
@@ -110,7 +110,7 @@ class DataPlaneWatch:
         self.fenced += len(fenced)
         return fenced
 
-    def _is_stranger(self, bundle: Bundle, token: int) -> bool:
+    def _is_unowned(self, bundle: Bundle, token: int) -> bool:
         """Whether it is not owned under that token, and no act is going on with a hash of it."""
         held = self._ownership.owned()
         if bundle in held:

@@ -19,7 +19,7 @@ _PAUSE_S: Final = 0.1
 Release = Callable[[Bundle, int, float], Awaitable[object]]
 
 
-async def drain(holdings: OwnedBundles, release: Release, deadline_s: float) -> int:
+async def drain(owned_bundles: OwnedBundles, release: Release, deadline_s: float) -> int:
     """Release round after round; answers with what could not be given up in time.
 
     What is being acquired, split or closed in one round is given up in a later one.
@@ -28,18 +28,18 @@ async def drain(holdings: OwnedBundles, release: Release, deadline_s: float) -> 
     end_s = loop.time() + deadline_s
     try:
         async with asyncio.timeout_at(end_s):
-            while holdings.held:
-                await _release_all(holdings, release, lambda: end_s - loop.time())
-                await asyncio.sleep(_PAUSE_S if holdings.held else 0)
+            while owned_bundles.held:
+                await _release_all(owned_bundles, release, lambda: end_s - loop.time())
+                await asyncio.sleep(_PAUSE_S if owned_bundles.held else 0)
     except TimeoutError:
         log.warning("drain: not everything was given up within %.0f s", deadline_s)
-    return len(holdings.held)
+    return len(owned_bundles.held)
 
 
 async def _release_all(
-    holdings: OwnedBundles, release: Release, left_s: Callable[[], float]
+    owned_bundles: OwnedBundles, release: Release, left_s: Callable[[], float]
 ) -> None:
-    waiting = iter(holdings.in_state(BundleState.OWNED))
+    waiting = iter(owned_bundles.in_state(BundleState.OWNED))
 
     async def work() -> None:
         for held in waiting:

@@ -50,25 +50,25 @@ class OwnedBundle:
     """One bundle on this broker.
 
     ``lock`` is None until it is created, and again once it is lost: whoever acts on the bundle
-    compares it after each wait. ``becoming`` is what stands in its place if a split or merge was
-    done that was sent to the store and not answered. ``cause`` is why it comes or goes, and
-    ``served_token`` the one under which it was told that it is served; 0: it was not.
+    compares it after each wait. ``replacements`` are the bundles that replace it if an unanswered
+    split or merge was committed. ``cause`` is why it comes or goes; ``served_token`` is the token
+    under which it was last reported as served, 0 if never.
     """
 
     bundle: Bundle
     state: BundleState = BundleState.ASSIGNING
     lock: Lock | None = None
-    becoming: tuple[Bundle, ...] = ()
+    replacements: tuple[Bundle, ...] = ()
     cause: OwnershipCause = OwnershipCause.PLACEMENT
     served_token: int = 0
-    tell: Callable[[OwnershipChange], None] | None = None
+    on_change: Callable[[OwnershipChange], None] | None = None
 
     @property
     def token(self) -> int:
         """Its fencing token, 0 without a right."""
         return self.lock.token if self.lock is not None else 0
 
-    def not_served(self) -> OwnershipError:
+    def unavailable_error(self) -> OwnershipError:
         """Why whoever asks for it now has to ask again."""
         if self.state is not BundleState.RECLAIMING:
             return BundleMoving(f"{self.bundle} is {self.state}")
@@ -85,13 +85,13 @@ class OwnedBundle:
         # Served on under the same token, nothing has come or gone.
         if to is BundleState.OWNED and self.token != self.served_token:
             self.served_token = self.token
-            self._tell(cause, is_acquired=True)
+            self._notify(cause, is_acquired=True)
         elif to in {BundleState.FREE, BundleState.DELETED} and self.served_token:
-            self._tell(cause, is_acquired=False)
+            self._notify(cause, is_acquired=False)
 
-    def _tell(self, cause: OwnershipCause, *, is_acquired: bool) -> None:
-        if self.tell is not None:
-            self.tell(OwnershipChange(self.bundle, is_acquired, cause, self.served_token))
+    def _notify(self, cause: OwnershipCause, *, is_acquired: bool) -> None:
+        if self.on_change is not None:
+            self.on_change(OwnershipChange(self.bundle, is_acquired, cause, self.served_token))
 
 
 class OwnedBundles:
@@ -109,7 +109,7 @@ class OwnedBundles:
         """All of them, as they are now."""
         return MappingProxyType(self._held)
 
-    def own(self, bundle: Bundle) -> OwnedBundle:
+    def require_owned(self, bundle: Bundle) -> OwnedBundle:
         """The bundle, if it is served.
 
         Raises:
@@ -131,17 +131,17 @@ class OwnedBundles:
         near = self._in_namespace.get(bundle.namespace)
         return iter(()) if near is None else near.overlapping(bundle.range)
 
-    def hold(self, held: OwnedBundle) -> None:
+    def add(self, held: OwnedBundle) -> None:
         """From now on it is held, in whatever state."""
         bundle = held.bundle
-        held.tell = self._on_change
+        held.on_change = self._on_change
         self._held[bundle] = held
         near = self._in_namespace.get(bundle.namespace)
         if near is None:
             near = self._in_namespace[bundle.namespace] = RangeIndex()
         near.put(bundle.range, held)
 
-    def drop(self, held: OwnedBundle) -> None:
+    def discard(self, held: OwnedBundle) -> None:
         """Forget a bundle, unless another generation of it is held by now."""
         if self._held.get(held.bundle) is held:
             held.advance(BundleState.FREE)
@@ -153,7 +153,7 @@ class OwnedBundles:
             held.advance(BundleState.DELETED)
             self._forget(held)
         for held in new:
-            self.hold(held)
+            self.add(held)
 
     def _forget(self, held: OwnedBundle) -> None:
         bundle = held.bundle
@@ -182,7 +182,7 @@ class OwnedBundles:
             for held in list(self._held.values()):
                 held.lock, held.cause = None, cause
                 if held.state is BundleState.ASSIGNING:
-                    self.drop(held)
+                    self.discard(held)
                 elif held.state is not BundleState.RECLAIMING:
                     held.advance(BundleState.RECLAIMING)
 

@@ -63,71 +63,77 @@ class BundleOperations:
     @classmethod
     def of(
         cls,
-        parts: OwnershipDependencies,
+        dependencies: OwnershipDependencies,
         urls: BrokerUrls,
-        holdings: OwnedBundles,
+        bundles: OwnedBundles,
         on_lost: Callable[[Lock], None],
     ) -> Self:
         """Build them; ``on_lost`` hears of a node that somebody took away."""
         record = NamespaceEphemeralData(urls)
         releaser = Releaser(
-            holdings=holdings,
-            locks=parts.locks,
-            owners=parts.owners,
-            deletions=parts.deletions,
-            dataplane=parts.dataplane,
-            instruments=parts.instruments,
+            owned_bundles=bundles,
+            locks=dependencies.locks,
+            owners=dependencies.owners,
+            deletions=dependencies.deletions,
+            dataplane=dependencies.dataplane,
+            instruments=dependencies.instruments,
         )
         acquirer = Acquirer(
-            holdings=holdings,
-            watcher=parts.watcher,
-            locks=parts.locks,
-            namespaces=parts.namespaces,
-            owners=parts.owners,
-            dataplane=parts.dataplane,
+            owned_bundles=bundles,
+            watcher=dependencies.watcher,
+            locks=dependencies.locks,
+            namespaces=dependencies.namespaces,
+            owners=dependencies.owners,
+            dataplane=dependencies.dataplane,
             releaser=releaser,
             record=record,
             on_lost=on_lost,
         )
         changer = RingChanger(
-            store=parts.store,
-            holdings=holdings,
-            watcher=parts.watcher,
-            locks=parts.locks,
-            namespaces=parts.namespaces,
-            owners=parts.owners,
-            dataplane=parts.dataplane,
+            store=dependencies.store,
+            owned_bundles=bundles,
+            watcher=dependencies.watcher,
+            locks=dependencies.locks,
+            namespaces=dependencies.namespaces,
+            owners=dependencies.owners,
+            dataplane=dependencies.dataplane,
             releaser=releaser,
             record=record,
             on_lost=on_lost,
         )
         splitter = Splitter(
-            holdings=holdings, dataplane=parts.dataplane, changer=changer, rules=parts.split_rules
+            owned_bundles=bundles,
+            dataplane=dependencies.dataplane,
+            changer=changer,
+            rules=dependencies.split_rules,
         )
-        merger = Merger(holdings=holdings, dataplane=parts.dataplane, changer=changer)
-        reclaim = _reclaim(parts, holdings, acquirer, releaser)
+        merger = Merger(owned_bundles=bundles, dataplane=dependencies.dataplane, changer=changer)
+        reclaim = _reclaim(dependencies, bundles, acquirer, releaser)
         return cls(releaser, acquirer, splitter, merger, reclaim)
 
 
 def _reclaim(
-    parts: OwnershipDependencies, holdings: OwnedBundles, acquirer: Acquirer, releaser: Releaser
+    dependencies: OwnershipDependencies,
+    bundles: OwnedBundles,
+    acquirer: Acquirer,
+    releaser: Releaser,
 ) -> Reclaim:
-    retaker = BulkReacquirer(
-        store=parts.store,
-        watcher=parts.watcher,
-        locks=parts.locks,
-        namespaces=parts.namespaces,
+    reacquirer = BulkReacquirer(
+        store=dependencies.store,
+        watcher=dependencies.watcher,
+        locks=dependencies.locks,
+        namespaces=dependencies.namespaces,
         acquirer=acquirer,
         releaser=releaser,
-        dataplane=parts.dataplane,
-        rng=parts.rng,
-        is_preloading=parts.is_preloading,
+        dataplane=dependencies.dataplane,
+        rng=dependencies.rng,
+        is_preloading=dependencies.is_preloading,
     )
     return Reclaim(
-        store=parts.store,
-        holdings=holdings,
-        namespaces=parts.namespaces,
-        retaker=retaker,
-        dataplane=parts.dataplane,
-        instruments=parts.instruments,
+        store=dependencies.store,
+        owned_bundles=bundles,
+        namespaces=dependencies.namespaces,
+        reacquirer=reacquirer,
+        dataplane=dependencies.dataplane,
+        instruments=dependencies.instruments,
     )

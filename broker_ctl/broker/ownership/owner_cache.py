@@ -97,14 +97,14 @@ class Owners:
         self._blind_until_s = 0.0
         self._was_asked = False
         self._stops: list[Callable[[], None]] = []
-        self._catching_up = SyncBarrier(store)
+        self._sync_barrier = SyncBarrier(store)
 
     async def start(self) -> None:
         """Begin to follow the owner nodes."""
         # Before the cache: who owned a node is still in there when its deletion is told.
         self._stops = [
-            self._store.listen(self._session_changed),
-            await set_watch(self._store, paths.OWNERSHIP, self._notified),
+            self._store.listen(self._on_session_event),
+            await set_watch(self._store, paths.OWNERSHIP, self._on_notification),
         ]
         if self._was_asked:
             # Lookups came before the watch stood: what they found may have gone since, untold.
@@ -116,7 +116,7 @@ class Owners:
         for stop in self._stops:
             stop()
         self._stops = []
-        await self._catching_up.close()
+        await self._sync_barrier.close()
         await self.cache.close()
 
     async def owner_of(self, bundle: Bundle) -> OwnerRecord | None:
@@ -138,7 +138,7 @@ class Owners:
         """After an own write to the node."""
         self.cache.forget(paths.ownership(bundle))
 
-    async def catch_up(self, bundle: Bundle) -> None:
+    async def sync(self, bundle: Bundle) -> None:
         """Hear of all that was committed until now.
 
         The server of this broker may be behind: whoever sent a client or an order here may know
@@ -147,7 +147,7 @@ class Owners:
         """
         path = paths.ownership(bundle)
         if path not in self._vanished:
-            await self._catching_up.wait(path)
+            await self._sync_barrier.wait(path)
 
     async def check_free(self, bundle: Bundle, broker_id: str) -> None:
         """Before a bundle is taken: nobody else has it, and nobody may come back to it.
@@ -199,12 +199,12 @@ class Owners:
             if departed is not None or (record := vanished.named) is None:
                 return departed
         broker_id = record.urls.broker_id
-        is_release = await self._registry.was_standing_at(
+        is_release = await self._registry.was_registered_at(
             broker_id, record.session_id, vanished.zxid
         )
         return None if is_release else broker_id
 
-    def _session_changed(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         """What others lost in an outage of this broker's own was not told, and is not replayed.
 
         However short it was: an expiry takes no longer, and whoever owned what was forgotten with
@@ -216,7 +216,7 @@ class Owners:
             self._vanished.clear()
             self._blind_until_s = self._clock.now_s() + self._grace_s
 
-    def _notified(self, notification: Notification) -> None:
+    def _on_notification(self, notification: Notification) -> None:
         path = notification.path
         if notification.change is Change.CREATED:
             self._vanished.pop(path, None)

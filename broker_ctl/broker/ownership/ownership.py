@@ -15,7 +15,7 @@ from broker_ctl.broker.ownership.drain import drain
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.operations import BundleOperations, OwnershipDependencies
 from broker_ctl.broker.ownership.previous_session import PreviousSession
-from broker_ctl.broker.ownership.reclaim import Reclaimed
+from broker_ctl.broker.ownership.reclaim import ReclaimResult
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.session.watcher import Grant
 from broker_ctl.core.history.deeds import OwnershipCause
@@ -44,20 +44,20 @@ class Ownership:
 
     def __init__(
         self,
-        parts: OwnershipDependencies,
+        dependencies: OwnershipDependencies,
         urls: BrokerUrls,
         unload_s: Callable[[], float],
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._parts = parts
+        self._dependencies = dependencies
         self._unload_s = unload_s
         self._on_change = on_change
-        self._holdings = OwnedBundles(parts.on_owner_change)
-        self._acts = BundleOperations.of(parts, urls, self._holdings, self._lock_lost)
+        self._owned_bundles = OwnedBundles(dependencies.on_owner_change)
+        self._acts = BundleOperations.of(dependencies, urls, self._owned_bundles, self._lock_lost)
         acquire = partial(
-            self.acquire, cause=OwnershipCause.EXPIRY, is_preloading=parts.is_preloading
+            self.acquire, cause=OwnershipCause.EXPIRY, is_preloading=dependencies.is_preloading
         )
-        self._returning = PreviousSession(self._holdings, acquire)
+        self._previous_session = PreviousSession(self._owned_bundles, acquire)
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
         self._granted = self._grant
@@ -73,7 +73,7 @@ class Ownership:
 
     def owned(self) -> Mapping[Bundle, OwnedBundle]:
         """All that is held, in any state. It changes under whoever awaits."""
-        return self._holdings.held
+        return self._owned_bundles.held
 
     async def owner_of(self, bundle: Bundle) -> Owner | None:
         """Who may serve the bundle; None: nobody, and it may be acquired.
@@ -84,30 +84,30 @@ class Ownership:
             AuthorityLost: it is ours, but we may not say so now.
             CorruptRecord: a node stands there that nobody can read.
         """
-        held = self._holdings.held.get(bundle)
+        held = self._owned_bundles.held.get(bundle)
         if held is not None:
             match held.state:
                 case BundleState.OWNED:
-                    self._parts.watcher.check()
+                    self._dependencies.watcher.check()
                     return Owner(self.urls, held.token, is_self=True)
                 case BundleState.ASSIGNING:
                     return None
                 case _:
-                    raise held.not_served()
-        record = await self._parts.owners.owner_of(bundle)
+                    raise held.unavailable_error()
+        record = await self._dependencies.owners.owner_of(bundle)
         if record is not None and record.urls.broker_id != self.broker_id:
             if record.is_disabled:
                 raise BundleMoving(f"{bundle} is being unloaded by {record.urls.broker_id}")
             return Owner(record.urls, record.token, is_self=False)
-        for held in self._holdings.overlapping(bundle):
+        for held in self._owned_bundles.overlapping(bundle):
             # A split or merge was committed, and this broker is about to hear of it.
             raise BundleMoving(f"{bundle}: {held.bundle} is {held.state}")
         # Nobody's, or a node of ours that we do not hold: acquiring takes it or outwaits it.
-        moving = self._parts.moves.of(bundle)
+        moving = self._dependencies.moves.of(bundle)
         if moving is not None:
             move = moving.move
             raise BundleMoving(f"{bundle}: {move.bundle} is on its way to {move.to_broker}")
-        await self._parts.owners.check_reclaim(bundle, self.broker_id)
+        await self._dependencies.owners.check_reclaim(bundle, self.broker_id)
         return None
 
     # Acts.
@@ -133,7 +133,7 @@ class Ownership:
         if self.is_draining:
             raise Draining(f"{self.broker_id} is draining")
         self.check_ready()
-        with self._telling():
+        with self._notifying():
             return await self._acts.acquirer.acquire(
                 bundle, guards, cause, is_preloading=is_preloading
             )
@@ -146,7 +146,7 @@ class Ownership:
             UnloadFailed: the data plane kept it open; it is still ours.
             AuthorityLost: the session ended meanwhile.
         """
-        token = self._holdings.own(bundle).token
+        token = self._owned_bundles.require_owned(bundle).token
         return await self.release(bundle, token, self._unload_s(), (), OwnershipCause.UNLOAD)
 
     async def release(
@@ -166,7 +166,7 @@ class Ownership:
             AuthorityLost: the session ended meanwhile.
         """
         self.check_ready()
-        with self._telling():
+        with self._notifying():
             return await self._acts.releaser.release(bundle, token, unload_s, guards, cause)
 
     async def split(
@@ -185,7 +185,7 @@ class Ownership:
             AuthorityLost: the session ended meanwhile.
         """
         self.check_ready()
-        with self._telling():
+        with self._notifying():
             return await self._acts.splitter.split(bundle, algorithm, boundaries, guards)
 
     async def merge(
@@ -200,60 +200,60 @@ class Ownership:
             AuthorityLost: the session ended meanwhile.
         """
         self.check_ready()
-        with self._telling():
+        with self._notifying():
             return await self._acts.merger.merge(left, right, guards)
 
     async def drain(self, deadline_s: float) -> int:
         """Take nothing more and give everything up; answers with what could not be in time."""
         self.is_draining = True
         release = partial(self.release, guards=(), cause=OwnershipCause.DRAIN)
-        return await drain(self._holdings, release, deadline_s)
+        return await drain(self._owned_bundles, release, deadline_s)
 
     # Sessions.
 
     @asynccontextmanager
-    async def session(self, epoch: int) -> AsyncIterator[Reclaimed]:
+    async def session(self, epoch: int) -> AsyncIterator[ReclaimResult]:
         """Take again what an expiry took away, then act until the session ends."""
-        async with self._holdings.session():
+        async with self._owned_bundles.session():
             yield await self._begin(epoch)
 
-    async def abandon(self) -> None:
-        """Give everything up although the data plane is silent; `begin_anew` once it answers.
+    async def release_all(self) -> None:
+        """Give everything up although the data plane is silent; `restart` once it answers.
 
         What it was granted may last it until the end of its lease, so the nodes stand until then
         (I11). Where no lease ends its authority, its storage must refuse it.
         """
         self._ready_epoch = 0
         granted_until_s = self._granted.deadline_s
-        self.granted(self._grant)
-        locks = [held.lock for held in self._holdings.held.values() if held.lock is not None]
-        await self._holdings.interrupt(OwnershipCause.DATA_PLANE)
+        self.on_grant(self._grant)
+        locks = [held.lock for held in self._owned_bundles.held.values() if held.lock is not None]
+        await self._owned_bundles.interrupt(OwnershipCause.DATA_PLANE)
         if granted_until_s < math.inf:
-            await self._parts.watcher.wait_past(granted_until_s)
-        await self._acts.releaser.give_back_all(locks)
-        for held in list(self._holdings.held.values()):
-            self._parts.owners.forget(held.bundle)
-            self._holdings.drop(held)
+            await self._dependencies.watcher.wait_past(granted_until_s)
+        await self._acts.releaser.release_locks(locks)
+        for held in list(self._owned_bundles.held.values()):
+            self._dependencies.owners.forget(held.bundle)
+            self._owned_bundles.discard(held)
 
-    async def begin_anew(self, epoch: int) -> Reclaimed:
+    async def restart(self, epoch: int) -> ReclaimResult:
         """After `abandon`: what the data plane still serves is taken again, if nobody else did."""
-        self._holdings.resume()
+        self._owned_bundles.resume()
         return await self._begin(epoch)
 
-    async def _begin(self, epoch: int) -> Reclaimed:
-        with self._telling():
+    async def _begin(self, epoch: int) -> ReclaimResult:
+        with self._notifying():
             reclaimed = await self._acts.reclaim.run(epoch)
         self._ready_epoch = epoch
-        self.granted(self._grant)
-        self._returning.begin(reclaimed.late)
+        self.on_grant(self._grant)
+        self._previous_session.begin(reclaimed.late)
         return reclaimed
 
-    def granted(self, grant: Grant) -> None:
+    def on_grant(self, grant: Grant) -> None:
         """Hand authority on to the data plane, once nothing of an earlier session is left in it."""
         self._grant = grant
         is_ready = grant.epoch == self._ready_epoch
         self._granted = grant if is_ready else Grant(grant.epoch, 0.0)
-        self._parts.dataplane.grant(self._granted.epoch, self._granted.deadline_s)
+        self._dependencies.dataplane.grant(self._granted.epoch, self._granted.deadline_s)
 
     def check_ready(self) -> None:
         """Whether bundles may be acquired and given up here.
@@ -261,19 +261,19 @@ class Ownership:
         Raises:
             AuthorityLost: what an expiry took away is not held again yet, or all was abandoned.
         """
-        if self._ready_epoch != self._parts.watcher.epoch:
+        if self._ready_epoch != self._dependencies.watcher.epoch:
             raise AuthorityLost(f"{self.broker_id} does not hold its bundles again yet")
 
     def _lock_lost(self, lock: Lock) -> None:
         """The node is gone or somebody else's, while the session lives."""
         bundle = paths.owned_bundle(lock.path)
-        held = self._holdings.held.get(bundle) if bundle is not None else None
+        held = self._owned_bundles.held.get(bundle) if bundle is not None else None
         # Late news of an earlier generation must not touch the bundle as it is now (#26197).
         if held is None or held.lock is not lock:
             return
-        self._parts.instruments.lost.add("taken_away")
+        self._dependencies.instruments.lost.add("taken_away")
         held.lock = None
-        self._parts.owners.forget(held.bundle)
+        self._dependencies.owners.forget(held.bundle)
         log.warning("%s was taken away", held.bundle)
         # In any other state an act is going on, which finds its lock gone.
         if held.state is BundleState.OWNED:
@@ -281,7 +281,7 @@ class Ownership:
         self._on_change()
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _notifying(self) -> Iterator[None]:
         """Whatever comes of it: what is held may be another set now."""
         try:
             yield

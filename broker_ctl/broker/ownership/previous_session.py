@@ -23,27 +23,27 @@ class PreviousSession:
     """One act of the session; it ends when each is here again, or another broker's."""
 
     def __init__(
-        self, holdings: OwnedBundles, acquire: Callable[[Bundle], Coroutine[Any, Any, int]]
+        self, owned_bundles: OwnedBundles, acquire: Callable[[Bundle], Coroutine[Any, Any, int]]
     ) -> None:
-        self._holdings = holdings
+        self._owned_bundles = owned_bundles
         self._acquire = acquire
 
     def begin(self, bundles: Sequence[Bundle]) -> None:
         """Take them again, each when its node has gone."""
         if bundles:
-            self._holdings.start(self._take(bundles), f"{len(bundles)} bundles return")
+            self._owned_bundles.start(self._reacquire(bundles), f"{len(bundles)} bundles return")
 
-    async def _take(self, bundles: Sequence[Bundle]) -> None:
+    async def _reacquire(self, bundles: Sequence[Bundle]) -> None:
         waiting = iter(bundles)
         async with asyncio.TaskGroup() as group:
             for number in range(min(_IN_FLIGHT, len(bundles))):
-                group.create_task(self._take_each(waiting), name=f"return {number}")
+                group.create_task(self._reacquire_each(waiting), name=f"return {number}")
 
-    async def _take_each(self, waiting: Iterator[Bundle]) -> None:
+    async def _reacquire_each(self, waiting: Iterator[Bundle]) -> None:
         for bundle in waiting:
-            await self._insist(bundle)
+            await self._reacquire_until_done(bundle)
 
-    async def _insist(self, bundle: Bundle) -> None:
+    async def _reacquire_until_done(self, bundle: Bundle) -> None:
         while True:
             try:
                 await self._acquire(bundle)

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from broker_ctl.broker.namespaces.namespaces import Namespaces, StandingRing
+from broker_ctl.broker.namespaces.namespaces import Namespaces, RingSnapshot
 from broker_ctl.broker.ownership.acquire import Acquirer
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle
 from broker_ctl.broker.ownership.release import Releaser
-from broker_ctl.coordination.locks.bulk_acquire import Wish, acquire_together
+from broker_ctl.coordination.locks.bulk_acquire import LockRequest, acquire_all
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.locks.outwait import stale_limit_s
@@ -93,7 +93,7 @@ class BulkReacquirer:
         self._in_flight = 0
         self.peak_in_flight = 0
 
-    async def take(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
+    async def reacquire(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
         """Each is OWNED or let go of on return; answers with those that may come back later.
 
         Raises:
@@ -117,7 +117,7 @@ class BulkReacquirer:
             log.warning(
                 "%s stands from an earlier session: closed until that has ended", held.bundle
             )
-            await self._let_go(held)
+            await self._give_up(held)
         return stale
 
     async def _wait_gone(self, held: OwnedBundle, limit_s: float) -> None:
@@ -140,18 +140,18 @@ class BulkReacquirer:
         batches = (ordered[at : at + _BATCH] for at in range(0, len(ordered), _BATCH))
         async with asyncio.TaskGroup() as group:
             for number in range(_BATCHES_IN_FLIGHT):
-                work = self._take_batches(batches, rings, epoch)
+                work = self._reacquire_batches(batches, rings, epoch)
                 group.create_task(work, name=f"retake {number}")
         left = [held for held in ordered if held.state is BundleState.RECLAIMING]
         waiting = iter(left)
         stale: list[OwnedBundle] = []
         async with asyncio.TaskGroup() as group:
             for number in range(min(_BATCHES_IN_FLIGHT * _IN_FLIGHT, len(left))):
-                work = self._take_singly(waiting, stale, epoch)
+                work = self._reacquire_singly(waiting, stale, epoch)
                 group.create_task(work, name=f"retake one {number}")
         return stale
 
-    async def _rings(self, wanted: Iterable[OwnedBundle]) -> Mapping[Namespace, StandingRing]:
+    async def _rings(self, wanted: Iterable[OwnedBundle]) -> Mapping[Namespace, RingSnapshot]:
         """All in one go, while others have the servers; what changes until then fails its check."""
         try:
             return await self._namespaces.rings({held.bundle.namespace for held in wanted})
@@ -163,16 +163,16 @@ class BulkReacquirer:
 
     # Batches.
 
-    async def _take_batches(
+    async def _reacquire_batches(
         self,
         batches: Iterator[list[OwnedBundle]],
-        rings: Mapping[Namespace, StandingRing],
+        rings: Mapping[Namespace, RingSnapshot],
         epoch: int,
     ) -> None:
         for batch in batches:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
-                    await self._take_batch(batch, rings, epoch)
+                    await self._reacquire_batch(batch, rings, epoch)
                 except SessionError:
                     raise
                 except BrokerCtlError as error:
@@ -183,25 +183,25 @@ class BulkReacquirer:
                 else:
                     break
 
-    async def _take_batch(
-        self, batch: Sequence[OwnedBundle], rings: Mapping[Namespace, StandingRing], epoch: int
+    async def _reacquire_batch(
+        self, batch: Sequence[OwnedBundle], rings: Mapping[Namespace, RingSnapshot], epoch: int
     ) -> None:
         """Lock and renew; what could not be is still RECLAIMING."""
         # The lease may have run out since it was last looked at.
         await self._watcher.wait_authority()
         wanted: dict[str, OwnedBundle] = {}
-        wishes: list[Wish] = []
+        requests: list[LockRequest] = []
         for held in batch:
-            standing = rings.get(held.bundle.namespace)
-            if held.lock is None and standing is not None and held.bundle in standing.ring:
+            snapshot = rings.get(held.bundle.namespace)
+            if held.lock is None and snapshot is not None and held.bundle in snapshot.ring:
                 path = paths.ownership(held.bundle)
                 wanted[path] = held
-                wishes.append(Wish(path, standing.checks))
+                requests.append(LockRequest(path, snapshot.checks))
         # The rings may have changed since, which the checks find; the lease is checked here.
         self._watcher.check_epoch(epoch)
         with self._counted():
-            locks = await acquire_together(
-                self._store, self._locks, wishes, self._acquirer.record, self._acquirer.on_lost
+            locks = await acquire_all(
+                self._store, self._locks, requests, self._acquirer.record, self._acquirer.on_lost
             )
         for lock in locks:
             wanted[lock.path].lock = lock
@@ -223,26 +223,26 @@ class BulkReacquirer:
 
     # One by one.
 
-    async def _take_singly(
+    async def _reacquire_singly(
         self, waiting: Iterator[OwnedBundle], stale: list[OwnedBundle], epoch: int
     ) -> None:
         for held in waiting:
             try:
-                await self._insist(held, epoch)
+                await self._reacquire_with_retries(held, epoch)
             except SessionError:
                 raise
             except StaleOwner:
                 stale.append(held)
             except BrokerCtlError as error:
                 log.warning("%s is not ours any more: %s", held.bundle, error)
-                await self._let_go(held)
+                await self._give_up(held)
 
-    async def _insist(self, held: OwnedBundle, epoch: int) -> None:
+    async def _reacquire_with_retries(self, held: OwnedBundle, epoch: int) -> None:
         """A lost connection or a silent data plane is no reason to move anything (I7)."""
         for attempt in range(1, _ATTEMPTS + 1):
             await self._watcher.wait_authority()
             try:
-                await self._take_again(held, epoch)
+                await self._reacquire_one(held, epoch)
             except StaleOwner:
                 raise
             except BrokerCtlError as error:
@@ -253,7 +253,7 @@ class BulkReacquirer:
             else:
                 return
 
-    async def _take_again(self, held: OwnedBundle, epoch: int) -> None:
+    async def _reacquire_one(self, held: OwnedBundle, epoch: int) -> None:
         lock = held.lock
         if lock is None:
 
@@ -286,12 +286,12 @@ class BulkReacquirer:
         finally:
             self._in_flight -= 1
 
-    async def _let_go(self, held: OwnedBundle) -> None:
+    async def _give_up(self, held: OwnedBundle) -> None:
         try:
             await self._dataplane.fence(held.bundle)
         except DataPlaneError as error:
             # No authority is granted before strangers are fenced for certain.
             log.warning("fencing %s: %s", held.bundle, error)
         if held.lock is not None:
-            await self._releaser.give_back(held.lock)
+            await self._releaser.release_lock(held.lock)
             held.lock = None

@@ -37,7 +37,7 @@ _RETRY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaimed:
+class ReclaimResult:
     """What came of one expiry.
 
     Attributes:
@@ -59,20 +59,20 @@ class Reclaim:
         self,
         *,
         store: MetadataStore,
-        holdings: OwnedBundles,
+        owned_bundles: OwnedBundles,
         namespaces: Namespaces,
-        retaker: BulkReacquirer,
+        reacquirer: BulkReacquirer,
         dataplane: DataPlane,
         instruments: OwnershipInstruments,
     ) -> None:
         self._store = store
-        self._holdings = holdings
+        self._owned_bundles = owned_bundles
         self._namespaces = namespaces
-        self._retaker = retaker
+        self._reacquirer = reacquirer
         self._dataplane = dataplane
         self._instruments = instruments
 
-    async def run(self, epoch: int) -> Reclaimed:
+    async def run(self, epoch: int) -> ReclaimResult:
         """Take all again that is RECLAIMING.
 
         Returns once nothing is loaded any more but under the tokens of this session.
@@ -84,24 +84,24 @@ class Reclaim:
         loaded = await self._loaded()
         self._check_history(loaded)
         await self._settle_ring_changes()
-        self._remember(await self._left_in_store())
-        self._remember(loaded)
-        await finish_ring_changes(self._dataplane, self._holdings, loaded)
-        wanted = self._holdings.in_state(BundleState.RECLAIMING)
-        late = await self._retaker.take(wanted, epoch)
+        self._add_missing(await self._own_nodes())
+        self._add_missing(loaded)
+        await finish_ring_changes(self._dataplane, self._owned_bundles, loaded)
+        wanted = self._owned_bundles.in_state(BundleState.RECLAIMING)
+        late = await self._reacquirer.reacquire(wanted, epoch)
         kept = sum(held.state is BundleState.OWNED for held in wanted)
-        for held in self._holdings.in_state(BundleState.RECLAIMING):
-            self._holdings.drop(held)
-        await self._fence_strangers()
+        for held in self._owned_bundles.in_state(BundleState.RECLAIMING):
+            self._owned_bundles.discard(held)
+        await self._fence_unowned()
         took_s = asyncio.get_running_loop().time() - began_s
         lost = len(wanted) - kept - len(late)
         if wanted:
             self._count(kept, lost, len(late), took_s)
             log.info(
                 "session %d: kept %d of %d bundles in %.3f s, at most %d acquisitions at once",
-                *(epoch, kept, len(wanted), took_s, self._retaker.peak_in_flight),
+                *(epoch, kept, len(wanted), took_s, self._reacquirer.peak_in_flight),
             )
-        return Reclaimed(kept, lost, took_s, tuple(held.bundle for held in late))
+        return ReclaimResult(kept, lost, took_s, tuple(held.bundle for held in late))
 
     def _count(self, kept: int, lost: int, late: int, took_s: float) -> None:
         counted = self._instruments
@@ -119,25 +119,25 @@ class Reclaim:
         ring tells.
         """
         unanswered: dict[tuple[Bundle, ...], list[OwnedBundle]] = {}
-        for held in self._holdings.in_state(BundleState.RECLAIMING):
-            if held.becoming:
-                unanswered.setdefault(held.becoming, []).append(held)
+        for held in self._owned_bundles.in_state(BundleState.RECLAIMING):
+            if held.replacements:
+                unanswered.setdefault(held.replacements, []).append(held)
         if not unanswered:
             return
         namespaces = [bundles[0].namespace for bundles in unanswered]
-        rings = await _insist(partial(self._namespaces.rings, namespaces))
+        rings = await _retry_until_answered(partial(self._namespaces.rings, namespaces))
         for new, old in unanswered.items():
             for held in old:
-                held.becoming = ()
-            standing = rings.get(new[0].namespace)
-            if standing is not None and all(bundle in standing.ring for bundle in new):
+                held.replacements = ()
+            snapshot = rings.get(new[0].namespace)
+            if snapshot is not None and all(bundle in snapshot.ring for bundle in new):
                 made = ", ".join(str(bundle.range) for bundle in new)
                 log.info("%s became %s as the session ended", old[0].bundle, made)
-                self._holdings.replace(old, [_left(bundle) for bundle in new])
+                self._owned_bundles.replace(old, [_to_reclaim(bundle) for bundle in new])
 
-    async def _left_in_store(self) -> list[Bundle]:
+    async def _own_nodes(self) -> list[Bundle]:
         """Own nodes of this very session, which an earlier process has left."""
-        found = await _insist(partial(self._store.ephemerals, paths.OWNERSHIP))
+        found = await _retry_until_answered(partial(self._store.ephemerals, paths.OWNERSHIP))
         bundles = map(paths.owned_bundle, found)
         return [bundle for bundle in bundles if bundle is not None]
 
@@ -163,17 +163,17 @@ class Reclaim:
                 "docs/how-to/restored-zookeeper.md"
             )
 
-    def _remember(self, bundles: Iterable[Bundle]) -> None:
-        held = self._holdings.held
+    def _add_missing(self, bundles: Iterable[Bundle]) -> None:
+        held = self._owned_bundles.held
         for bundle in bundles:
             if bundle in held:
                 continue
             # A split or merge that was cut off may have left loaded what became of it what is held:
             # it goes when that is loaded in its place.
-            if not any(self._holdings.overlapping(bundle)):
-                self._holdings.hold(_left(bundle))
+            if not any(self._owned_bundles.overlapping(bundle)):
+                self._owned_bundles.add(_to_reclaim(bundle))
 
-    async def _fence_strangers(self) -> None:
+    async def _fence_unowned(self) -> None:
         """Fence what is not held, or is loaded under another token; until it is certain."""
         while strangers := [
             bundle
@@ -189,18 +189,18 @@ class Reclaim:
                     await asyncio.sleep(_RETRY_S)
 
     def _is_known(self, bundle: Bundle, token: int) -> bool:
-        held = self._holdings.held.get(bundle)
+        held = self._owned_bundles.held.get(bundle)
         if held is None:
             return False
         return held.state is not BundleState.OWNED or held.token == token
 
 
-def _left(bundle: Bundle) -> OwnedBundle:
+def _to_reclaim(bundle: Bundle) -> OwnedBundle:
     """One of before, that is to be taken again."""
     return OwnedBundle(bundle, BundleState.RECLAIMING, cause=OwnershipCause.EXPIRY)
 
 
-async def _insist(ask: Callable[[], Awaitable[_T]]) -> _T:
+async def _retry_until_answered(ask: Callable[[], Awaitable[_T]]) -> _T:
     """Until the store answers: without an answer nothing is known."""
     while True:
         try:

@@ -38,7 +38,7 @@ class Releaser:
     def __init__(
         self,
         *,
-        holdings: OwnedBundles,
+        owned_bundles: OwnedBundles,
         locks: Locks,
         owners: Owners,
         deletions: Deletions,
@@ -46,7 +46,7 @@ class Releaser:
         instruments: OwnershipInstruments,
     ) -> None:
         self._instruments = instruments
-        self._holdings = holdings
+        self._owned_bundles = owned_bundles
         self._locks = locks
         self._owners = owners
         self._deletions = deletions
@@ -61,14 +61,14 @@ class Releaser:
         cause: OwnershipCause,
     ) -> Unloaded:
         """See `Ownership.release`."""
-        held = self._holdings.own(bundle)
+        held = self._owned_bundles.require_owned(bundle)
         if held.lock is None or held.token != token:
             raise NotOwner(f"{bundle} is owned under token {held.token}, not {token}")
         work = self._release(held, held.lock, unload_s, guards)
-        task = self._holdings.start(work, f"release {bundle}")
+        task = self._owned_bundles.start(work, f"release {bundle}")
         held.advance(BundleState.RELEASING)
         held.cause = cause
-        return await self._holdings.join(task)
+        return await self._owned_bundles.join(task)
 
     async def _release(
         self,
@@ -83,16 +83,16 @@ class Releaser:
             await self._locks.release(lock, guards)
         except MultiFailed as error:
             # Another leader, or the move has ended: the node is ours still, so serve on.
-            await self._serve_on(held, lock)
+            await self._resume_serving(held, lock)
             raise Fenced(f"{bundle}: {error}") from error
         except StoreError:
             # Nothing is served any more, so the node only has to go.
             self._deletions.add(lock.path, lock.identity.czxid)
-            self._holdings.drop(held)
+            self._owned_bundles.discard(held)
             raise
         finally:
             self._owners.forget(bundle)
-        self._holdings.drop(held)
+        self._owned_bundles.discard(held)
         took_s = asyncio.get_running_loop().time() - began_s
         self._instruments.unload_s.observe(took_s)
         closed = unloaded.topics_closed
@@ -112,11 +112,11 @@ class Releaser:
         try:
             await self._dataplane.fence(bundle)
         except DataPlaneError as error:
-            await self._serve_on(held, lock)
+            await self._resume_serving(held, lock)
             raise UnloadFailed(f"{bundle}: {reason}; fencing: {error}; it is kept") from error
         return unloaded
 
-    async def _serve_on(self, held: OwnedBundle, lock: Lock) -> None:
+    async def _resume_serving(self, held: OwnedBundle, lock: Lock) -> None:
         """The release did not come about: take back what was closed of it."""
         try:
             await self._dataplane.load(held.bundle, lock.token)
@@ -136,7 +136,7 @@ class Releaser:
         if held.state is not BundleState.RELEASING:
             held.advance(BundleState.RELEASING)
         try:
-            self._holdings.start(self._give_up(held, held.lock), f"give up {held.bundle}")
+            self._owned_bundles.start(self._give_up(held, held.lock), f"give up {held.bundle}")
         except AuthorityLost:
             log.info("%s: the next session decides", held.bundle)
 
@@ -155,36 +155,36 @@ class Releaser:
             else:
                 break
         if lock is not None:
-            await self.give_back(lock)
+            await self.release_lock(lock)
         self._owners.forget(held.bundle)
-        self._holdings.drop(held)
+        self._owned_bundles.discard(held)
 
-    def give_up_unheard(self, held: OwnedBundle) -> None:
+    def give_up_unconfirmed(self, held: OwnedBundle) -> None:
         """Nothing of it is loaded; its node may stand, by a create that was not answered.
 
         Nobody would serve the bundle while it does. Until that is known, nobody acquires it here.
         """
-        if not self._locks.is_unheard(paths.ownership(held.bundle)):
-            self._holdings.drop(held)
+        if not self._locks.is_unconfirmed(paths.ownership(held.bundle)):
+            self._owned_bundles.discard(held)
             return
         try:
-            work = self._give_unheard_back(held)
-            self._holdings.start(work, f"look for the node of {held.bundle}")
+            work = self._delete_unconfirmed(held)
+            self._owned_bundles.start(work, f"look for the node of {held.bundle}")
         except AuthorityLost:
-            self._holdings.drop(held)
+            self._owned_bundles.discard(held)
 
-    async def _give_unheard_back(self, held: OwnedBundle) -> None:
+    async def _delete_unconfirmed(self, held: OwnedBundle) -> None:
         try:
             for lock in await self._locks.adopt_unheld(paths.ownership(held.bundle)):
                 log.warning("%s was created and not answered: giving it back", lock.path)
-                await self.give_back(lock)
+                await self.release_lock(lock)
         except StoreError as error:
             log.info("%s: %s; its node ends with the session", held.bundle, error)
         finally:
             self._owners.forget(held.bundle)
-            self._holdings.drop(held)
+            self._owned_bundles.discard(held)
 
-    async def give_back(self, lock: Lock) -> None:
+    async def release_lock(self, lock: Lock) -> None:
         """Delete a node under which nothing is served."""
         try:
             await self._locks.release(lock)
@@ -192,17 +192,17 @@ class Releaser:
             log.warning("giving %s back: %s; queued", lock.path, error)
             self._deletions.add(lock.path, lock.identity.czxid)
 
-    async def give_back_all(self, locks: Iterable[Lock]) -> None:
+    async def release_locks(self, locks: Iterable[Lock]) -> None:
         """Those, and every other node of this session: acts that were cancelled leave some.
 
         Raises:
             StoreError: the session has ended, and its nodes with it.
         """
         for lock in locks:
-            await self.give_back(lock)
+            await self.release_lock(lock)
         for lock in await self._locks.adopt_unheld():
             log.warning("%s was created by an act that heard no answer: giving it back", lock.path)
-            await self.give_back(lock)
+            await self.release_lock(lock)
 
     def is_deleting(self, path: str) -> bool:
         """Whether a node of an earlier release still has to go."""

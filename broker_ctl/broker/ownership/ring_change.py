@@ -54,18 +54,18 @@ _RETRY_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RingChange:
     """What is to be done to a ring.
 
     Attributes:
         old: what is held, each with the lock that it rests on.
         new: what takes its place, hash for hash.
-        turn: makes the new ring of the one that stands; raises `BundleGone` where it cannot.
+        transform: makes the new ring of the one that stands; raises `BundleGone` where it cannot.
     """
 
     old: tuple[tuple[OwnedBundle, Lock], ...]
     new: tuple[Bundle, ...]
-    turn: Callable[[Ring], Ring]
+    transform: Callable[[Ring], Ring]
 
     @property
     def held(self) -> list[OwnedBundle]:
@@ -92,7 +92,7 @@ class RingChanger:
         self,
         *,
         store: MetadataStore,
-        holdings: OwnedBundles,
+        owned_bundles: OwnedBundles,
         watcher: SessionWatcher,
         locks: Locks,
         namespaces: Namespaces,
@@ -103,7 +103,7 @@ class RingChanger:
         on_lost: Callable[[Lock], None],
     ) -> None:
         self._store = store
-        self._holdings = holdings
+        self._owned_bundles = owned_bundles
         self._watcher = watcher
         self._locks = locks
         self._namespaces = namespaces
@@ -113,7 +113,9 @@ class RingChanger:
         self._record = record.encode()
         self._on_lost = on_lost
 
-    async def commit(self, change: Change, guards: Sequence[Operation]) -> tuple[Versioned, ...]:
+    async def commit(
+        self, change: RingChange, guards: Sequence[Operation]
+    ) -> tuple[Versioned, ...]:
         """Do it in the store; answers with the new owner nodes.
 
         Raises:
@@ -140,8 +142,8 @@ class RingChanger:
                     self._owners.forget(bundle)
         raise BundleMoving(f"{change}: its ring changes too often")
 
-    def hold(
-        self, change: Change, nodes: Sequence[Versioned], during: BundleState
+    def adopt(
+        self, change: RingChange, nodes: Sequence[Versioned], during: BundleState
     ) -> list[OwnedBundle]:
         """What is new stands in the store; hold it, in the state ``during``, until it is served.
 
@@ -153,28 +155,28 @@ class RingChanger:
             bundle = paths.owned_bundle(node.path)
             assert bundle is not None
             made.append(OwnedBundle(bundle, during, self._locks.adopt(node, self._on_lost)))
-        self._holdings.replace(change.held, made)
+        self._owned_bundles.replace(change.held, made)
         log.info("%s became %s", change, _ranges(change.new))
         # What the configuration store has is behind for a moment; the local policies count.
         namespace = change.namespace
-        self._holdings.start(self._publish(namespace), f"publish ring of {namespace}")
+        self._owned_bundles.start(self._publish(namespace), f"publish ring of {namespace}")
         return made
 
-    def serve_on(self, held: OwnedBundle, lock: Lock) -> None:
+    def resume_serving(self, held: OwnedBundle, lock: Lock) -> None:
         """Nothing was changed here; but meanwhile the node may have been taken away."""
         if held.lock is lock:
             held.advance(BundleState.OWNED)
         else:
             self._releaser.give_up(held, OwnershipCause.TAKEN_AWAY)
 
-    async def _operations(self, change: Change) -> list[Operation]:
+    async def _operations(self, change: RingChange) -> list[Operation]:
         """The ring first: where its version is another, all is done again on the new one."""
-        standing = await self._namespaces.standing(change.namespace)
-        local = standing.record
-        ring = change.turn(local.ring)
+        snapshot = await self._namespaces.ring_snapshot(change.namespace)
+        local = snapshot.record
+        ring = change.transform(local.ring)
         path = paths.local_policies(change.namespace)
         return [
-            standing.generation.check,
+            snapshot.generation.check,
             SetData(path, local.with_ring(ring).encode(), local.version),
             *(
                 Create(paths.ownership(bundle), self._record, CreateMode.EPHEMERAL)
@@ -183,7 +185,7 @@ class RingChanger:
             *await self._deletions(change),
         ]
 
-    async def _deletions(self, change: Change) -> list[Operation]:
+    async def _deletions(self, change: RingChange) -> list[Operation]:
         """Of the nodes that this owner's rights rest on, read back to back with the transaction.
 
         A version alone does not tell them from what another owner has created since.
@@ -197,25 +199,27 @@ class RingChanger:
             deletions.append(Delete(node.path, node.stat.version))
         return deletions
 
-    async def _send(self, change: Change, operations: Sequence[Operation]) -> tuple[Versioned, ...]:
+    async def _send(
+        self, change: RingChange, operations: Sequence[Operation]
+    ) -> tuple[Versioned, ...]:
         for held, lock in change.old:
-            self._locks.about_to_end(lock)
+            self._locks.begin_release(lock)
             # If the session ends before the answer comes, the next one looks for what is new.
-            held.becoming = change.new
+            held.replacements = change.new
         try:
             nodes = await self._outcome(change, operations)
         except BaseException as error:
             for held, lock in change.old:
                 if isinstance(error, Ambiguous | MultiFailed):
-                    held.becoming = ()
-                self._locks.keep(lock)
+                    held.replacements = ()
+                self._locks.cancel_release(lock)
             raise
         for _, lock in change.old:
-            self._locks.end(lock)
+            self._locks.confirm_release(lock)
         return nodes
 
     async def _outcome(
-        self, change: Change, operations: Sequence[Operation]
+        self, change: RingChange, operations: Sequence[Operation]
     ) -> tuple[Versioned, ...]:
         """Carry it out, and find out where the answer does not say: the new nodes tell."""
         try:
@@ -231,7 +235,7 @@ class RingChanger:
         nodes = (result for result in results if isinstance(result, Versioned))
         return tuple(node for node in nodes if node.path in created)
 
-    async def _read_again(self, change: Change) -> Sequence[Versioned | None]:
+    async def _read_again(self, change: RingChange) -> Sequence[Versioned | None]:
         """Until the store answers: a guess would close what is served, or keep what is not ours."""
         nodes = [paths.ownership(bundle) for bundle in change.new]
         while True:
@@ -262,7 +266,7 @@ class RingChanger:
             await handing_over
         except DataPlaneError as error:
             log.warning("%s: %s; loading anew", made[0].bundle, error)
-            unserved = await self._load_anew(tokens)
+            unserved = await self._reload(tokens)
         for held in made:
             # It may have been taken away while the data plane worked.
             if held.bundle in unserved or held.lock is not locks[held.bundle]:
@@ -270,7 +274,7 @@ class RingChanger:
             else:
                 held.advance(BundleState.OWNED)
 
-    async def _load_anew(self, tokens: Mapping[Bundle, int]) -> set[Bundle]:
+    async def _reload(self, tokens: Mapping[Bundle, int]) -> set[Bundle]:
         """Each takes the place of what overlaps it; answers with those that failed."""
         unserved: set[Bundle] = set()
         for bundle, token in tokens.items():

@@ -22,7 +22,7 @@ class ServingLog:
         self._owned = owned
         self._has_ended = False
 
-    def heard(self, action: Action) -> None:
+    def on_session_action(self, action: Action) -> None:
         """See `SessionWatcher.listen`."""
         if action is Action.SESSION_LOST:
             self._lost()

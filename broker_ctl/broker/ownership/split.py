@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
-from broker_ctl.broker.ownership.ring_change import Change, RingChanger
+from broker_ctl.broker.ownership.ring_change import RingChange, RingChanger
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.core.machines.ownership import BundleState
@@ -20,12 +20,12 @@ class Splitter:
     def __init__(
         self,
         *,
-        holdings: OwnedBundles,
+        owned_bundles: OwnedBundles,
         dataplane: DataPlane,
         changer: RingChanger,
         rules: Callable[[], SplitRules],
     ) -> None:
-        self._holdings = holdings
+        self._owned_bundles = owned_bundles
         self._dataplane = dataplane
         self._changer = changer
         self._boundaries = Boundaries(dataplane, rules)
@@ -40,14 +40,14 @@ class Splitter:
     ) -> tuple[Bundle, ...]:
         """See `Ownership.split`."""
         SPLITTING.find(algorithm)
-        held = self._holdings.own(bundle)
+        held = self._owned_bundles.require_owned(bundle)
         assert held.lock is not None
-        work = self._work(held, held.lock, algorithm, boundaries, guards)
-        task = self._holdings.start(work, f"split {bundle}")
+        work = self._run(held, held.lock, algorithm, boundaries, guards)
+        task = self._owned_bundles.start(work, f"split {bundle}")
         held.advance(BundleState.SPLITTING)
-        return await self._holdings.join(task)
+        return await self._owned_bundles.join(task)
 
-    async def _work(
+    async def _run(
         self,
         held: OwnedBundle,
         lock: Lock,
@@ -59,16 +59,16 @@ class Splitter:
         try:
             points, _ = await self._boundaries.find(parent, algorithm, boundaries)
             if not points:
-                self._changer.serve_on(held, lock)
+                self._changer.resume_serving(held, lock)
                 return ()
-            change = Change(
+            change = RingChange(
                 ((held, lock),), parent.cut(points), lambda ring: ring.split(parent, points)
             )
             nodes = await self._changer.commit(change, guards)
         except BaseException:
-            self._changer.serve_on(held, lock)
+            self._changer.resume_serving(held, lock)
             raise
-        made = self._changer.hold(change, nodes, BundleState.SPLITTING)
+        made = self._changer.adopt(change, nodes, BundleState.SPLITTING)
         self.splits += 1
         tokens = {child.bundle: child.token for child in made}
         await self._changer.serve(made, self._dataplane.split(parent, tokens))

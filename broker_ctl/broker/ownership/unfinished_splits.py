@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 
 async def finish_ring_changes(
-    dataplane: DataPlane, holdings: OwnedBundles, loaded: Mapping[Bundle, int]
+    dataplane: DataPlane, owned_bundles: OwnedBundles, loaded: Mapping[Bundle, int]
 ) -> None:
     """Split and merge what is ``loaded`` into what is to be taken again."""
     merged: dict[Bundle, list[Bundle]] = {}
     for bundle, token in loaded.items():
-        if bundle in holdings.held:
+        if bundle in owned_bundles.held:
             continue
-        near = list(holdings.overlapping(bundle))
+        near = list(owned_bundles.overlapping(bundle))
         if any(held.state is not BundleState.RECLAIMING for held in near):
             continue
         pieces = sorted(held.bundle for held in near)

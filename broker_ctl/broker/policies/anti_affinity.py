@@ -24,15 +24,17 @@ def _encode(record: LocalPoliciesRecord) -> bytes:
 class AntiAffinity:
     """The group of a namespace is a field of its local policies, beside the ring."""
 
-    def __init__(self, store: MetadataStore, parts: PolicyStore, namespaces: Namespaces) -> None:
-        self._flag = parts.flag
+    def __init__(
+        self, store: MetadataStore, policy_store: PolicyStore, namespaces: Namespaces
+    ) -> None:
+        self._flag = policy_store.flag
         self._namespaces = namespaces
         self._updates = Updates(
             store,
             namespaces.cache,
             _encode,
-            clock=parts.clock,
-            rng=parts.rng,
+            clock=policy_store.clock,
+            rng=policy_store.rng,
             rules=UPDATE_RULES,
         )
 

@@ -43,11 +43,11 @@ def _decode(node: Versioned) -> Mapping[str, Any]:
 class Clusters:
     """Pulsar's ClusterData by name."""
 
-    def __init__(self, parts: PolicyStore, own: str) -> None:
-        self._parts = parts
-        self._store = parts.store
+    def __init__(self, policy_store: PolicyStore, own: str) -> None:
+        self._policy_store = policy_store
+        self._store = policy_store.store
         self._own = own
-        self._nodes = PolicyNodes(parts, paths.CLUSTERS, _decode, encode)
+        self._nodes = PolicyNodes(policy_store, paths.CLUSTERS, _decode, encode)
 
     async def names(self) -> list[str]:
         """All, sorted."""
@@ -137,7 +137,7 @@ class Clusters:
             ClusterInUse: tenants may use it, it has isolation policies, or it is this one.
             PoliciesReadOnly: nothing may be changed.
         """
-        await self._parts.flag.require_writable()
+        await self._policy_store.flag.require_writable()
         await self.find(name)
         await self._require_unused(name)
         if is_dry_run:

@@ -35,7 +35,7 @@ def _decode_group(node: Versioned) -> str:
     return (LocalPolicies.decode(node.path, node.data).anti_affinity_group or "").lower()
 
 
-class FollowedConstraints:
+class ConstraintsCache:
     """`core.constraints.Constraints` of this cluster as of the newest events.
 
     What does not decode is logged and counted, and what it said before stays. So does a policy

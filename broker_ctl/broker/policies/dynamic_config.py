@@ -50,7 +50,7 @@ class DynamicConfiguration:
         self._current = settings
         self._problems: tuple[Problem, ...] = ()
         self._listeners: list[Callable[[Settings], None]] = []
-        self._followed = NodeCache(store, paths.CONFIGURATION, _decode)
+        self._cache = NodeCache(store, paths.CONFIGURATION, _decode)
         # Never started: whoever changes something wants to see it at once.
         self._reader = ValueCache(store, (paths.CONFIGURATION,), _decode, clock, CacheRules())
         self._updates = Updates(
@@ -64,13 +64,13 @@ class DynamicConfiguration:
 
     async def start(self) -> None:
         """Follow; returns once the overrides have been read."""
-        self._followed.listen(self._changed)
-        await self._followed.start()
-        await self._followed.wait_synced()
+        self._cache.listen(self._changed)
+        await self._cache.start()
+        await self._cache.wait_synced()
 
     async def close(self) -> None:
         """Stop following; what was last known stays."""
-        await self._followed.close()
+        await self._cache.close()
 
     def current(self) -> Settings:
         """The effective settings."""
@@ -97,7 +97,7 @@ class DynamicConfiguration:
     @property
     def corrupt(self) -> int:
         """Reads that did not decode."""
-        return self._followed.corrupt
+        return self._cache.corrupt
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -137,10 +137,10 @@ class DynamicConfiguration:
         def change(found: DynamicValues | None) -> DynamicValues:
             texts = {} if found is None else found.texts
             wanted = {**_others(texts, key), key: text}
-            _, stood = self._start.with_dynamic(texts)
+            _, old_problems = self._start.with_dynamic(texts)
             _, problems = self._start.with_dynamic(wanted)
             # What was wrong before is not this caller's fault, unless it is the same key.
-            new = [one for one in problems if one.key == key or one not in stood]
+            new = [one for one in problems if one.key == key or one not in old_problems]
             if new:
                 raise SettingsError("; ".join(map(str, new)))
             return DynamicValues(wanted)
@@ -181,7 +181,7 @@ class DynamicConfiguration:
         return True
 
     def _changed(self) -> None:
-        found = self._followed.values.get(paths.CONFIGURATION)
+        found = self._cache.values.get(paths.CONFIGURATION)
         settings, problems = self._start.with_dynamic({} if found is None else found.texts)
         for problem in problems:
             if problem not in self._problems:

@@ -25,11 +25,11 @@ def _decode(node: Versioned) -> FailureDomain:
 class FailureDomains:
     """Those of this cluster, a node for each."""
 
-    def __init__(self, parts: PolicyStore, cluster: str) -> None:
-        self._store = parts.store
+    def __init__(self, policy_store: PolicyStore, cluster: str) -> None:
+        self._store = policy_store.store
         self._cluster = cluster
         self._root = paths.failure_domains(cluster)
-        self._nodes = PolicyNodes(parts, self._root, _decode, FailureDomain.encode)
+        self._nodes = PolicyNodes(policy_store, self._root, _decode, FailureDomain.encode)
         # Two domains are two nodes: of two requests to this daemon, the second sees the first.
         self._setting = asyncio.Lock()
 

@@ -48,7 +48,7 @@ def allows(
     return primaries < policy.min_available and policy.is_secondary(broker_id)
 
 
-def to_be_unloaded(
+def namespaces_to_unload(
     before: Constraints, after: Constraints, name: str, namespaces: Collection[Namespace]
 ) -> tuple[Namespace, ...]:
     """Whose bundles may be in the wrong place now that the policy ``name`` was set.
@@ -91,10 +91,12 @@ def _decode(node: Versioned) -> NamespaceIsolationPolicies:
 class IsolationPolicies:
     """Those of this cluster: one node, a map by name."""
 
-    def __init__(self, parts: PolicyStore, cluster: str, namespaces: Namespaces) -> None:
+    def __init__(self, policy_store: PolicyStore, cluster: str, namespaces: Namespaces) -> None:
         self._path = paths.isolation_policies(cluster)
         self._namespaces = namespaces
-        self._nodes = PolicyNodes(parts, self._path, _decode, NamespaceIsolationPolicies.encode)
+        self._nodes = PolicyNodes(
+            policy_store, self._path, _decode, NamespaceIsolationPolicies.encode
+        )
 
     async def all(self) -> tuple[IsolationPolicy, ...]:
         """All, in the order in which they are tried."""
@@ -129,11 +131,11 @@ class IsolationPolicies:
 
         await self._nodes.change(self._path, change, is_dry_run=is_dry_run)
         if not is_dry_run:
-            log.info("isolation policy %s was set: %s", policy.name, _told(policy))
+            log.info("isolation policy %s was set: %s", policy.name, _describe(policy))
         if policy.unload_scope in {None, UnloadScope.NONE}:
             return ()
         before, after = (Constraints(isolation=record.policies) for record in versions)
-        return to_be_unloaded(before, after, policy.name, await self._namespaces.all())
+        return namespaces_to_unload(before, after, policy.name, await self._namespaces.all())
 
     async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
         """Take a policy away, or only look whether that can be done.
@@ -156,7 +158,7 @@ class IsolationPolicies:
         return await self._nodes.get(self._path) or NamespaceIsolationPolicies()
 
 
-def _told(policy: IsolationPolicy) -> str:
+def _describe(policy: IsolationPolicy) -> str:
     """What it says, in a line."""
     secondary = f", secondary {' '.join(policy.secondary)}" if policy.secondary else ""
     return (

@@ -25,7 +25,7 @@ def _decode(node: Versioned) -> PoliciesRecord:
     return PoliciesRecord.decode(node.path, node.data)
 
 
-def _standing(namespace: Namespace, found: PoliciesRecord | None) -> PoliciesRecord:
+def _require_existing(namespace: Namespace, found: PoliciesRecord | None) -> PoliciesRecord:
     """What was found, unless somebody is deleting it."""
     if found is None or found.is_deleted:
         raise NamespaceMissing(f"namespace {namespace} does not exist")
@@ -35,10 +35,10 @@ def _standing(namespace: Namespace, found: PoliciesRecord | None) -> PoliciesRec
 class NamespacePolicies:
     """A node for each namespace, which has the ring too."""
 
-    def __init__(self, parts: PolicyStore, tenants: Tenants, clusters: Clusters) -> None:
+    def __init__(self, policy_store: PolicyStore, tenants: Tenants, clusters: Clusters) -> None:
         self._tenants = tenants
         self._clusters = clusters
-        self._nodes = PolicyNodes(parts, paths.POLICIES, _decode, PoliciesRecord.encode)
+        self._nodes = PolicyNodes(policy_store, paths.POLICIES, _decode, PoliciesRecord.encode)
 
     async def find(self, namespace: Namespace) -> PoliciesRecord:
         """As they are stored.
@@ -46,7 +46,7 @@ class NamespacePolicies:
         Raises:
             NamespaceMissing: there is no such namespace.
         """
-        return _standing(namespace, await self._nodes.get(paths.policies(namespace)))
+        return _require_existing(namespace, await self._nodes.get(paths.policies(namespace)))
 
     async def permissions(self, namespace: Namespace) -> Mapping[str, Any]:
         """What roles may do, by role; the broker process holds them to it.
@@ -84,7 +84,7 @@ class NamespacePolicies:
 
         await self._nodes.change(
             paths.policies(namespace),
-            lambda found: _standing(namespace, found).in_clusters(names),
+            lambda found: _require_existing(namespace, found).in_clusters(names),
             is_dry_run=is_dry_run,
         )
         if not is_dry_run:

@@ -41,16 +41,16 @@ class Policies:
         rng: random.Random,
     ) -> "Policies":
         """Those of one cluster."""
-        parts = PolicyStore.of(configuration_store, clock, rng)
-        clusters = Clusters(parts, cluster)
-        tenants = Tenants(parts, clusters, namespaces)
+        policy_store = PolicyStore.of(configuration_store, clock, rng)
+        clusters = Clusters(policy_store, cluster)
+        tenants = Tenants(policy_store, clusters, namespaces)
         return cls(
-            IsolationPolicies(parts, cluster, namespaces),
-            FailureDomains(parts, cluster),
-            AntiAffinity(store, parts, namespaces),
-            ResourceQuotas(store, parts),
+            IsolationPolicies(policy_store, cluster, namespaces),
+            FailureDomains(policy_store, cluster),
+            AntiAffinity(store, policy_store, namespaces),
+            ResourceQuotas(store, policy_store),
             clusters,
             tenants,
-            NamespacePolicies(parts, tenants, clusters),
-            parts.flag,
+            NamespacePolicies(policy_store, tenants, clusters),
+            policy_store.flag,
         )

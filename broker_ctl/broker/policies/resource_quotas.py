@@ -66,9 +66,9 @@ def _decode(node: Versioned) -> ResourceQuota:
 class ResourceQuotas:
     """One for each bundle that has its own, and one for all others; a bundle of None: that one."""
 
-    def __init__(self, store: MetadataStore, parts: PolicyStore) -> None:
+    def __init__(self, store: MetadataStore, policy_store: PolicyStore) -> None:
         # They lie beside the load, not in the configuration store; its flag freezes them too.
-        own = replace(parts, store=store)
+        own = replace(policy_store, store=store)
         self._nodes = PolicyNodes(own, paths.RESOURCE_QUOTAS, _decode, encode_quota)
 
     async def payload(self, bundle: Bundle | None = None) -> bytes:

@@ -39,12 +39,14 @@ def _has_namespaces(name: str) -> PolicyConflict:
 class Tenants:
     """A node for each; its children are the policies of its namespaces."""
 
-    def __init__(self, parts: PolicyStore, clusters: Clusters, namespaces: Namespaces) -> None:
-        self._parts = parts
-        self._store = parts.store
+    def __init__(
+        self, policy_store: PolicyStore, clusters: Clusters, namespaces: Namespaces
+    ) -> None:
+        self._policy_store = policy_store
+        self._store = policy_store.store
         self._clusters = clusters
         self._namespaces = namespaces
-        self._nodes = PolicyNodes(parts, paths.POLICIES, _decode, TenantInfo.encode)
+        self._nodes = PolicyNodes(policy_store, paths.POLICIES, _decode, TenantInfo.encode)
 
     async def names(self) -> list[str]:
         """All, sorted."""
@@ -86,7 +88,7 @@ class Tenants:
             PoliciesReadOnly: nothing may be changed.
         """
         require_name("tenant", name)
-        await self._parts.flag.require_writable()
+        await self._policy_store.flag.require_writable()
         await self._require_sense(info)
         if is_dry_run:
             if await self._store.exists(paths.tenant(name)) is not None:
@@ -107,7 +109,7 @@ class Tenants:
             ClusterInUse: a namespace lives in a cluster that the tenant should no longer use.
             PoliciesReadOnly: nothing may be changed.
         """
-        await self._parts.flag.require_writable()
+        await self._policy_store.flag.require_writable()
         old = await self.find(name)
         await self._require_sense(info)
         await self._require_left(name, set(old.allowed_clusters) - set(info.allowed_clusters))
@@ -130,7 +132,7 @@ class Tenants:
             PoliciesReadOnly: nothing may be changed.
         """
         require_name("tenant", name)
-        await self._parts.flag.require_writable()
+        await self._policy_store.flag.require_writable()
         if is_dry_run:
             stat = await self._store.exists(paths.tenant(name))
             if stat is None:

@@ -16,25 +16,25 @@ class ReplicaAuthority:
 
     def __init__(self) -> None:
         self._grant = Grant(0, 0.0)
-        self._open_epoch = 0
+        self._granted_epoch = 0
 
-    def granted(self, grant: Grant) -> None:
+    def on_grant(self, grant: Grant) -> None:
         """Hear the session watcher."""
         self._grant = grant
 
-    def open(self, epoch: int) -> None:
+    def grant(self, epoch: int) -> None:
         """Nothing leads here that was not told so in this session."""
-        self._open_epoch = epoch
+        self._granted_epoch = epoch
 
-    def close(self) -> None:
+    def revoke(self) -> None:
         """Until it is opened again nothing may be taken."""
-        self._open_epoch = 0
+        self._granted_epoch = 0
 
-    def is_open(self, epoch: int) -> bool:
+    def is_granted(self, epoch: int) -> bool:
         """Whether it is, for that session."""
-        return self._open_epoch == epoch
+        return self._granted_epoch == epoch
 
     def current(self) -> Authority:
         """What stands now; ask at each act."""
         grant = self._grant
-        return Authority(grant.epoch, grant.deadline_s if self.is_open(grant.epoch) else 0.0)
+        return Authority(grant.epoch, grant.deadline_s if self.is_granted(grant.epoch) else 0.0)

@@ -102,10 +102,10 @@ class ControlledShutdown:
         if reply.status != _OK or not isinstance(row, Mapping):
             log.info("controlled shutdown: %s answered with %d", found[0], reply.status)
             return False
-        return _said_done(row)
+        return _is_done_reply(row)
 
 
-def _said_done(row: Mapping[str, Any]) -> bool:
+def _is_done_reply(row: Mapping[str, Any]) -> bool:
     led, reason = row.get("led"), row.get("reason")
     if row.get("is_done") is True and not led:
         return True

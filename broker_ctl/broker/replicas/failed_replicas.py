@@ -40,7 +40,7 @@ class FailedReplicas:
         """All that failed. It changes under whoever awaits."""
         return MappingProxyType(self._reasons)
 
-    def judged(
+    def record_results(
         self, partitions: Iterable[TopicPartition], errors: Collection[ReplicaError]
     ) -> None:
         """The data plane was told of these, and said what failed."""
@@ -49,12 +49,12 @@ class FailedReplicas:
             told = {partition: failed.get(partition) for partition in partitions}
             self._update(told)
 
-    def begin(self, held: Iterable[HeldReplica]) -> None:
+    def reset(self, held: Iterable[HeldReplica]) -> None:
         """All that the data plane holds, which was told nothing yet."""
         self._reasons.clear()
-        self.listed(held)
+        self.update_from_listing(held)
 
-    def listed(self, held: Iterable[HeldReplica]) -> None:
+    def update_from_listing(self, held: Iterable[HeldReplica]) -> None:
         """All that the data plane holds. What it refused for another reason stays refused."""
         stored = {one.partition: STORAGE_ERROR for one in held if one.is_failed}
         mended = {

@@ -29,7 +29,7 @@ from broker_ctl.errors import AuthorityLost, Fenced
 
 log = logging.getLogger(__name__)
 
-_SHOWN: Final = 5
+_MAX_LOGGED: Final = 5
 
 
 class Handled(NamedTuple):
@@ -87,7 +87,7 @@ class ReplicaInstructions:
         """How many of them lead; looks at each."""
         return sum(replica.is_leader for replica in self._replicas.values())
 
-    def saw_controller(self, epoch: int) -> None:
+    def observe_controller_epoch(self, epoch: int) -> None:
         """A controller epoch that was read: none below it is obeyed."""
         self.newest_epoch = max(self.newest_epoch, epoch)
 
@@ -102,15 +102,15 @@ class ReplicaInstructions:
         async with self._lock:
             self.is_over = False
             held = await self._plane.replicas()
-            self._failed.begin(held)
+            self._failed.reset(held)
             self._brokers = {}
             self._replicas = {
                 one.partition: _Replica(one.topic_id, one.leader_epoch, is_leader=False)
                 for one in held
             }
-            outdated = await self._strays.outdated(held)
-            await self._end(outdated, is_deleted=True)
-            gone = {one.partition for one in outdated}
+            find_outdated = await self._strays.find_outdated(held)
+            await self._end(find_outdated, is_deleted=True)
+            gone = {one.partition for one in find_outdated}
             left = [one for one in held if one.partition not in gone]
             await self._end(left, is_deleted=False)
 
@@ -131,7 +131,7 @@ class ReplicaInstructions:
             await self._end(led, is_deleted=False)
             return not self.count_led()
 
-    async def obey(self, instruction: Instruction) -> Handled:
+    async def handle(self, instruction: Instruction) -> Handled:
         """Carry an instruction out; one that was carried out before changes nothing.
 
         Raises:
@@ -143,7 +143,7 @@ class ReplicaInstructions:
             broker_epoch = self._check(instruction)
             await self._remove_strays(instruction)
             errors: list[ReplicaError] = []
-            leaders, followers = self._judge(instruction.partitions, errors)
+            leaders, followers = self._classify(instruction.partitions, errors)
             if leaders:
                 errors += await self._plane.become_leader(leaders)
             # Also where nobody follows another now: whom to fetch from has changed (KAFKA-13225).
@@ -151,8 +151,8 @@ class ReplicaInstructions:
                 errors += await self._plane.become_follower(followers, instruction.brokers)
                 self._brokers = dict(instruction.brokers)
             errors += await self._stop(instruction.stops)
-            self._failed.judged(_named(instruction), errors)
-        _tell(errors)
+            self._failed.record_results(_partitions_of(instruction), errors)
+        _log_errors(errors)
         return Handled(broker_epoch, tuple(errors))
 
     def _check(self, instruction: Instruction) -> int:
@@ -189,7 +189,7 @@ class ReplicaInstructions:
             if named.get(partition) != known[partition].topic_id
         ]
         if unnamed:
-            await self._end(await self._strays.unassigned(unnamed), is_deleted=True)
+            await self._end(await self._strays.find_unassigned(unnamed), is_deleted=True)
 
     async def _end(self, held: Iterable[HeldReplica], *, is_deleted: bool) -> None:
         stops = [
@@ -200,13 +200,13 @@ class ReplicaInstructions:
         if is_deleted:
             log.info("%d replicas are not this broker's any more: removing them", len(stops))
         refused = list(await self._plane.stop_replicas(stops))
-        _tell(refused)
+        _log_errors(refused)
         kept = {partition for partition, _ in refused}
         for stop in stops:
             if stop.partition not in kept:
                 self._ended(stop)
 
-    def _judge(
+    def _classify(
         self, told: Sequence[ReplicaState], errors: list[ReplicaError]
     ) -> tuple[list[ReplicaState], list[ReplicaState]]:
         """Those that lead here and those that follow; what they are told is remembered."""
@@ -264,7 +264,7 @@ class ReplicaInstructions:
             for stop in stale
             if stop.is_deleted
         ]
-        return await self._strays.ending(deleted) if deleted else set()
+        return await self._strays.find_deletable(deleted) if deleted else set()
 
     def _ended(self, stop: ReplicaStop) -> None:
         known = self._replicas.pop(stop.partition, None)
@@ -273,13 +273,13 @@ class ReplicaInstructions:
             self._replicas[stop.partition] = _Replica(known.topic_id, epoch, is_leader=False)
 
 
-def _tell(errors: Sequence[ReplicaError]) -> None:
+def _log_errors(errors: Sequence[ReplicaError]) -> None:
     if errors:
-        shown = ", ".join(f"{partition} {why}" for partition, why in errors[:_SHOWN])
+        shown = ", ".join(f"{partition} {why}" for partition, why in errors[:_MAX_LOGGED])
         log.warning("%d replicas are not what they were told to be: %s", len(errors), shown)
 
 
-def _named(instruction: Instruction) -> Iterable[TopicPartition]:
+def _partitions_of(instruction: Instruction) -> Iterable[TopicPartition]:
     for replica in instruction.partitions:
         yield replica.partition
     for stop in instruction.stops:

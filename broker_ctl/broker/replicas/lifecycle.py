@@ -75,19 +75,19 @@ class ReplicaStatistics:
 class Replicas:
     """Lives as long as the store."""
 
-    def __init__(self, parts: ReplicaDependencies) -> None:
-        self._parts = parts
-        store, ids = parts.store, parts.ids
+    def __init__(self, dependencies: ReplicaDependencies) -> None:
+        self._dependencies = dependencies
+        store, ids = dependencies.store, dependencies.ids
         self._failed = FailedReplicas(store, ids.broker_id)
         self._instructions = ReplicaInstructions(
-            parts.plane,
+            dependencies.plane,
             ids.broker_id,
-            self._told_epoch,
+            self._current_broker_epoch,
             StrayReplicas(store, ids.broker_id),
             self._failed,
         )
-        self._queue = ZkQueue(store, ids.broker_id, self._instructions.obey)
-        self._isr = IsrChanges(store, parts.plane, ids.broker_id, parts.lag_time_s)
+        self._queue = ZkQueue(store, ids.broker_id, self._instructions.handle)
+        self._isr = IsrChanges(store, dependencies.plane, ids.broker_id, dependencies.lag_time_s)
         self._session_epoch = 0
         self._instance_id = ""
 
@@ -96,7 +96,7 @@ class Replicas:
     @property
     def ids(self) -> BrokerIds:
         """The number of this broker, and its epoch."""
-        return self._parts.ids
+        return self._dependencies.ids
 
     @property
     def newest_controller_epoch(self) -> int:
@@ -108,13 +108,13 @@ class Replicas:
         """Replicas that cannot be served, and why."""
         return self._failed.reasons
 
-    def is_open(self, epoch: int) -> bool:
+    def is_granted(self, epoch: int) -> bool:
         """Whether nothing goes on any more that was told in a session before ``epoch``."""
-        return self._parts.authority.is_open(epoch)
+        return self._dependencies.authority.is_granted(epoch)
 
-    async def obey(self, instruction: Instruction) -> Handled:
-        """See `ReplicaInstructions.obey`."""
-        return await self._instructions.obey(instruction)
+    async def handle(self, instruction: Instruction) -> Handled:
+        """See `ReplicaInstructions.handle`."""
+        return await self._instructions.handle(instruction)
 
     def count_led(self) -> int:
         """How many partitions are led here; looks at each."""
@@ -140,13 +140,13 @@ class Replicas:
 
         Returns when the broker process and the store have answered, however long that takes.
         """
-        self.ended()
+        self.on_session_end()
         while True:
             # As it is before it is asked: one that is started anew meanwhile is found out.
-            self._instance_id = self._parts.instance_id()
-            self._parts.plane.expect(self._instance_id)
+            self._instance_id = self._dependencies.instance_id()
+            self._dependencies.plane.expect(self._instance_id)
             try:
-                await self._see_controller()
+                await self._read_controller_epoch()
                 await self._instructions.begin()
             except (DataPlaneError, StoreError) as error:
                 if isinstance(error, StoreError) and not _may_pass(error):
@@ -156,7 +156,7 @@ class Replicas:
             else:
                 break
         self._session_epoch = epoch
-        self._parts.authority.open(epoch)
+        self._dependencies.authority.grant(epoch)
 
     async def enter(self) -> None:
         """Begin a life: the controller tells of all that this broker has. `prepare` before.
@@ -166,7 +166,7 @@ class Replicas:
         """
         # What cannot be served is known when leaders are elected.
         await self._failed.publish()
-        await self._parts.ids.register()
+        await self._dependencies.ids.register()
 
     async def run(self) -> None:
         """Live, until cancelled, or until the broker process ends after `leave`; `enter` before.
@@ -181,20 +181,20 @@ class Replicas:
                 if self._instructions.is_over:
                     return  # a broker that stops must not come back in its last moment
                 log.warning("the broker process was started anew: it is told everything again")
-                await self._parts.ids.unregister()
+                await self._dependencies.ids.unregister()
                 await self.prepare(self._session_epoch)
                 await self.enter()
         finally:
             stop_watching()
 
-    def ended(self) -> None:
+    def on_session_end(self) -> None:
         """The session has ended, or what was granted in it is given back."""
-        self._parts.ids.ended()
-        self._parts.authority.close()
+        self._dependencies.ids.on_session_end()
+        self._dependencies.authority.revoke()
 
     def revoke(self) -> None:
         """The broker process is silent: whoever asks for authority from now on gets none."""
-        self._parts.authority.close()
+        self._dependencies.authority.revoke()
 
     async def leave(self) -> None:
         """End this life on purpose: nothing leads, and the controller sees that we have gone.
@@ -209,45 +209,45 @@ class Replicas:
         except (DataPlaneError, TimeoutError) as error:
             log.warning("leaving: what leads here cannot be ended: %r", error)
         if not is_over:
-            self._parts.authority.close()
-        await self._parts.ids.unregister()
+            self._dependencies.authority.revoke()
+        await self._dependencies.ids.unregister()
 
-    def _told_epoch(self) -> int:
+    def _current_broker_epoch(self) -> int:
         """The broker epoch; 0 too where the broker process is not the one that this life is of.
 
         What is told again under its leader epoch of before must have been read after all that the
         former process had written to an ISR (KIP-497): that is so once this broker registers anew.
         """
-        is_same = self._parts.instance_id() == self._instance_id
-        return self._parts.ids.epoch if is_same else 0
+        is_same = self._dependencies.instance_id() == self._instance_id
+        return self._dependencies.ids.epoch if is_same else 0
 
-    async def _see_controller(self) -> None:
-        stat = await self._parts.store.exists(paths.CONTROLLER_SEAT.epoch_path)
+    async def _read_controller_epoch(self) -> None:
+        stat = await self._dependencies.store.exists(paths.CONTROLLER_SEAT.epoch_path)
         if stat is not None:
             # Its data version is the epoch of the newest controller.
-            self._instructions.saw_controller(stat.version)
+            self._instructions.observe_controller_epoch(stat.version)
 
     async def _live(self) -> None:
         """Registered and told; returns when the broker process is another one."""
         async with asyncio.TaskGroup() as group:
             living = [
-                group.create_task(self._parts.ids.keep(), name="broker id"),
+                group.create_task(self._dependencies.ids.keep(), name="broker id"),
                 group.create_task(self._queue.run(), name="instructions"),
                 group.create_task(self._failed.keep(), name="failed replicas"),
             ]
-            await self._follow_plane()
+            await self._watch_dataplane()
             for task in living:
                 task.cancel()
 
-    async def _follow_plane(self) -> None:
+    async def _watch_dataplane(self) -> None:
         loop = asyncio.get_running_loop()
         listed_s = loop.time()
-        while self._parts.instance_id() == self._instance_id:
-            await asyncio.sleep(self._parts.poll_s)
+        while self._dependencies.instance_id() == self._instance_id:
+            await asyncio.sleep(self._dependencies.poll_s)
             try:
                 await self._isr.settle()
                 if loop.time() - listed_s >= _LIST_S + _LIST_EACH_S * self._instructions.held:
-                    self._failed.listed(await self._parts.plane.replicas())
+                    self._failed.update_from_listing(await self._dependencies.plane.replicas())
                     listed_s = loop.time()
             except (DataPlaneError, StoreError) as error:
                 # Wishes stand until they are answered. A process that stays silent, and a session

@@ -99,7 +99,7 @@ class PartitionLeaders:
         if partition not in assignment.partitions:
             count = len(assignment.partitions)
             raise TopicMissing(f"{topic} has no partition {partition}: it has {count} partitions")
-        return await self._led(assignment, TopicPartition(topic, partition))
+        return await self._describe(assignment, TopicPartition(topic, partition))
 
     async def of_topic(self, topic: str) -> list[LedPartition]:
         """Where all partitions of a topic are led, by number; raises as `find`."""
@@ -107,16 +107,20 @@ class PartitionLeaders:
         found: list[LedPartition] = []
         for numbers in batched(sorted(assignment.partitions), _AT_ONCE):
             # Between two batches anything may change: each partition is told as it is by itself.
-            found += await self._together(assignment, [TopicPartition(topic, n) for n in numbers])
+            found += await self._describe_all(
+                assignment, [TopicPartition(topic, n) for n in numbers]
+            )
         return found
 
-    async def _together(
+    async def _describe_all(
         self, assignment: TopicAssignment, partitions: list[TopicPartition]
     ) -> list[LedPartition]:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(self._led(assignment, partition), name=f"leader {partition}")
+                    group.create_task(
+                        self._describe(assignment, partition), name=f"leader {partition}"
+                    )
                     for partition in partitions
                 ]
         except* StoreError as errors:
@@ -128,21 +132,23 @@ class PartitionLeaders:
 
     async def _assignment(self, topic: str) -> TopicAssignment:
         path = partition_paths.topic(checked_topic(topic))
-        self._follow()
+        self._start_caches()
         found = await self._topics.get(path)
         if found is None:
             raise TopicMissing(f"there is no replicated topic {topic}")
         return found
 
-    async def _led(self, assignment: TopicAssignment, partition: TopicPartition) -> LedPartition:
-        state = await _readable(self._states, partition_paths.leader_and_isr(partition))
+    async def _describe(
+        self, assignment: TopicAssignment, partition: TopicPartition
+    ) -> LedPartition:
+        state = await _get_or_none(self._states, partition_paths.leader_and_isr(partition))
         leader = None
         if state is not None and state.leader >= 0:
-            leader = await _readable(self._brokers, partition_paths.broker(state.leader))
+            leader = await _get_or_none(self._brokers, partition_paths.broker(state.leader))
         replicas = assignment.partitions[partition.partition].replicas
         return LedPartition(partition, assignment.topic_id, replicas, state, leader)
 
-    def _follow(self) -> None:
+    def _start_caches(self) -> None:
         if not self._may_begin:
             return
         self._may_begin = False
@@ -150,7 +156,7 @@ class PartitionLeaders:
             self._tasks.start(cache.start(), f"follow {name}")
 
 
-async def _readable(cache: ValueCache[T], path: str) -> T | None:
+async def _get_or_none(cache: ValueCache[T], path: str) -> T | None:
     """What stands there; None too where it does not decode, which the cache has told and counted.
 
     One spoilt node must not take the rest of its topic from clients.

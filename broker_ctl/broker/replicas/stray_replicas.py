@@ -26,7 +26,7 @@ class StrayReplicas:
         self._store = store
         self._broker_id = broker_id
 
-    async def outdated(self, held: Iterable[HeldReplica]) -> list[HeldReplica]:
+    async def find_outdated(self, held: Iterable[HeldReplica]) -> list[HeldReplica]:
         """Those of a topic that had the same name before the one that has it now.
 
         Raises:
@@ -36,7 +36,7 @@ class StrayReplicas:
         topics = await self._topics(replicas)
         return [replica for replica in replicas if _is_outdated(replica, topics)]
 
-    async def unassigned(self, held: Iterable[HeldReplica]) -> list[HeldReplica]:
+    async def find_unassigned(self, held: Iterable[HeldReplica]) -> list[HeldReplica]:
         """Those too whose topic is gone, or has its partition elsewhere.
 
         Raises:
@@ -49,7 +49,7 @@ class StrayReplicas:
             log.warning("%d replicas stay: the store has them here", len(replicas) - len(found))
         return found
 
-    async def ending(self, held: Iterable[HeldReplica]) -> set[TopicPartition]:
+    async def find_deletable(self, held: Iterable[HeldReplica]) -> set[TopicPartition]:
         """Which of them are not this broker's any more, or of a topic that is to be deleted.
 
         Raises:

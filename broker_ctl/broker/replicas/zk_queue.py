@@ -35,7 +35,7 @@ _RETRY_S: Final = 0.25
 # Read and applied in one go; an instruction may have half a megabyte.
 _AT_ONCE: Final = 16
 
-Obey = Callable[[Instruction], Awaitable[object]]
+Handle = Callable[[Instruction], Awaitable[object]]
 
 
 class ZkQueue:
@@ -43,13 +43,13 @@ class ZkQueue:
 
     Attributes:
         applied: instructions that were carried out.
-        corrupt: nodes that are no instructions; those that come too late `obey` counts.
+        corrupt: nodes that are no instructions; those that come too late `handle` counts.
     """
 
-    def __init__(self, store: MetadataStore, broker_id: int, obey: Obey) -> None:
+    def __init__(self, store: MetadataStore, broker_id: int, handle: Handle) -> None:
         self._store = store
         self._path = partition_paths.queue(broker_id)
-        self._obey = obey
+        self._handle = handle
         self._wake = asyncio.Event()
         self._unread: set[str] = set()
         self.applied = 0
@@ -127,7 +127,7 @@ class ZkQueue:
     async def _apply(self, node: Versioned) -> bool:
         """Whether it is done with."""
         try:
-            await self._obey(Instruction.parse(decode_object(node.data)))
+            await self._handle(Instruction.parse(decode_object(node.data)))
         except Fenced as error:
             log.info("%s: %s", node.path, error)
         except NewerVersion as error:

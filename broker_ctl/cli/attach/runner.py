@@ -15,7 +15,7 @@ from broker_ctl.cli.attach.quieting import confirm, quieted
 from broker_ctl.cli.attach.snapshot import picture
 from broker_ctl.cli.attach.views import Shows, shown_as
 from broker_ctl.clock import SystemClock
-from broker_ctl.coordination.membership.other_clusters import clusters_on
+from broker_ctl.coordination.membership.other_clusters import find_clusters
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.lifecycle.attached import attach as assembled
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, looking_on
@@ -175,7 +175,7 @@ async def _what_is_there(store: ZooKeeperStore, url: StoreUrl) -> str:
         async with asyncio.timeout(_CONNECT_S):
             is_there = await tree.exists(here) is not None
             inside = await tree.children(here)
-            others = await clusters_on(tree)
+            others = await find_clusters(tree)
     finally:
         await tree.close()
     has = f"{here} has {', '.join(inside[:_SHOWN]) or 'nothing'}" if is_there else f"no {here}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.model.load import BundleStats, SystemUsage
 from broker_ctl.core.model.printable import printable
 from broker_ctl.core.model.steps import Steps, batched
@@ -140,7 +140,7 @@ async def _decoded(node: Versioned) -> Reported | TimeAverageBrokerData | Skippe
         _reported if paths.name_below(paths.LOAD_REPORTS, node.path) else _average
     )
     try:
-        return await in_turns(decode(node))
+        return await run_cooperatively(decode(node))
     except CorruptRecord as error:
         return _skipped(node.path, str(error))
 

@@ -41,15 +41,15 @@ class Election:
         deletions: Deletions,
         *,
         clock: Clock,
-        seat: ElectionName,
+        election_name: ElectionName,
         leader: LeaderBroker,
         rng: random.Random,
         records: ElectionRecords | None = None,
     ) -> None:
-        self._seat_node = ElectionNode(store, deletions, seat, records or LeaderRecords(leader))
+        self._node = ElectionNode(store, deletions, election_name, records or LeaderRecords(leader))
         self._watcher = watcher
         self._clock = clock
-        self._seat = seat
+        self._election_name = election_name
         self._own = leader
         self._rng = rng
         self._state = State.ELECTING
@@ -58,7 +58,7 @@ class Election:
         self._czxid = 0
         self._cuts = 0
         self._work: asyncio.Task[None] | None = None
-        self._look = asyncio.Event()
+        self._wake = asyncio.Event()
         self._ended = asyncio.Event()
         self._ended.set()
         self._resigning = asyncio.Event()
@@ -87,16 +87,16 @@ class Election:
         """Who leads, by the last read; None while nobody is known."""
         return self._leader
 
-    def session_changed(self, action: SessionAction) -> None:
+    def on_session_action(self, action: SessionAction) -> None:
         """Hear the session watcher; without authority the leader steps down at once."""
         if action is SessionAction.CONNECTION_LOST:
             self._cuts += 1
-            self._note(Event.CONNECTION_LOST)
+            self._on_event(Event.CONNECTION_LOST)
         elif action is SessionAction.FENCE:
-            self._note(Event.AUTHORITY_LOST)
-        self._look.set()
+            self._on_event(Event.AUTHORITY_LOST)
+        self._wake.set()
 
-    def _note(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         """An event whose actions wait for nobody; after the resignation nothing is news."""
         if self._state is not State.RESIGNED and Action.STEP_DOWN in self._enter(event):
             self._step_down()
@@ -107,7 +107,11 @@ class Election:
         self._state, actions = step(before, event)
         if self._state is not before:
             log.info(
-                "election at %s: %s -> %s (%s)", self._seat.node_path, before, self._state, event
+                "election at %s: %s -> %s (%s)",
+                self._election_name.node_path,
+                before,
+                self._state,
+                event,
             )
         if self._leadership is not None and self._state is State.SUSPENDED:
             self._leadership.suspend()
@@ -122,9 +126,9 @@ class Election:
         self._ended.clear()
         self._state, self._leader = State.ELECTING, None
         try:
-            stop_watching = await self._seat_node.watch(self._look.set)
+            stop_watching = await self._node.watch(self._wake.set)
             try:
-                async with TaskScope(f"leading {self._seat.name}") as scope:
+                async with TaskScope(f"leading {self._election_name.name}") as scope:
                     await self._keep_looking(scope, lead)
             finally:
                 stop_watching()
@@ -137,13 +141,13 @@ class Election:
         self._leader = None
         if not self.is_resigned:
             self._state = State.ELECTING
-        self._seat_node.leave()
+        self._node.queue_deletion()
         self._ended.set()
 
     async def resign(self) -> None:
         """Give the seat back and stand no more; the caller gives the deadline."""
         self._resigning.set()
-        self._look.set()
+        self._wake.set()
         await self._ended.wait()
 
     async def _keep_looking(
@@ -152,22 +156,22 @@ class Election:
         lead: Callable[[Leadership], Awaitable[None]],
     ) -> None:
         while not self.is_resigned:
-            self._look.clear()
+            self._wake.clear()
             try:
-                news = await self._news()
-                if news is not None:
-                    await self._apply(news, scope, lead)
+                event = await self._next_event()
+                if event is not None:
+                    await self._apply(event, scope, lead)
             except StoreError as error:
-                log.info("election at %s: %s", self._seat.node_path, error)
+                log.info("election at %s: %s", self._election_name.node_path, error)
                 await asyncio.sleep(_RETRY_S)
                 continue
             if not self.is_resigned:
                 # A notification may fall into a lost connection: look again now and then.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_AGAIN_S):
-                        await self._look.wait()
+                        await self._wake.wait()
 
-    async def _news(self) -> Event | None:
+    async def _next_event(self) -> Event | None:
         """One read tells where this candidate stands; None: it was overtaken by the session."""
         before, cuts = self._state, self._cuts
         if self._resigning.is_set():
@@ -176,16 +180,16 @@ class Election:
         if is_leader and self._work is not None and self._work.done():
             return Event.FAILED
         # Who comes back to lead on asks behind all that was committed while it was away.
-        node = await self._seat_node.read(is_synced=before is State.SUSPENDED)
+        node = await self._node.read(is_synced=before is State.SUSPENDED)
         if self._state is not before or self._cuts != cuts:
             # An answer from before the connection was lost must not make a suspended leader lead.
-            self._look.set()
+            self._wake.set()
             return None
         if node is None:
             self._leader = None
             return Event.FREE
-        self._leader = self._seat_node.leader_of(node)
-        is_mine = self._seat_node.is_ours(node)
+        self._leader = self._node.leader_of(node)
+        is_mine = self._node.is_ours(node)
         return Event.MINE if is_mine and self._czxid in {0, node.stat.czxid} else Event.OTHERS
 
     async def _apply(
@@ -202,7 +206,7 @@ class Election:
         for action in self._enter(event):
             match action:
                 case Action.STAND:
-                    outcome = Event.WON if await self._stand() else Event.BEATEN
+                    outcome = Event.WON if await self._claim() else Event.BEATEN
                     await self._apply(outcome, scope, lead)
                 case Action.LEAD:
                     assert self._leadership is not None
@@ -212,20 +216,22 @@ class Election:
                     self._step_down()
                 case Action.DELETE:
                     await self._wait_work()
-                    await self._seat_node.give_back()
-                    self._look.set()
+                    await self._node.delete()
+                    self._wake.set()
 
     async def _lead(
         self,
         leadership: Leadership,
         lead: Callable[[Leadership], Awaitable[None]],
     ) -> None:
-        log.info("elected at %s, epoch %d", self._seat.node_path, leadership.epoch)
+        log.info("elected at %s, epoch %d", self._election_name.node_path, leadership.epoch)
         try:
             await lead(leadership)
         finally:
-            log.info("no longer leader at %s, epoch %d", self._seat.node_path, leadership.epoch)
-            self._look.set()
+            log.info(
+                "no longer leader at %s, epoch %d", self._election_name.node_path, leadership.epoch
+            )
+            self._wake.set()
 
     def _step_down(self) -> None:
         if self._leadership is None:
@@ -236,37 +242,37 @@ class Election:
         self._leadership, self._czxid = None, 0
         if self._work is not None:
             self._work.cancel()
-        self._look.set()
+        self._wake.set()
 
     # The seat.
 
-    async def _stand(self) -> bool:
+    async def _claim(self) -> bool:
         """Create the node under a new epoch; false when that came to nothing."""
         # Whatever comes of it: look again.
-        self._look.set()
-        if not await self._is_our_turn():
+        self._wake.set()
+        if not await self._wait_turn():
             return False
         cuts = self._cuts
-        claimed = await self._seat_node.claim()
+        claimed = await self._node.claim()
         # Meanwhile the lease may have run out, or the connection be lost: the node is given back.
         if claimed is None or not self._has_authority or self._cuts != cuts:
             return False
         self._leader, self._czxid = self._own, claimed.czxid
         self._led_since_s = self._clock.now_s()
-        self._leadership = Leadership(self._seat, claimed.epoch, self._watcher.check)
+        self._leadership = Leadership(self._election_name, claimed.epoch, self._watcher.check)
         return True
 
     @property
     def _has_authority(self) -> bool:
         return self._clock.now_s() < self._watcher.deadline_s
 
-    async def _is_our_turn(self) -> bool:
+    async def _wait_turn(self) -> bool:
         """After a setback others go first; false: not now.
 
         Docs: pulsar-leader-election; anti-flap.
         """
         # What an earlier candidacy left behind must not take the new node with it.
-        await self._seat_node.wait_left()
+        await self._node.wait_deleted_node()
         left_s = pause_s(self._setbacks, self._rng.uniform(0, 1))
         if not self._has_authority:
             # A seat that may not be used is only in the way of others.

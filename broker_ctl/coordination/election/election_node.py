@@ -55,25 +55,25 @@ class ElectionNode:
         self,
         store: MetadataStore,
         deletions: Deletions,
-        seat: ElectionName,
+        election_name: ElectionName,
         records: ElectionRecords,
     ) -> None:
         self._store = store
         self._deletions = deletions
         # The session whose node stands there, or may: 0 where none of ours can.
-        self._stood_in = 0
-        self._seat = seat
+        self._node_session_id = 0
+        self._election_name = election_name
         self._records = records
 
     async def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Hear that it may have changed; returns what stops it."""
-        return await set_watch(self._store, self._seat.node_path, lambda _: on_change())
+        return await set_watch(self._store, self._election_name.node_path, lambda _: on_change())
 
     async def read(self, *, is_synced: bool = False) -> Versioned | None:
         """The node as it stands; ``is_synced``: behind all that was committed so far."""
         if is_synced:
-            await self._store.sync(self._seat.node_path)
-        return await self._store.get(self._seat.node_path)
+            await self._store.sync(self._election_name.node_path)
+        return await self._store.get(self._election_name.node_path)
 
     def is_ours(self, node: Versioned) -> bool:
         """Only the session proves that a node is ours (docs: curator-leader-latch)."""
@@ -93,24 +93,26 @@ class ElectionNode:
         A lost answer needs no marker node (I4): the created node bears this session, which tells
         it from all others, and whatever is not certain is given back and claimed anew.
         """
-        epoch = await self._store.get(self._seat.epoch_path)
+        epoch = await self._store.get(self._election_name.epoch_path)
         try:
             if epoch is None:
                 first = self._records.epoch(0)
-                epoch = await self._store.create(self._seat.epoch_path, first, make_parents=True)
+                epoch = await self._store.create(
+                    self._election_name.epoch_path, first, make_parents=True
+                )
             version = epoch.stat.version
-            self._stood_in = self._store.session_id
+            self._node_session_id = self._store.session_id
             claim, holder = self._records.epoch(version + 1), self._records.holder(version + 1)
             written, created = await self._store.multi(
                 [
-                    SetData(self._seat.epoch_path, claim, version),
-                    Create(self._seat.node_path, holder, CreateMode.EPHEMERAL),
+                    SetData(self._election_name.epoch_path, claim, version),
+                    Create(self._election_name.node_path, holder, CreateMode.EPHEMERAL),
                 ],
             )
         except NodeExists:
             return None
         except MultiFailed as error:
-            self._stood_in = 0
+            self._node_session_id = 0
             if isinstance(error.cause, NoNode):
                 await self._make_parent()
             return None
@@ -119,36 +121,36 @@ class ElectionNode:
         return Claimed(written.version, created.stat.czxid)
 
     async def _make_parent(self) -> None:
-        parent = self._seat.node_path.rpartition("/")[0]
+        parent = self._election_name.node_path.rpartition("/")[0]
         if parent:
             with contextlib.suppress(NodeExists):
                 await self._store.create(parent, make_parents=True)
 
-    async def give_back(self) -> None:
+    async def delete(self) -> None:
         """Delete our node; until the store answers, since nobody leads as long as it stands."""
-        self._stood_in = self._store.session_id
+        self._node_session_id = self._store.session_id
         while True:
             try:
                 node = await self.read()
                 if node is not None and self.is_ours(node):
                     await self._store.delete(node.path, node.stat.version)
             except (NoNode, BadVersion):
-                log.info("%s changed while it was given back", self._seat.node_path)
+                log.info("%s changed while it was given back", self._election_name.node_path)
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, Ambiguous):
                     raise
-                log.info("giving %s back: %s", self._seat.name, error)
+                log.info("giving %s back: %s", self._election_name.name, error)
                 await asyncio.sleep(_RETRY_S)
             else:
-                self._stood_in = 0
+                self._node_session_id = 0
                 return
 
-    def leave(self) -> None:
+    def queue_deletion(self) -> None:
         """Our node goes, if there is one, however long the store is away."""
-        if self._stood_in:
-            self._deletions.add_own(self._seat.node_path, self._stood_in)
-            self._stood_in = 0
+        if self._node_session_id:
+            self._deletions.add_own(self._election_name.node_path, self._node_session_id)
+            self._node_session_id = 0
 
-    async def wait_left(self) -> None:
+    async def wait_deleted_node(self) -> None:
         """Return once nothing is there any more that `leave` has left to be deleted."""
-        await self._deletions.gone(self._seat.node_path)
+        await self._deletions.wait_gone(self._election_name.node_path)

@@ -24,13 +24,15 @@ class Leadership:
     """One leading; the election suspends, resumes and ends it.
 
     Args:
-        seat: what is led.
+        election_name: what is led.
         epoch: of this leading; no other has the same.
         check_authority: raises `AuthorityLost` where the lease has run out.
     """
 
-    def __init__(self, seat: ElectionName, epoch: int, check_authority: Callable[[], None]) -> None:
-        self.seat = seat
+    def __init__(
+        self, election_name: ElectionName, epoch: int, check_authority: Callable[[], None]
+    ) -> None:
+        self.election_name = election_name
         self.epoch = epoch
         self._check_authority = check_authority
         self._phase = _Phase.DECIDING
@@ -39,7 +41,7 @@ class Leadership:
     @property
     def guard(self) -> Operation:
         """Stands first in every transaction of this leader: it fails once another was elected."""
-        return Check(self.seat.epoch_path, self.epoch)
+        return Check(self.election_name.epoch_path, self.epoch)
 
     def check(self) -> None:
         """Before each decision that cannot wait.
@@ -50,7 +52,9 @@ class Leadership:
         """
         self._check_lasting()
         if self._phase is _Phase.SUSPENDED:
-            raise LeadingSuspended(f"{self.seat.name}: no connection at epoch {self.epoch}")
+            raise LeadingSuspended(
+                f"{self.election_name.name}: no connection at epoch {self.epoch}"
+            )
 
     async def wait_deciding(self) -> None:
         """Before each decision, order and write: return once it may be made.
@@ -66,7 +70,9 @@ class Leadership:
 
     def _check_lasting(self) -> None:
         if self._phase is _Phase.ENDED:
-            raise AuthorityLost(f"{self.seat.name} is not led from here at epoch {self.epoch}")
+            raise AuthorityLost(
+                f"{self.election_name.name} is not led from here at epoch {self.epoch}"
+            )
         self._check_authority()
 
     # For the election.

@@ -23,17 +23,17 @@ _ATTEMPTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LockRequest:
     """A lock that is wanted, and what must hold when its node is created."""
 
     path: str
     guards: tuple[Check, ...]
 
 
-async def acquire_together(
+async def acquire_all(
     store: MetadataStore,
     locks: Locks,
-    wishes: Sequence[Wish],
+    requests: Sequence[LockRequest],
     data: bytes,
     on_lost: Callable[[Lock], None],
 ) -> list[Lock]:
@@ -45,38 +45,40 @@ async def acquire_together(
     Raises:
         StoreError: unknown; nothing of it is held here.
     """
-    left = list(wishes)
+    left = list(requests)
     for _ in range(_ATTEMPTS):
         if not left:
             break
-        guards = list(dict.fromkeys(guard for wish in left for guard in wish.guards))
-        creates = [Create(wish.path, data, CreateMode.EPHEMERAL) for wish in left]
+        guards = list(dict.fromkeys(guard for request in left for guard in request.guards))
+        creates = [Create(request.path, data, CreateMode.EPHEMERAL) for request in left]
         try:
             results = await store.multi([*guards, *creates])
         except MultiFailed as error:
             log.info("taking %d locks together: %s", len(left), error)
             if error.index < len(guards):
                 refuted = guards[error.index]
-                left = [wish for wish in left if refuted not in wish.guards]
+                left = [request for request in left if refuted not in request.guards]
             else:
-                left = await _unopposed(store, left, error)
+                left = await _without_blocked(store, left, error)
         else:
             created = [result for result in results if isinstance(result, Versioned)]
             return [locks.adopt(node, on_lost) for node in created]
     return []
 
 
-async def _unopposed(store: MetadataStore, wishes: list[Wish], error: MultiFailed) -> list[Wish]:
+async def _without_blocked(
+    store: MetadataStore, requests: list[LockRequest], error: MultiFailed
+) -> list[LockRequest]:
     """Those whose node does not stand; makes the parents that are missing."""
     if isinstance(error.cause, NodeExists):
-        nodes = await store.get_many([wish.path for wish in wishes])
-        return [wish for wish, node in zip(wishes, nodes, strict=True) if node is None]
+        nodes = await store.get_many([request.path for request in requests])
+        return [request for request, node in zip(requests, nodes, strict=True) if node is None]
     if not isinstance(error.cause, NoNode):
         raise error.cause from error
     # Empty containers are reaped, and the expiry has emptied them all.
-    by_parent = {parent_of(wish.path): wish.path for wish in wishes}
+    by_parent = {parent_of(request.path): request.path for request in requests}
     parents = await store.get_many(list(by_parent))
     for path, parent in zip(by_parent.values(), parents, strict=True):
         if parent is None:
             await make_parent(store, path)
-    return wishes
+    return requests

@@ -82,9 +82,9 @@ class Locks:
         self._broker_of = broker_of
         self._held: dict[str, Lock] = {}
         # Creates that were not answered, nor any later one on their path.
-        self._unheard: dict[str, None] = {}
+        self._unconfirmed: dict[str, None] = {}
         self._waiting: dict[str, dict[asyncio.Event, None]] = {}
-        self._doubts = RevalidationQueue(
+        self._revalidation = RevalidationQueue(
             store, root, rng, judge=self._judge, on_verified=on_verified
         )
         self._stop_watching: Callable[[], None] | None = None
@@ -92,7 +92,7 @@ class Locks:
 
     async def start(self) -> None:
         """Watch the root."""
-        self._stop_watching = await set_watch(self._store, self._root, self._notified)
+        self._stop_watching = await set_watch(self._store, self._root, self._on_notification)
 
     async def close(self) -> None:
         """Stop verifying; the nodes stay with the session."""
@@ -100,8 +100,8 @@ class Locks:
             self._stop_watching()
             self._stop_watching = None
         self._held.clear()
-        self._unheard.clear()
-        await self._doubts.close()
+        self._unconfirmed.clear()
+        await self._revalidation.close()
 
     # Acquire and release.
 
@@ -132,10 +132,10 @@ class Locks:
             except MultiFailed as error:
                 if error.index < len(guards):
                     raise
-                clearing = await self._clearing(path, error.cause)
+                clearing = await self._prepare_retry(path, error.cause)
             except Ambiguous as error:
                 # If it was done after all, the next attempt finds the node, or `adopt_unheld`.
-                self._unheard[path] = None
+                self._unconfirmed[path] = None
                 log.info("creating %s: %s; looking again", path, error)
             else:
                 created = results[-1]
@@ -152,12 +152,12 @@ class Locks:
             raise SessionExpired(f"{node.path} was created in a session that has ended")
         lock = Lock(node.path, node.stat, on_lost)
         self._held[lock.path] = lock
-        self._unheard.pop(lock.path, None)
+        self._unconfirmed.pop(lock.path, None)
         return lock
 
-    def is_unheard(self, path: str) -> bool:
+    def is_unconfirmed(self, path: str) -> bool:
         """Whether a node may stand there of a create that nobody here has heard the end of."""
-        return path in self._unheard
+        return path in self._unconfirmed
 
     async def adopt_unheld(self, *paths: str) -> list[Lock]:
         """Nodes of this session that nobody here holds: whoever created them heard no answer.
@@ -181,8 +181,8 @@ class Locks:
                 log.info("which nodes below %s are ours? %s; asking again", self._root, error)
                 await asyncio.sleep(_RETRY_S)
             else:
-                for path in paths or tuple(self._unheard):
-                    self._unheard.pop(path, None)
+                for path in paths or tuple(self._unconfirmed):
+                    self._unconfirmed.pop(path, None)
                 mine = [n for n in nodes if n.stat.ephemeral_owner == self._store.session_id]
                 return [self.adopt(node, lambda _: None) for node in mine]
 
@@ -224,15 +224,15 @@ class Locks:
 
     # A transaction of the caller that deletes the node in favour of others: split, merge.
 
-    def about_to_end(self, lock: Lock) -> None:
+    def begin_release(self, lock: Lock) -> None:
         """From here on only the outcome of the transaction counts."""
         self._feed(Event.RELEASE, lock)
 
-    def end(self, lock: Lock) -> None:
+    def confirm_release(self, lock: Lock) -> None:
         """It was done."""
         self._feed(Event.DONE, lock)
 
-    def keep(self, lock: Lock) -> None:
+    def cancel_release(self, lock: Lock) -> None:
         """It was refused, or it is unknown: the node tells."""
         self._feed(Event.REFUSED, lock)
 
@@ -250,12 +250,12 @@ class Locks:
 
     # Doubt.
 
-    def session_changed(self, action: SessionAction) -> None:
+    def on_session_action(self, action: SessionAction) -> None:
         """Hear the session watcher."""
         if action in _OF_SESSION:
             self._feed(_OF_SESSION[action], *self._held.values())
 
-    def _notified(self, notification: Notification) -> None:
+    def _on_notification(self, notification: Notification) -> None:
         if notification.change is not Change.DELETED:
             return
         for deleted in self._waiting.get(notification.path, ()):
@@ -277,7 +277,7 @@ class Locks:
             if Action.TELL_LOST in actions:
                 log.warning("lost %s (%s)", lock.path, event)
                 lock.on_lost(lock)
-        self._doubts.add(doubtful)
+        self._revalidation.add(doubtful)
 
     def _judge(self, lock: Lock, node: Versioned | None) -> None:
         found = Event.GONE if node is None else Event.OTHER
@@ -285,7 +285,7 @@ class Locks:
 
     # Inside.
 
-    async def _clearing(self, path: str, cause: StoreError) -> tuple[Operation, ...]:
+    async def _prepare_retry(self, path: str, cause: StoreError) -> tuple[Operation, ...]:
         """What has to be done in the next attempt before the node is created.
 
         Raises:
@@ -306,7 +306,7 @@ class Locks:
             broker_id=self._broker_id,
         )
         if claim is not Claim.MINE:
-            self._unheard.pop(path, None)
+            self._unconfirmed.pop(path, None)
             raise LockBusy(node, claim)
         # Left by a call whose answer was lost, or by an earlier process whose session this was.
         # A new node gives a new token: nothing of before can pass for what begins now.

@@ -62,9 +62,9 @@ class Deletions:
     async def drain(self) -> None:
         """Return once all of it is done or moot; the caller gives the deadline."""
         while self._entries:
-            await self.gone(next(iter(self._entries)))
+            await self.wait_gone(next(iter(self._entries)))
 
-    async def gone(self, path: str) -> None:
+    async def wait_gone(self, path: str) -> None:
         """Return once nothing on this path has to go any more; the caller gives the deadline."""
         while (entry := self._entries.get(path)) is not None:
             await entry.gone.wait()
@@ -103,7 +103,7 @@ class Deletions:
             self.given_up += 1
             log.error("too many deletions wait: gave up on %s", oldest)
         if self._work is None or self._work.done():
-            self._work = self._tasks.keep(self._work_off(), "work off")
+            self._work = self._tasks.keep(self._process_queue(), "work off")
 
     def _done(self, path: str) -> None:
         if (entry := self._entries.pop(path, None)) is not None:
@@ -113,7 +113,7 @@ class Deletions:
         for path in list(self._entries):
             self._done(path)
 
-    async def _work_off(self) -> None:
+    async def _process_queue(self) -> None:
         while self._entries:
             for path, entry in list(self._entries.items()):
                 try:

@@ -45,7 +45,7 @@ class PreviousSessionNodes:
         self._advice = advice
         self._registration_of = registration_of
 
-    async def outlive(self, path: str) -> None:
+    async def wait_gone(self, path: str) -> None:
         """Wait until a node of another session is gone; take one of this session away.
 
         Raises:
@@ -65,24 +65,24 @@ class PreviousSessionNodes:
         if not await wait_for_deletion(self._store, node, limit_s):
             raise StartError(
                 f"{self._name} is in use: {path} outlived {limit_s:.0f} s"
-                f"{await self._twin(node)}; {self._advice}",
+                f"{await self._describe_holder(node)}; {self._advice}",
             )
 
     async def _limit_s(self, node: Versioned) -> float:
         """How long a node of a dead session can stand."""
         timeout_s = max(self._store.session_timeout_s, _MAX_TIMEOUT_TICKS * self._tick_s)
-        if (standing := await self._standing(node)) is not None:
-            timeout_s = standing.session_timeout_ms / 1000
+        if (registration := await self._holder_registration(node)) is not None:
+            timeout_s = registration.session_timeout_ms / 1000
         return stale_limit_s(timeout_s, self._tick_s)
 
-    async def _twin(self, node: Versioned) -> str:
-        standing = await self._standing(node)
-        if standing is None:
+    async def _describe_holder(self, node: Versioned) -> str:
+        registration = await self._holder_registration(node)
+        if registration is None:
             return ""
-        daemon, started_ms = standing.urls.broker_id, standing.started_ms
+        daemon, started_ms = registration.urls.broker_id, registration.started_ms
         return f", a process started at {started_ms} ms as {daemon} holds it"
 
-    async def _standing(self, node: Versioned) -> Registration | None:
+    async def _holder_registration(self, node: Versioned) -> Registration | None:
         path = self._registration_of(node)
         found = None if path is None else await self._store.get(path)
         try:

@@ -64,7 +64,7 @@ class BrokerIds:
         self._own = own
         self._clock = clock
         self._path = partition_paths.broker(own.broker_id)
-        self._predecessors = PreviousSessionNodes(
+        self._previous_nodes = PreviousSessionNodes(
             store,
             tick_s,
             name=f"brokerId={own.broker_id}",
@@ -73,9 +73,9 @@ class BrokerIds:
         )
         self._session_id = 0
         # The session whose node stands there, or may: 0 where none of ours can.
-        self._stood_in = 0
+        self._node_session_id = 0
         self._epoch = 0
-        self._missed = asyncio.Event()
+        self._wake = asyncio.Event()
 
     @property
     def broker_id(self) -> int:
@@ -96,8 +96,8 @@ class BrokerIds:
         """
         while True:
             # What an earlier life left behind must not take the new node with it.
-            await self._deletions.gone(self._path)
-            self._stood_in = self._store.session_id
+            await self._deletions.wait_gone(self._path)
+            self._node_session_id = self._store.session_id
             try:
                 node = await self._create()
             except StoreError as error:
@@ -124,7 +124,9 @@ class BrokerIds:
                     return
                 async with TaskScope(f"number {self.broker_id}") as scope:
                     waits = [
-                        scope.start(self._predecessors.outlive(self._path), "end", is_joined=True),
+                        scope.start(
+                            self._previous_nodes.wait_gone(self._path), "end", is_joined=True
+                        ),
                         scope.start(self._refuse_living(node), "heartbeat", is_joined=True),
                     ]
                     done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -165,27 +167,27 @@ class BrokerIds:
                 self._path, data, CreateMode.EPHEMERAL, make_parents=True
             )
         except NodeExists:
-            await self._predecessors.outlive(self._path)
+            await self._previous_nodes.wait_gone(self._path)
             return None
 
     async def keep(self) -> None:
         """Begin another life whenever somebody took the node away; until cancelled."""
-        look = self._missed.set
+        look = self._wake.set
         stop_watching = await set_watch(self._store, self._path, lambda _: look())
         # A notification may fall into a lost connection.
         stop_listening = self._store.listen(lambda _: look())
         try:
             while True:
-                self._missed.clear()
-                if self.epoch and not await self._stands():
+                self._wake.clear()
+                if self.epoch and not await self._is_intact():
                     log.warning("%s was taken away: registering anew", self._path)
                     await self.register()
-                await self._missed.wait()
+                await self._wake.wait()
         finally:
             stop_listening()
             stop_watching()
 
-    async def _stands(self) -> bool:
+    async def _is_intact(self) -> bool:
         """Whether the node of this life does, or need not any more."""
         while True:
             try:
@@ -199,9 +201,9 @@ class BrokerIds:
                 # Meanwhile it may have been taken back on purpose.
                 return not self.epoch or (stat is not None and stat.czxid == self.epoch)
 
-    def ended(self) -> None:
+    def on_session_end(self) -> None:
         """The session has ended, and the registration with it."""
-        self._session_id = self._stood_in = self._epoch = 0
+        self._session_id = self._node_session_id = self._epoch = 0
 
     async def unregister(self) -> None:
         """End this life, however long the store is away; the caller gives the deadline.
@@ -209,8 +211,8 @@ class BrokerIds:
         The controller sees at once that the broker has gone. The number may be another's already:
         only what is of this broker's session goes.
         """
-        session_id = self._stood_in
-        self.ended()
+        session_id = self._node_session_id
+        self.on_session_end()
         if session_id:
             self._deletions.add_own(self._path, session_id)
-            await self._deletions.gone(self._path)
+            await self._deletions.wait_gone(self._path)

@@ -54,8 +54,8 @@ class LiveCluster:
 
         Whoever led when the session was lost may have gone since, and nobody here would hear of it.
         """
-        is_heard = self._watcher.state in {State.CONNECTED, State.SUSPENDED}
-        leader = self._election.leader if is_heard else None
+        is_current = self._watcher.state in {State.CONNECTED, State.SUSPENDED}
+        leader = self._election.leader if is_current else None
         return None if leader is None else (leader.broker_id, leader.service_url)
 
     def _other(self, broker_id: str) -> ForeignBroker | None:

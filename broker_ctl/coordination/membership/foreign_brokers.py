@@ -7,7 +7,7 @@ its life only, so that listeners hear of brokers that come and go, and of nothin
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_ctl.coordination.membership.service_units import bundles_by_owner
+from broker_ctl.coordination.membership.service_units import count_bundles_by_owner
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.strategies.load_managers import MODULAR, SIMPLE
@@ -17,7 +17,7 @@ from broker_ctl.store.records.foreign_brokers import BrokerRecord
 
 _REPORTING = frozenset({MODULAR.class_name, SIMPLE.class_name})
 # First numbers of releases without a destination of an unload.
-_DEAF = frozenset({"1", "2"})
+_WITHOUT_DESTINATION = frozenset({"1", "2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ForeignBrokers:
         """Where each live broker is reached, by id."""
         return {broker_id: broker.urls for broker_id, broker in self._tree.values.items()}
 
-    async def obstacle(self) -> str | None:
+    async def planning_obstacle(self) -> str | None:
         """Why no balance can be planned for these brokers; None: it can.
 
         Raises:
@@ -95,7 +95,7 @@ class ForeignBrokers:
         }
         if not silent:
             return None
-        owned = await bundles_by_owner(self._store)
+        owned = await count_bundles_by_owner(self._store)
         counts = ", ".join(f"{count} by {owner}" for owner, count in sorted(owned.items()))
         return (
             f"{', '.join(sorted(silent))}: {' and '.join(sorted(set(silent.values())))} tells its "
@@ -105,7 +105,7 @@ class ForeignBrokers:
             "brokers, or leave the balance to the cluster"
         )
 
-    def deaf(self) -> str:
+    def destination_obstacle(self) -> str:
         """Why these brokers would not heed where a bundle is to go; empty: they would.
 
         An unload with a destination is known since 3.0; before, it went wherever it was looked up.
@@ -113,7 +113,7 @@ class ForeignBrokers:
         old = {
             f"{broker_id} ({broker.version})"
             for broker_id, broker in self._tree.values.items()
-            if broker.version.partition(".")[0] in _DEAF
+            if broker.version.partition(".")[0] in _WITHOUT_DESTINATION
         }
         if not old:
             return ""

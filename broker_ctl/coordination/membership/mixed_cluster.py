@@ -4,7 +4,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 
 
-async def foreign_brokers(store: MetadataStore) -> list[str]:
+async def find_foreign_brokers(store: MetadataStore) -> list[str]:
     """Brokers in Pulsar's registry that are no broker-ctl process."""
     foreign = []
     for name in await store.children(paths.LOAD_REPORTS):

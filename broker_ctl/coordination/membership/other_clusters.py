@@ -30,7 +30,7 @@ class FoundCluster:
         return f"{', '.join(self.names) or 'a cluster'} in {self.chroot or '/'}"
 
 
-async def clusters_on(tree: MetadataStore) -> list[FoundCluster]:
+async def find_clusters(tree: MetadataStore) -> list[FoundCluster]:
     """Those in the first levels of a store without a chroot, in the order of their paths.
 
     Raises:

@@ -21,7 +21,7 @@ _UNKNOWN_VERB: Final = frozenset({"InvalidName", "404"})
 class Peers(Protocol):
     """How orders reach brokers: over HTTP, or in memory in the deterministic composition."""
 
-    async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
+    async def send(self, broker_id: str, command: Command, timeout_s: float) -> Reply:
         """Give one order.
 
         Raises:
@@ -42,28 +42,28 @@ class HttpPeers:
         self._http = http
         self._own = own
 
-    async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
+    async def send(self, broker_id: str, command: Command, timeout_s: float) -> Reply:
         """See `Peers.send`."""
         if broker_id == self._registry.broker_id:
-            return await self._own.obey(order)
+            return await self._own.handle(command)
         peer = self._registry.peer(broker_id)
         url = peer and (peer.urls.web_url or peer.urls.web_url_tls)
         if not url:
             raise PeerUnreachable(f"{broker_id} is not registered")
         try:
-            return await self._post(broker_id, url, order.verb, order, timeout_s)
+            return await self._post(broker_id, url, command.verb, command, timeout_s)
         except PeerRefused as refused:
-            previous = PREVIOUS_VERBS.get(order.verb)
+            previous = PREVIOUS_VERBS.get(command.verb)
             if previous is None or refused.kind not in _UNKNOWN_VERB:
                 raise
-            return await self._post(broker_id, url, previous, order, timeout_s)
+            return await self._post(broker_id, url, previous, command, timeout_s)
 
     async def _post(
-        self, broker_id: str, url: str, verb: str, order: Command, timeout_s: float
+        self, broker_id: str, url: str, verb: str, command: Command, timeout_s: float
     ) -> Reply:
         try:
             reply = await self._http.request(
-                "POST", f"{url}/control/v1/{verb}", json=order.to_row(), timeout_s=timeout_s
+                "POST", f"{url}/control/v1/{verb}", json=command.to_row(), timeout_s=timeout_s
             )
             row = self._row(reply.body)
         except HttpError as error:

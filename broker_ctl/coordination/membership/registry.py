@@ -71,7 +71,7 @@ class _Departures:
         self._registrations = registrations
         self._gone: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
-    def notified(self, notification: Notification) -> None:
+    def on_notification(self, notification: Notification) -> None:
         """Something changed among the registrations."""
         broker_id = paths.name_below(paths.REGISTRATIONS, notification.path)
         if broker_id is None or notification.change is not Change.DELETED:
@@ -111,7 +111,7 @@ class Registry:
         self._tree = TreeCache(store, paths.REGISTRATIONS, _decode)
         self._report_path = paths.load_report(own.urls.broker_id)
         self._path = paths.registration(own.urls.broker_id)
-        self._predecessors = PreviousSessionNodes(
+        self._previous_nodes = PreviousSessionNodes(
             store,
             tick_s,
             name=f"broker id {own.urls.broker_id}",
@@ -120,15 +120,15 @@ class Registry:
         )
         self._session_id = 0
         # The session whose nodes stand there, or may: 0 where none of ours can.
-        self._stood_in = 0
-        self._missed = asyncio.Event()
+        self._node_session_id = 0
+        self._wake = asyncio.Event()
         self._departures = _Departures(self._tree)
         self._stop_watching: Callable[[], None] | None = None
 
     async def start(self) -> None:
         """Begin to follow the registrations."""
-        told = self._departures.notified
-        self._stop_watching = await set_watch(self._store, paths.REGISTRATIONS, told)
+        on_notification = self._departures.on_notification
+        self._stop_watching = await set_watch(self._store, paths.REGISTRATIONS, on_notification)
         await self._tree.start()
 
     async def close(self) -> None:
@@ -172,7 +172,7 @@ class Registry:
         """Return once the registrations have been read."""
         await self._tree.wait_synced()
 
-    async def was_standing_at(self, broker_id: str, session_id: int, zxid: int) -> bool:
+    async def was_registered_at(self, broker_id: str, session_id: int, zxid: int) -> bool:
         """Whether the session's registration stood when the transaction ``zxid`` was applied.
 
         An expiry takes the registration away in the transaction that takes the owner nodes; a
@@ -207,9 +207,9 @@ class Registry:
         """
         while True:
             # What an earlier registration left behind must not take the new nodes with it.
-            await self._deletions.gone(self._report_path)
-            await self._deletions.gone(self._path)
-            self._stood_in = self._store.session_id
+            await self._deletions.wait_gone(self._report_path)
+            await self._deletions.wait_gone(self._path)
+            self._node_session_id = self._store.session_id
             try:
                 created = await self._create(report)
             except StoreError as error:
@@ -236,8 +236,8 @@ class Registry:
             if isinstance(error.cause, NoNode):
                 await _make_parents(self._store)
             elif isinstance(error.cause, NodeExists):
-                await self._predecessors.outlive(self._report_path)
-                await self._predecessors.outlive(self._path)
+                await self._previous_nodes.wait_gone(self._report_path)
+                await self._previous_nodes.wait_gone(self._path)
             else:
                 raise error.cause from error
             return None
@@ -255,22 +255,22 @@ class Registry:
         """
 
         def look() -> None:
-            if self.is_registered and not _is_told(self.peer(self.broker_id), self._store):
-                self._missed.set()
+            if self.is_registered and not _is_published(self.peer(self.broker_id), self._store):
+                self._wake.set()
 
         # The copy is not told of as changed where a reconnect finds what it was.
         stops = [self._tree.listen(look), self._store.listen(lambda _: look())]
         try:
             while True:
-                await self._missed.wait()
-                self._missed.clear()
+                await self._wake.wait()
+                self._wake.clear()
                 try:
                     nodes = await self._store.get_many([self._report_path, self._path])
                     # Meanwhile it may have been taken back on purpose.
                     if self.is_registered and None in nodes:
                         log.warning("the registration was taken away: putting it back")
                         await self.register(report())
-                    elif self.is_registered and not _is_told(
+                    elif self.is_registered and not _is_published(
                         self.peer(self.broker_id), self._store
                     ):
                         log.info("writing the timeout of the session into the registration")
@@ -280,14 +280,14 @@ class Registry:
                         raise
                     log.info("looking after the registration: %s; again", error)
                     await asyncio.sleep(_RETRY_S)
-                    self._missed.set()
+                    self._wake.set()
         finally:
             for stop in stops:
                 stop()
 
-    def ended(self) -> None:
+    def on_session_end(self) -> None:
         """The session has ended, and the registration with it."""
-        self._session_id = self._stood_in = 0
+        self._session_id = self._node_session_id = 0
 
     async def publish(self, report: bytes) -> None:
         """Replace the load report.
@@ -298,7 +298,7 @@ class Registry:
         try:
             await self._store.set(self._report_path, report)
         except NoNode:
-            self._missed.set()
+            self._wake.set()
             raise
 
     async def announce_drain(self) -> None:
@@ -321,17 +321,17 @@ class Registry:
     async def unregister(self) -> None:
         """Take both nodes away, however long the store is away; the caller gives the deadline."""
         self._session_id = 0
-        if not self._stood_in:
+        if not self._node_session_id:
             return
         # The registration first: it is what others go by, and the report may be gone already.
         for path in (self._path, self._report_path):
-            self._deletions.add_own(path, self._stood_in)
-        self._stood_in = 0
-        await self._deletions.gone(self._path)
-        await self._deletions.gone(self._report_path)
+            self._deletions.add_own(path, self._node_session_id)
+        self._node_session_id = 0
+        await self._deletions.wait_gone(self._path)
+        await self._deletions.wait_gone(self._report_path)
 
 
-def _is_told(own: Peer | None, store: MetadataStore) -> bool:
+def _is_published(own: Peer | None, store: MetadataStore) -> bool:
     """Whether the others know of this broker, and how long its session may last."""
     timeout_ms = round(store.session_timeout_s * 1000)
     return own is not None and own.registration.session_timeout_ms == timeout_ms

@@ -12,7 +12,7 @@ from broker_ctl.store.records.service_units import ServiceUnit
 log = logging.getLogger(__name__)
 
 
-async def bundles_by_owner(store: MetadataStore) -> Mapping[str, int]:
+async def count_bundles_by_owner(store: MetadataStore) -> Mapping[str, int]:
     """How many bundles each broker owns; empty where owners are kept in a topic.
 
     Raises:

@@ -54,7 +54,7 @@ class TreeCache(Generic[T]):
     async def start(self) -> None:
         """Watch, then read: nothing that changes in between is missed."""
         self._stops = [
-            self._store.listen(self._session_changed),
+            self._store.listen(self._on_session_event),
             await set_watch(self._store, self._root, self._changed),
         ]
         self._wake.set()
@@ -86,7 +86,7 @@ class TreeCache(Generic[T]):
         if name is not None:
             self._mark(name)
 
-    def _session_changed(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
             self._mark(None)
 

@@ -22,11 +22,11 @@ _RETRY_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Pulse:
+class _BeatSchedule:
     epoch: int
     rules: LeaseRules
 
-    def next_s(self, beat: Heartbeat) -> float:
+    def next_beat_s(self, beat: Heartbeat) -> float:
         """When to send the one after ``beat``.
 
         A period after it; but where its answer was late, not before the leader of the servers has
@@ -57,38 +57,38 @@ class Heartbeats:
         self._path = path
         self._nonce = nonce
         self._on_committed = on_committed
-        self._pulse: _Pulse | None = None
-        self._begun = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._schedule: _BeatSchedule | None = None
+        self._has_session = asyncio.Event()
+        self._send_now = asyncio.Event()
         self._count = 0
 
     def begin(self, epoch: int, rules: LeaseRules) -> None:
         """A session has begun, or has another timeout."""
-        self._pulse = _Pulse(epoch, rules)
-        self._begun.set()
-        self.hurry()
+        self._schedule = _BeatSchedule(epoch, rules)
+        self._has_session.set()
+        self.trigger_now()
 
     def end(self) -> None:
         """It has ended."""
-        self._pulse = None
-        self._begun.clear()
+        self._schedule = None
+        self._has_session.clear()
 
-    def hurry(self) -> None:
+    def trigger_now(self) -> None:
         """Send the next one at once: the connection is new.
 
         Others are sent a period apart, because the server tells the leader only now and then
         which sessions it has heard. On a new connection it does so at once (docs:
         zookeeper-session-rules).
         """
-        self._hurry.set()
+        self._send_now.set()
 
     async def run(self) -> None:
         """Beat until cancelled."""
         while True:
-            if (pulse := self._pulse) is None:
-                await self._begun.wait()
+            if (schedule := self._schedule) is None:
+                await self._has_session.wait()
                 continue
-            self._hurry.clear()
+            self._send_now.clear()
             sent_s = self._clock.now_s()
             try:
                 await self._commit()
@@ -100,11 +100,11 @@ class Heartbeats:
             # Over another connection than it was sent on: it was found by reading, or sent again.
             # Which server took it when is not known then, so it proves nothing; the next one is
             # sent at once, and does.
-            if not self._hurry.is_set():
-                self._on_committed(pulse.epoch, beat)
+            if not self._send_now.is_set():
+                self._on_committed(schedule.epoch, beat)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pulse.next_s(beat) - self._clock.now_s()):
-                    await self._hurry.wait()
+                async with asyncio.timeout(schedule.next_beat_s(beat) - self._clock.now_s()):
+                    await self._send_now.wait()
 
     async def _commit(self) -> None:
         self._count += 1

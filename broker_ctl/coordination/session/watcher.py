@@ -65,7 +65,7 @@ def _has_failed(task: "asyncio.Task[None]") -> bool:
     return task.done() and not task.cancelled() and task.exception() is not None
 
 
-def _shortened(lease: Lease, granted_s: float, handshake_s: float) -> Lease:
+def _shorten_lease(lease: Lease, granted_s: float, handshake_s: float) -> Lease:
     log.warning(
         "this server grants a session timeout of %.1f s, not %.1f s as the one before: "
         "set the same minSessionTimeout, maxSessionTimeout and tickTime on all servers",
@@ -75,13 +75,13 @@ def _shortened(lease: Lease, granted_s: float, handshake_s: float) -> Lease:
     return lease.renegotiated(replace(lease.rules, timeout_s=granted_s), handshake_s)
 
 
-def _check(mode: AuthorityMode, lease: Lease | None) -> None:
+def _check_lease_rules(mode: AuthorityMode, lease: Lease | None) -> None:
     """At the beginning of a session, and whenever a server grants it another timeout."""
     if mode is AuthorityMode.LEASE and lease is not None:
         lease.rules.check()
 
 
-async def _cancelled(task: "asyncio.Task[None]") -> None:
+async def _cancel_and_wait(task: "asyncio.Task[None]") -> None:
     """Cancel a task and return when it has ended; a cancellation of the caller waits for that."""
     asked: asyncio.CancelledError | None = None
     task.cancel()
@@ -217,18 +217,18 @@ class SessionWatcher:
                 await self._changed.wait()
                 continue
             done_epoch = self._epoch
-            _check(self._mode, self._lease)
+            _check_lease_rules(self._mode, self._lease)
             # A task, and no task group: one whose child fails at its end forgets that the task
             # around it was cancelled meanwhile, and a stop must not be forgotten.
             name = f"session {done_epoch}"
             working = self._tasks.start(self._run_epoch(work, done_epoch), name, is_joined=True)
-            working.add_done_callback(lambda _: self._tell_change())
+            working.add_done_callback(lambda _: self._notify_waiters())
             try:
                 while self._is_current(done_epoch) and not _has_failed(working):
                     await self._changed.wait()
-                    _check(self._mode, self._lease)
+                    _check_lease_rules(self._mode, self._lease)
             finally:
-                await _cancelled(working)
+                await _cancel_and_wait(working)
             if _has_failed(working):
                 working.result()
             log.info("session %d has ended", done_epoch)
@@ -263,9 +263,9 @@ class SessionWatcher:
             now_s, granted_s = self._clock.now_s(), self._store.session_timeout_s
             if self._lease is not None and granted_s < self._lease.rules.timeout_s:
                 # The next server has other limits, and counts from the handshake.
-                self._lease = _shortened(self._lease, granted_s, now_s - _HANDSHAKE_LIMIT_S)
+                self._lease = _shorten_lease(self._lease, granted_s, now_s - _HANDSHAKE_LIMIT_S)
                 self._heartbeats.begin(self._epoch, self._lease.rules)
-            self._heartbeats.hurry()
+            self._heartbeats.trigger_now()
         for action in actions:
             self._act(action)
         if before is not self._state:
@@ -273,9 +273,9 @@ class SessionWatcher:
         grant = Grant(self._epoch, self.deadline_s)
         for listener in tuple(self._grant_listeners):
             listener(grant)
-        self._tell_change()
+        self._notify_waiters()
 
-    def _tell_change(self) -> None:
+    def _notify_waiters(self) -> None:
         # Whoever waits looks at the state again; nobody can miss a change by being late.
         self._changed.set()
         self._changed = asyncio.Event()

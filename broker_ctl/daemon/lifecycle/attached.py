@@ -18,7 +18,7 @@ from broker_ctl.balancer.context.history_recorder import LeaderHistory
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.history.writer import History
-from broker_ctl.broker.policies.constraints import FollowedConstraints
+from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.replicated.directives import Directives
@@ -79,7 +79,7 @@ class Followed:
 
     brokers: ForeignBrokers
     nodes: ClusterNodes
-    constraints: FollowedConstraints
+    constraints: ConstraintsCache
     directives: Directives
 
 
@@ -167,7 +167,7 @@ def _followed(base: Foundation) -> Followed:
     return Followed(
         ForeignBrokers(base.metadata),
         ClusterNodes(*stores, base.clock, rules),
-        FollowedConstraints(*stores, settings.broker.cluster_name),
+        ConstraintsCache(*stores, settings.broker.cluster_name),
         Directives(base.lasting),
     )
 
@@ -179,7 +179,7 @@ def _attachment(base: Foundation, admin: PulsarAdmin, brokers: ForeignBrokers) -
         base.clock,
         acts=pulsar.acts and not base.settings.balancing.dry_run,
         is_beside=pulsar.acts_despite_cluster_balancer,
-        obstacle=brokers.deaf,
+        obstacle=brokers.destination_obstacle,
     )
     return Attachment(admin, own_balancing, OwnMoves())
 
@@ -265,11 +265,11 @@ def _election(base: Foundation) -> Election:
         base.watcher,
         base.deletions,
         clock=base.clock,
-        seat=paths.ATTACH_SEAT,
+        election_name=paths.ATTACH_SEAT,
         leader=LeaderBroker(base.urls.broker_id, base.urls.web_url or base.urls.web_url_tls or ""),
         rng=base.rng,
     )
-    base.watcher.listen(election.session_changed)
+    base.watcher.listen(election.on_session_action)
     return election
 
 

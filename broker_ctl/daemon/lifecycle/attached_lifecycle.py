@@ -167,7 +167,7 @@ async def open_cluster(attached: Attached) -> None:
     await attached.followed.directives.start()
     await attached.followed.brokers.start()
     await attached.followed.brokers.wait_synced()
-    if (obstacle := await _insist(attached.followed.brokers.obstacle)) is not None:
+    if (obstacle := await _insist(attached.followed.brokers.planning_obstacle)) is not None:
         raise StartError(obstacle)
 
 

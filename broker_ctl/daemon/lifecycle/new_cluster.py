@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from broker_ctl.coordination.membership.other_clusters import FoundCluster, clusters_on
+from broker_ctl.coordination.membership.other_clusters import FoundCluster, find_clusters
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.errors import StartError, StoreError
 from broker_ctl.settings.addresses import StoreUrl
@@ -69,7 +69,7 @@ async def _look_around(servers: OwnStore, url: StoreUrl) -> list[FoundCluster]:
     """The clusters in other chroots."""
     try:
         async with asyncio.timeout(_LOOK_S), _whole_tree(servers) as tree:
-            found = [] if tree is None else await clusters_on(tree)
+            found = [] if tree is None else await find_clusters(tree)
     except (TimeoutError, StoreError) as error:
         log.warning("what else lies on the ZooKeeper servers could not be read: %s", error)
         return []

@@ -12,7 +12,7 @@ from typing import Final
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.broker.ownership.serving_log import ServingLog
 from broker_ctl.coordination.membership.cluster_name import require_cluster_name
-from broker_ctl.coordination.membership.mixed_cluster import foreign_brokers
+from broker_ctl.coordination.membership.mixed_cluster import find_foreign_brokers
 from broker_ctl.core.history.leadings import ElectionName
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.lifecycle.new_cluster import refuse_mistyped_chroot
@@ -56,7 +56,7 @@ class Serving:
         require_safe_authority(base.settings, services.dataplane)
         self._not_ready("no connection to ZooKeeper yet")
         # Before the store, so that no event of the session is missed.
-        base.watcher.listen(ServingLog(base.watcher, services.ownership.owned).heard)
+        base.watcher.listen(ServingLog(base.watcher, services.ownership.owned).on_session_action)
         base.watcher.start()
         self._controller.start()
         await base.store.start()
@@ -98,9 +98,9 @@ class Serving:
                         await self._partitions.replicas.prepare(epoch)
                     await self._work(epoch)
         finally:
-            self._coordination.registry.ended()
+            self._coordination.registry.on_session_end()
             if self._partitions is not None:
-                self._partitions.replicas.ended()
+                self._partitions.replicas.on_session_end()
             self._not_ready(f"session {epoch} has ended")
 
     async def _work(self, epoch: int) -> None:
@@ -146,12 +146,12 @@ class Serving:
             self._partitions.replicas.revoke()
         # Bundles before the registration: while it stands, others see releases and no expiry, and
         # need not wait for this broker to come back (I7, I11).
-        await services.ownership.abandon()
+        await services.ownership.release_all()
         if self._partitions is not None:
             # Nor may anybody else lead before the lease that the broker process has is over.
             await self._partitions.replicas.leave()
         await coordination.registry.unregister()
-        await services.ownership.begin_anew(epoch)
+        await services.ownership.restart(epoch)
 
     def _replicate(
         self, group: asyncio.TaskGroup, partitions: Partitions
@@ -171,7 +171,7 @@ class Serving:
     async def _refuse_mixed_cluster(self) -> None:
         if self._base.settings.broker.allow_mixed_cluster:
             return
-        found = await foreign_brokers(self._base.metadata)
+        found = await find_foreign_brokers(self._base.metadata)
         foreign = [broker_id for broker_id in found if broker_id != self._base.urls.broker_id]
         if foreign:
             raise StartError(

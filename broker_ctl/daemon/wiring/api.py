@@ -50,8 +50,8 @@ def authority(
 
     Where there are replicas: none before all that led in an earlier session has been stopped.
     """
-    is_open = replicas is None or replicas.is_open(watcher.epoch)
-    remaining_s = watcher.deadline_s - clock.now_s() if is_open else 0.0
+    is_granted = replicas is None or replicas.is_granted(watcher.epoch)
+    remaining_s = watcher.deadline_s - clock.now_s() if is_granted else 0.0
     return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
 
 

@@ -21,7 +21,7 @@ from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
-from broker_ctl.broker.policies.constraints import FollowedConstraints
+from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.services import BrokerServices
@@ -208,12 +208,12 @@ def _coordinate(base: Foundation) -> Coordination:
         base.watcher,
         base.deletions,
         clock=base.clock,
-        seat=paths.LOADBALANCE_SEAT,
+        election_name=paths.LOADBALANCE_SEAT,
         leader=LeaderBroker(broker_id, base.urls.web_url or base.urls.web_url_tls or ""),
         rng=base.rng,
     )
-    base.watcher.listen(locks.session_changed)
-    base.watcher.listen(election.session_changed)
+    base.watcher.listen(locks.on_session_action)
+    base.watcher.listen(election.on_session_action)
     return Coordination(
         registry=Registry(base.control, registration, base.deletions, tick_s),
         others=others_of(base),
@@ -259,9 +259,9 @@ def _cached(
     return namespaces, Owners(base.metadata, registry, base.clock, reclaim_grace_s(settings), rules)
 
 
-def _constraints(base: Foundation) -> FollowedConstraints:
+def _constraints(base: Foundation) -> ConstraintsCache:
     cluster = base.settings.broker.cluster_name
-    return FollowedConstraints(base.metadata, base.configuration, cluster)
+    return ConstraintsCache(base.metadata, base.configuration, cluster)
 
 
 def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
@@ -302,10 +302,10 @@ def _build_services(base: Foundation, coordination: Coordination) -> BrokerServi
         lambda: configuration.current().session.bundle_unloading_timeout_s,
         reporter.bundles_changed,
     )
-    watcher.listen_grants(ownership.granted)
-    seat = paths.LOADBALANCE_SEAT
+    watcher.listen_grants(ownership.on_grant)
+    election = paths.LOADBALANCE_SEAT
     commands = BundleCommandHandler(
-        ownership=ownership, owners=owners, moves=moves, watcher=watcher, seat=seat
+        ownership=ownership, owners=owners, moves=moves, watcher=watcher, election=election
     )
     return BrokerServices(
         dataplane=dataplane,

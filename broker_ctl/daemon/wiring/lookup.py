@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.cluster_routing import HomeCluster
+from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.lookup.standalone import Standalone
@@ -12,7 +12,7 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.namespaces.policy_store import PolicyStore
 from broker_ctl.broker.ownership.ownership import Ownership
-from broker_ctl.broker.policies.constraints import FollowedConstraints
+from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.registry import Registry
@@ -25,11 +25,11 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.store.caches.rules import CacheRules
 
 
-def home_cluster(base: Foundation) -> HomeCluster:
+def home_cluster(base: Foundation) -> ClusterRouter:
     """Which namespaces are served here."""
     settings = base.settings
     rules = CacheRules.expiring(settings.metadata.cache_expiry_s)
-    return HomeCluster(base.configuration, settings.broker.cluster_name, base.clock, rules)
+    return ClusterRouter(base.configuration, settings.broker.cluster_name, base.clock, rules)
 
 
 def lookup_of(
@@ -37,7 +37,7 @@ def lookup_of(
     *,
     ownership: Ownership,
     namespaces: Namespaces,
-    home: HomeCluster,
+    home: ClusterRouter,
     cluster: LiveCluster,
     leaderless: FallbackPlacement,
     while_leading: Callable[[], LoadBalancer | None],
@@ -48,8 +48,8 @@ def lookup_of(
         namespaces=namespaces,
         cluster=cluster,
         placement=_placement(base, while_leading),
-        home=home,
-        leaderless=leaderless,
+        cluster_router=home,
+        fallback=leaderless,
         authorised=LeaseGuard(base.watcher),
         clock=base.clock,
     )
@@ -60,7 +60,7 @@ def leaderless_of(
     registry: Registry,
     directives: Directives,
     configuration: DynamicConfiguration,
-    constraints: FollowedConstraints,
+    constraints: ConstraintsCache,
 ) -> FallbackPlacement:
     """Placement while nobody leads, by the leader's rules."""
     return FallbackPlacement(

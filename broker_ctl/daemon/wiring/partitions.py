@@ -93,7 +93,7 @@ def partitions_of(
     if number is None:
         return None
     authority = ReplicaAuthority()
-    base.watcher.listen_grants(authority.granted)
+    base.watcher.listen_grants(authority.on_grant)
     plane = base.surroundings.replica_plane(settings, dataplane, authority.current)
     own, tick_s = _own(base, number), settings.zookeeper.tick_time_s
     ids = BrokerIds(base.control, own, base.deletions, base.clock, tick_s)
@@ -148,12 +148,12 @@ def _election(base: Foundation, number: int) -> Election:
         base.watcher,
         base.deletions,
         clock=base.clock,
-        seat=paths.CONTROLLER_SEAT,
+        election_name=paths.CONTROLLER_SEAT,
         leader=own,
         rng=base.rng,
         records=ControllerRecords(own, number, base.clock),
     )
-    base.watcher.listen(election.session_changed)
+    base.watcher.listen(election.on_session_action)
     return election
 
 

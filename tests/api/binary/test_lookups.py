@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.api.binary.enums import CommandType, LookupType, MetadataType, ServerError
-from broker_ctl.broker.lookup.lookup import Answer, Elsewhere
+from broker_ctl.broker.lookup.lookup import Answer, PeerCluster
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import (
@@ -95,7 +95,7 @@ async def test_another_cluster_is_asked_from_the_start(
     client: BinaryClient, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def find(*_: object, **__: object) -> Answer:
-        return Elsewhere(BrokerUrls("west", native_url="pulsar://west:6650"))
+        return PeerCluster(BrokerUrls("west", native_url="pulsar://west:6650"))
 
     monkeypatch.setattr(served.lookup, "find", find)
     found = await client.find(TOPIC, authoritative=True)

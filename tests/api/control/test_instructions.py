@@ -35,7 +35,7 @@ class FakeReplicas(Replicas):
         self.errors: tuple[ReplicaError, ...] = ()
         self.raised: BrokerCtlError | None = None
 
-    async def obey(self, instruction: Instruction) -> Handled:
+    async def handle(self, instruction: Instruction) -> Handled:
         if self.raised is not None:
             raise self.raised
         self.obeyed.append(instruction)

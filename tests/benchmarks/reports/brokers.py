@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from broker_ctl.coordination.cooperative import in_turns
+from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
@@ -99,7 +99,7 @@ class Broker:
             self._measured[self.reports % len(self._measured)],
             self._updated_ms,
         )
-        payload = await in_turns(LocalBrokerData(self._urls, load).encode_in_steps())
+        payload = await run_cooperatively(LocalBrokerData(self._urls, load).encode_in_steps())
         self.report_bytes = max(self.report_bytes, len(payload))
         return payload
 

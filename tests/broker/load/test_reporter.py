@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.broker.load.publish_rules import Due, ReportRules
+from broker_ctl.broker.load.publish_rules import ReportReason, ReportRules
 from broker_ctl.broker.load.reporter import LoadReporter, ReportForm
 from broker_ctl.broker.load.usage_source import DataPlaneUsage
 from broker_ctl.clock import SystemClock
@@ -97,7 +97,7 @@ class Scene:
 
         return await eventually(has_them)
 
-    def count(self, reason: Due) -> int:
+    def count(self, reason: ReportReason) -> int:
         return self.reporter.statistics().written.get(reason, 0)
 
 
@@ -120,7 +120,7 @@ async def scene(store: MemoryStore) -> AsyncIterator[Scene]:
     await scene.registry.register(await scene.reporter.first())
     async with TaskScope("test") as tasks:
         reporting = tasks.start(scene.reporter.run(), "reporter")
-        await eventually(lambda: scene.count(Due.FIRST) == 1)
+        await eventually(lambda: scene.count(ReportReason.FIRST) == 1)
         yield scene
         assert not reporting.done()
     await scene.dataplane.stop()
@@ -161,10 +161,10 @@ async def test_the_version_is_that_of_the_broker_process_where_it_says_one(scene
 
 
 async def test_after_registering_one_report_is_written_for_certain(scene: Scene) -> None:
-    assert scene.reporter.statistics().written == {Due.FIRST: 1}
+    assert scene.reporter.statistics().written == {ReportReason.FIRST: 1}
     # Another session: registering anew, then again one for certain.
     await scene.reporter.first()
-    await eventually(lambda: scene.count(Due.FIRST) == 2)
+    await eventually(lambda: scene.count(ReportReason.FIRST) == 2)
 
 
 async def test_a_bundle_that_comes_or_goes_is_reported_soon(scene: Scene) -> None:
@@ -177,7 +177,7 @@ async def test_a_bundle_that_comes_or_goes_is_reported_soon(scene: Scene) -> Non
     scene.reporter.bundles_changed()
     data = await scene.wait_bundles(second)
     assert (data.gains, data.losses) == ((), (str(first),))
-    assert scene.count(Due.BUNDLES) == 2
+    assert scene.count(ReportReason.BUNDLES) == 2
 
 
 async def test_gains_and_losses_add_up_until_they_are_written(scene: Scene) -> None:
@@ -203,16 +203,16 @@ async def test_a_change_of_usage_is_reported_and_a_small_one_is_not(scene: Scene
     scene.rules = replace(CALM, host_interval_s=0.0)
     scene.host.cpu_percent = 15.0
     await eventually(lambda: scene.reporter.current().load.usage.cpu.usage == 15.0)
-    assert scene.count(Due.USAGE) == 0
+    assert scene.count(ReportReason.USAGE) == 0
     scene.host.cpu_percent = 30.0
-    await eventually(lambda: scene.count(Due.USAGE) == 1)
+    await eventually(lambda: scene.count(ReportReason.USAGE) == 1)
     assert (await scene.written()).load.usage.cpu.usage == 30.0
 
 
 async def test_a_report_that_grows_old_is_written_again_under_a_new_time(scene: Scene) -> None:
     before = await scene.written()
     scene.rules = replace(CALM, max_interval_s=0.1)
-    await eventually(lambda: scene.count(Due.AGE) >= 2)
+    await eventually(lambda: scene.count(ReportReason.AGE) >= 2)
     assert (await scene.written()).load.updated_ms > before.load.updated_ms
 
 
@@ -262,7 +262,7 @@ async def test_a_report_is_bounded_and_says_how_much_it_left_out(
     for bundle in bundles:
         await scene.dataplane.load(bundle, 2)
     scene.reporter.bundles_changed()
-    await eventually(lambda: scene.count(Due.BUNDLES) == 1)
+    await eventually(lambda: scene.count(ReportReason.BUNDLES) == 1)
     node = await store.get(paths.load_report(BROKER))
     assert node is not None
     assert len(node.data) <= 32_768
@@ -279,11 +279,11 @@ async def test_what_is_not_listed_is_worth_a_report_when_it_goes(scene: Scene) -
     scene.rules = replace(CALM, max_bytes=8192)
     await scene.dataplane.load(RING.bundles[1], 2)
     scene.reporter.bundles_changed()
-    await eventually(lambda: scene.count(Due.BUNDLES) == 1)
+    await eventually(lambda: scene.count(ReportReason.BUNDLES) == 1)
     assert scene.reporter.current().load.bundles == {}
     await scene.dataplane.fence(RING.bundles[0])
     scene.reporter.bundles_changed()
-    await eventually(lambda: scene.count(Due.BUNDLES) == 2)
+    await eventually(lambda: scene.count(ReportReason.BUNDLES) == 2)
     assert (await scene.written()).load.bundle_count == 1
 
 

@@ -11,9 +11,9 @@ from functools import partial
 import pytest
 
 from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.cluster_routing import HomeCluster
+from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, FallbackRules
-from broker_ctl.broker.lookup.lookup import Connect, Elsewhere, Lookup, Redirect
+from broker_ctl.broker.lookup.lookup import Connect, Lookup, PeerCluster, Redirect
 from broker_ctl.codec import encode
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
@@ -97,14 +97,14 @@ class Door:
 @asynccontextmanager
 async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
     opened: list[Door] = []
-    homes: list[HomeCluster] = []
+    homes: list[ClusterRouter] = []
     for broker in built.brokers:
-        home = HomeCluster(broker.store, "c", broker.clock, CacheRules())
-        await home.start()
-        homes.append(home)
+        cluster_router = ClusterRouter(broker.store, "c", broker.clock, CacheRules())
+        await cluster_router.start()
+        homes.append(cluster_router)
         seat = Seat(broker)
         door = Door(broker, seat)
-        leaderless = FallbackPlacement(
+        fallback = FallbackPlacement(
             store=broker.store,
             registry=broker.registry,
             constraints=lambda: NO_CONSTRAINTS,
@@ -118,8 +118,8 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
             namespaces=broker.namespaces,
             cluster=seat,
             placement=partial(getattr, door, "chooser"),
-            home=home,
-            leaderless=leaderless,
+            cluster_router=cluster_router,
+            fallback=fallback,
             authorised=LeaseGuard(broker.watcher),
             clock=broker.clock,
         )
@@ -127,9 +127,9 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
     try:
         yield opened
     finally:
-        for door, home in zip(opened, homes, strict=True):
+        for door, cluster_router in zip(opened, homes, strict=True):
             await door.lookup.close()
-            await home.close()
+            await cluster_router.close()
 
 
 def topic_in(bundle: Bundle) -> Topic:
@@ -297,8 +297,8 @@ async def test_a_burst_without_a_leader_is_spread() -> None:
     async with cluster(3) as built, doors(built) as (one, *_):
         for broker in built.brokers:
             await _report(broker, 100.0)
-        leaderless = one.lookup._leaderless
-        chosen = [await leaderless.place(bundle) for bundle in built.bundles * 3]
+        fallback = one.lookup._fallback
+        chosen = [await fallback.place(bundle) for bundle in built.bundles * 3]
         counts = {broker.broker_id: chosen.count(broker.broker_id) for broker in built.brokers}
         assert sum(counts.values()) == len(chosen)
         assert max(counts.values()) - min(counts.values()) <= 1
@@ -309,10 +309,10 @@ async def test_without_a_leader_a_drained_broker_receives_nothing_either() -> No
     async with cluster(3) as built, doors(built) as (one, two, _):
         for broker in built.brokers:
             await _report(broker, 100.0)
-        leaderless = one.lookup._leaderless
-        assert two.broker.broker_id in {await leaderless.place(b) for b in built.bundles}
+        fallback = one.lookup._fallback
+        assert two.broker.broker_id in {await fallback.place(b) for b in built.bundles}
         one.drained.add(two.broker.broker_id)
-        chosen = {await leaderless.place(bundle) for bundle in built.bundles * 3}
+        chosen = {await fallback.place(bundle) for bundle in built.bundles * 3}
         assert chosen == {b.broker_id for b in built.brokers} - {two.broker.broker_id}
 
 
@@ -323,7 +323,7 @@ async def test_those_who_ask_at_once_without_a_leader_share_the_reports() -> Non
             await _report(broker, 100.0)
         before = one.broker.steering.passed
         async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(one.lookup._leaderless.place(b)) for b in built.bundles * 3]
+            asked = [group.create_task(one.lookup._fallback.place(b)) for b in built.bundles * 3]
         # There and back, once for each broker at the most.
         assert one.broker.steering.passed - before <= 2 * len(built.brokers)
         counts = Counter(task.result() for task in asked)
@@ -335,7 +335,7 @@ async def test_without_reports_nobody_can_receive() -> None:
     async with cluster(1) as built, doors(built) as (one,):
         await one.broker.store.delete(paths.load_report(one.broker.broker_id))
         with pytest.raises(NoBroker):
-            await one.lookup._leaderless.place(built.bundles[0])
+            await one.lookup._fallback.place(built.bundles[0])
 
 
 @in_virtual_time
@@ -357,20 +357,20 @@ async def test_clients_of_another_cluster_s_namespace_are_sent_to_a_peer() -> No
 
         await eventually(sent)
         there = BrokerUrls("far", "http://far:8080", native_url="pulsar://far:6650")
-        assert await one.lookup.find(topic) == Elsewhere(there)
+        assert await one.lookup.find(topic) == PeerCluster(there)
         # A namespace that is served here too is served here.
         both = encode({"replication_clusters": ["c", "far"]})
         await store.set(paths.policies(NAMESPACE), both)
 
         async def is_home() -> bool:
-            return await one.lookup._home.elsewhere(topic.namespace) is None
+            return await one.lookup._cluster_router.peer_cluster_of(topic.namespace) is None
 
         await eventually(is_home)
 
 
 async def _is_foreign(door: Door, topic: Topic) -> bool:
     try:
-        await door.lookup._home.elsewhere(topic.namespace)
+        await door.lookup._cluster_router.peer_cluster_of(topic.namespace)
     except ForeignNamespace:
         return True
     return False

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.broker.namespaces.namespaces import StandingRing
+from broker_ctl.broker.namespaces.namespaces import RingSnapshot
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
@@ -141,20 +141,20 @@ async def test_what_never_was_owned_is_not_kept_for_later_where_the_session_ends
     async with cluster(2) as built:
         broker, other = built.brokers
         await other.ownership.acquire(built.bundles[1])
-        bundle, holdings = built.bundles[0], broker.ownership._holdings
-        start = holdings.start
+        bundle, owned_bundles = built.bundles[0], broker.ownership._owned_bundles
+        start = owned_bundles.start
         ended: list[asyncio.Task[None]] = []
 
         def start_as_the_session_ends(work: Coroutine[Any, Any, Any], name: str) -> Any:
             if name == f"look for the node of {bundle}":
                 # Before the act takes its first step.
-                end = asyncio.get_running_loop().create_task(holdings.interrupt(), name="end")
+                end = asyncio.get_running_loop().create_task(owned_bundles.interrupt(), name="end")
                 ended.append(end)
             return start(work, name)
 
         await broker.store.create("/epoch")
         LosesOneAnswer(broker, is_executed=True)
-        monkeypatch.setattr(holdings, "start", start_as_the_session_ends)
+        monkeypatch.setattr(owned_bundles, "start", start_as_the_session_ends)
         assert await refused(broker, bundle, Check("/epoch", 0)) == "Fenced"
         (end,) = ended
         await end
@@ -371,9 +371,9 @@ async def test_whoever_owned_it_and_expired_while_the_ring_was_read_has_its_grac
     async with cluster(2) as built:
         one, two = built.brokers
         bundle = built.bundles[0]
-        standing = two.namespaces.standing
+        standing = two.namespaces.ring_snapshot
 
-        async def late(namespace: Namespace) -> StandingRing:
+        async def late(namespace: Namespace) -> RingSnapshot:
             found = await standing(namespace)
             await one.ownership.acquire(bundle)
             one.expire()
@@ -381,7 +381,7 @@ async def test_whoever_owned_it_and_expired_while_the_ring_was_read_has_its_grac
             await asyncio.sleep(0.1)
             return found
 
-        monkeypatch.setattr(two.namespaces, "standing", late)
+        monkeypatch.setattr(two.namespaces, "ring_snapshot", late)
         with pytest.raises(BundleReclaimable):
             await two.ownership.acquire(bundle)
         await eventually(lambda: one.owned().keys() == {bundle}, deadline_s=20.0)

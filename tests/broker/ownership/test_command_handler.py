@@ -40,7 +40,7 @@ def orders_of(broker: MemoryBroker) -> BundleCommandHandler:
         owners=broker.owners,
         moves=broker.moves,
         watcher=broker.watcher,
-        seat=paths.LOADBALANCE_SEAT,
+        election=paths.LOADBALANCE_SEAT,
     )
 
 
@@ -51,12 +51,12 @@ async def test_what_is_cut_may_be_joined_again_and_an_order_may_be_repeated() ->
         orders = await orders_at_epoch_1(broker)
         parent = built.bundles[0]
         await broker.ownership.acquire(parent)
-        reply = await orders.obey(SplitBundle(1, parent, "range_equally_divide"))
+        reply = await orders.handle(SplitBundle(1, parent, "range_equally_divide"))
         left, right = parent.cut((0x20000000,))
         assert reply == {"children": [str(left), str(right)]}
-        first = await orders.obey(MergeBundles(1, left, right))
+        first = await orders.handle(MergeBundles(1, left, right))
         assert first == {"bundle": str(parent), "token": broker.owned()[parent]}
-        assert await orders.obey(MergeBundles(1, left, right)) == first
+        assert await orders.handle(MergeBundles(1, left, right)) == first
         await built.settled()
 
 
@@ -71,9 +71,9 @@ async def test_an_order_to_join_is_checked_against_the_epoch_before_and_as_it_is
         before = broker.owned()
         # One that nobody has heard of, and that the store does not know.
         with pytest.raises(Fenced):
-            await orders.obey(MergeBundles(2, left, right))
+            await orders.handle(MergeBundles(2, left, right))
         with pytest.raises(Fenced, match="2 was seen"):
-            await orders.obey(MergeBundles(1, left, right))
+            await orders.handle(MergeBundles(1, left, right))
         assert broker.owned() == before
         await built.settled()
 
@@ -87,7 +87,7 @@ async def test_only_the_owner_of_both_can_join_them() -> None:
         await one.ownership.acquire(left)
         await two.ownership.acquire(right)
         with pytest.raises(NotOwner):
-            await orders.obey(MergeBundles(1, left, right))
+            await orders.handle(MergeBundles(1, left, right))
         await built.settled()
 
 
@@ -100,7 +100,7 @@ async def test_an_order_of_an_epoch_that_the_store_does_not_know_takes_and_cuts_
         token = await broker.ownership.acquire(owned)
         for order in (AcquireBundle(2, free), SplitBundle(2, owned, "range_equally_divide")):
             with pytest.raises(Fenced, match=EPOCH):
-                await orders.obey(order)
+                await orders.handle(order)
         assert broker.owned() == {owned: token}
         assert await built.ring() == built.bundles
         await built.settled()
@@ -129,7 +129,7 @@ async def rerouted(built: Cluster, record: MoveRecord) -> MoveRecord:
 
 async def refusal(orders: BundleCommandHandler, order: Command) -> BrokerCtlError | None:
     try:
-        await orders.obey(order)
+        await orders.handle(order)
     except BrokerCtlError as error:
         return error
     return None
@@ -150,10 +150,10 @@ async def test_a_move_that_was_written_again_makes_the_orders_of_before_void() -
             (receiver, ReceiveBundle(1, bundle, "m1", old.version)),
         ):
             with pytest.raises(Fenced, match=r"version 1; the order was given at .* version 0"):
-                await orders_of(broker).obey(order)
+                await orders_of(broker).handle(order)
         assert source.owned() == {bundle: token}
-        await orders_of(source).obey(ReleaseBundle(1, bundle, "m1", new.version, token, 1_000))
-        await orders_of(other).obey(ReceiveBundle(1, bundle, "m1", new.version))
+        await orders_of(source).handle(ReleaseBundle(1, bundle, "m1", new.version, token, 1_000))
+        await orders_of(other).handle(ReceiveBundle(1, bundle, "m1", new.version))
         assert other.owned().keys() == {bundle}
         assert await other.moves.read("m1") is None
         await built.settled()
@@ -173,8 +173,10 @@ async def test_an_order_of_a_move_is_obeyed_only_by_the_broker_that_the_record_n
             (other, ReceiveBundle(*names)),
         ):
             with pytest.raises(Fenced, match=f"this order to {order.verb} is for"):
-                await orders_of(broker).obey(order)
-        assert await orders_of(receiver).obey(PrepareTransfer(*names)) == {"accepted": str(bundle)}
+                await orders_of(broker).handle(order)
+        assert await orders_of(receiver).handle(PrepareTransfer(*names)) == {
+            "accepted": str(bundle)
+        }
         await built.settled()
 
 
@@ -217,4 +219,4 @@ async def test_a_receiver_whose_server_is_behind_looks_again_before_it_refuses(
 
         monkeypatch.setattr(receiver.moves, "read", late)
         prepare = PrepareTransfer(1, built.bundles[0], "m1", record.version)
-        assert await orders_of(receiver).obey(prepare)
+        assert await orders_of(receiver).handle(prepare)

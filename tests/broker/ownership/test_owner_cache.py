@@ -93,7 +93,7 @@ async def test_who_is_at_a_server_that_is_behind_catches_up_before_it_takes_anyt
         owner.expire()
         # It is done, and nobody has told this broker.
         await owners.check_reclaim(BUNDLE, "looker:1")
-        await owners.catch_up(BUNDLE)
+        await owners.sync(BUNDLE)
         with pytest.raises(BundleReclaimable, match="owner:1"):
             await owners.check_reclaim(BUNDLE, "looker:1")
 
@@ -304,7 +304,7 @@ async def test_what_was_told_before_a_cut_of_its_own_says_nothing_of_who_came_in
         assert await owners.owner_of(BUNDLE) is not None
         await owner.store.delete(PATH)
         await asyncio.sleep(0.1)
-        await owners.catch_up(BUNDLE)
+        await owners.sync(BUNDLE)
         looker.store.disconnect()
         await create_node(owner)
         owner.expire()
@@ -324,7 +324,7 @@ async def test_what_is_released_after_a_cut_of_its_own_may_be_taken_at_once() ->
         await asyncio.sleep(0.1)
         looker.store.reconnect()
         await eventually(lambda: looker.store.is_connected)
-        await owners.catch_up(BUNDLE)
+        await owners.sync(BUNDLE)
         await owner.store.delete(PATH)
         await asyncio.sleep(0.1)
         await owners.check_reclaim(BUNDLE, "looker:1")
@@ -347,10 +347,10 @@ async def test_an_expiry_while_an_earlier_release_is_looked_into_is_not_forgotte
         await owners.owner_of(BUNDLE)
         await owner.store.delete(PATH)
         await asyncio.sleep(0.1)
-        was_standing_at = owners._registry.was_standing_at
+        was_registered_at = owners._registry.was_registered_at
 
         async def late(broker_id: str, session_id: int, zxid: int) -> bool:
-            answer = await was_standing_at(broker_id, session_id, zxid)
+            answer = await was_registered_at(broker_id, session_id, zxid)
             if owner.watcher.epoch == 1:
                 await create_node(owner)
                 await owners.owner_of(BUNDLE)
@@ -358,7 +358,7 @@ async def test_an_expiry_while_an_earlier_release_is_looked_into_is_not_forgotte
                 await eventually(lambda: owner.watcher.epoch == 2)
             return answer
 
-        monkeypatch.setattr(owners._registry, "was_standing_at", late)
+        monkeypatch.setattr(owners._registry, "was_registered_at", late)
         with pytest.raises(BundleReclaimable, match="owner:1"):
             await owners.check_reclaim(BUNDLE, "looker:1")
 
@@ -372,7 +372,7 @@ async def test_where_servers_do_not_tell_what_went_together_an_unknown_owner_has
             await asyncio.sleep(0.1)
             if is_known:
                 await owners.owner_of(BUNDLE)
-            owners._notified(Notification(Change.DELETED, PATH, -1))
+            owners._on_notification(Notification(Change.DELETED, PATH, -1))
             if is_known:
                 await owners.check_reclaim(BUNDLE, "looker:1")
                 continue

@@ -114,7 +114,7 @@ async def test_what_a_silent_data_plane_had_goes() -> None:
         (broker,) = built.brokers
         await broker.ownership.acquire(built.bundles[0])
         told(broker)
-        await broker.ownership.abandon()
+        await broker.ownership.release_all()
         assert released(told(broker)) == [CAUSE.DATA_PLANE]
         assert broker.ownership.owned() == {}
 

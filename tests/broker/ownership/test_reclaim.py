@@ -489,7 +489,7 @@ async def test_a_parent_that_a_split_left_loaded_gives_way_to_its_children() -> 
         assert set(one.owned()) == set(parent.cut((parent.range.high // 2,)))
 
 
-async def _unheard(*_: object) -> None:
+async def _unconfirmed(*_: object) -> None:
     """A call that never arrives."""
     await asyncio.get_running_loop().create_future()
 
@@ -502,7 +502,7 @@ async def test_children_of_a_split_that_the_data_plane_did_not_hear_of_are_kept(
         (one,) = built.brokers
         parent = built.bundles[0]
         await one.ownership.acquire(parent)
-        monkeypatch.setattr(one.dataplane, "split", _unheard)
+        monkeypatch.setattr(one.dataplane, "split", _unconfirmed)
         splitting = asyncio.get_running_loop().create_task(
             one.ownership.split(parent, "range_equally_divide"), name="split"
         )
@@ -527,7 +527,7 @@ async def test_the_parent_of_a_merge_that_the_data_plane_did_not_hear_of_is_kept
         (one,) = built.brokers
         left, right = built.bundles[:2]
         await take_all(one, (left, right))
-        monkeypatch.setattr(one.dataplane, "merge", _unheard)
+        monkeypatch.setattr(one.dataplane, "merge", _unconfirmed)
         merging = asyncio.get_running_loop().create_task(
             one.ownership.merge(left, right), name="merge"
         )
@@ -553,8 +553,8 @@ async def test_what_is_loaded_and_cut_otherwise_is_not_handed_over(
         left, right = built.bundles[:2]
         across = Bundle(left.namespace, BundleRange(left.range.low, right.range.high - 1))
         await take_all(one, (left, right))
-        monkeypatch.setattr(one.dataplane, "split", _unheard)
-        monkeypatch.setattr(one.dataplane, "merge", _unheard)
+        monkeypatch.setattr(one.dataplane, "split", _unconfirmed)
+        monkeypatch.setattr(one.dataplane, "merge", _unconfirmed)
         tokens = one.owned()
         await SimulatedDataPlane.load(one.dataplane, across, max(tokens.values()))
         await expired(one)
@@ -580,9 +580,9 @@ async def test_what_the_data_plane_has_lost_is_loaded_anew_and_preloaded_where_t
 # Silent data planes (I11).
 
 
-async def abandon(broker: MemoryBroker) -> None:
-    await broker.ownership.abandon()
-    await broker.ownership.begin_anew(broker.watcher.epoch)
+async def release_all(broker: MemoryBroker) -> None:
+    await broker.ownership.release_all()
+    await broker.ownership.restart(broker.watcher.epoch)
 
 
 @in_virtual_time
@@ -593,7 +593,7 @@ async def test_who_abandons_waits_out_what_was_granted_and_begins_anew() -> None
         await asyncio.sleep(1.0)
         until_s = one.watcher.deadline_s
         one.steering.fail("loaded", times=40)
-        abandoning = asyncio.get_running_loop().create_task(abandon(one), name="abandon")
+        abandoning = asyncio.get_running_loop().create_task(release_all(one), name="release all")
         await asyncio.sleep(0.1)
         with pytest.raises(AuthorityLost):
             await one.ownership.acquire(built.bundles[0])
@@ -620,7 +620,7 @@ async def test_with_storage_nothing_is_waited_for() -> None:
         (one,) = built.brokers
         await take_all(one, built.bundles)
         async with asyncio.timeout(2.0):
-            await abandon(one)
+            await release_all(one)
         await built.settled()
 
 
@@ -636,7 +636,7 @@ async def test_who_abandons_gives_back_what_it_was_about_to_create() -> None:
         # The servers have created the node, and their answer is on its way.
         await eventually(one.nodes, poll_s=0.001)
         assert one.ownership.owned()[bundle].lock is None
-        await one.ownership.abandon()
+        await one.ownership.release_all()
         with pytest.raises(AuthorityLost):
             await acquiring
         assert one.nodes() == {}

@@ -33,7 +33,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
 @asynccontextmanager
 async def serving(bundles: int, mode: AuthorityMode) -> AsyncIterator[Party]:
     party = Party(MemoryEnsemble(), mode=mode)
-    party.watcher.listen(ServingLog(party.watcher, lambda: range(bundles)).heard)
+    party.watcher.listen(ServingLog(party.watcher, lambda: range(bundles)).on_session_action)
     await party.start()
     try:
         yield party

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from broker_ctl.broker.namespaces.namespaces import StandingRing
+from broker_ctl.broker.namespaces.namespaces import RingSnapshot
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
@@ -344,16 +344,16 @@ async def test_what_another_owner_has_taken_meanwhile_is_not_replaced(
         one, two = built.brokers
         parent = built.bundles[0]
         await one.ownership.acquire(parent)
-        standing = one.namespaces.standing
+        standing = one.namespaces.ring_snapshot
 
-        async def late(namespace: Namespace) -> StandingRing:
+        async def late(namespace: Namespace) -> RingSnapshot:
             found = await standing(namespace)
             if namespace == NAMESPACE and parent not in two.owned():
                 built.ensemble.delete_as_admin(paths.ownership(parent))
                 await two.ownership.acquire(parent)
             return found
 
-        monkeypatch.setattr(one.namespaces, "standing", late)
+        monkeypatch.setattr(one.namespaces, "ring_snapshot", late)
         with pytest.raises(BundleMoving, match="taken away"):
             await halve(one, parent)
         assert await built.ring() == built.bundles

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.broker.policies.constraints import FollowedConstraints
+from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.store import paths
@@ -35,7 +35,7 @@ class Scene:
         self.local, self.configuration = MemoryStore(local), MemoryStore(configuration)
         self.pulsars_local = MemoryStore(local)
         self.pulsars_configuration = MemoryStore(configuration)
-        self.followed = FollowedConstraints(self.local, self.configuration, CLUSTER)
+        self.followed = ConstraintsCache(self.local, self.configuration, CLUSTER)
 
     async def write(self, store: MemoryStore, path: str, value: object) -> None:
         data = value if isinstance(value, bytes) else json.dumps(value).encode()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.broker.policies.isolation_policies import allows, parse_policy, to_be_unloaded
+from broker_ctl.broker.policies.isolation_policies import allows, namespaces_to_unload, parse_policy
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.policies.validation import MAX_BROKERS, MAX_PATTERNS, MAX_POLICIES
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy, UnloadScope
@@ -211,7 +211,7 @@ def names_of(
 ) -> list[str]:
     """To be unloaded when ``after`` replaces ``before``, behind policies that are tried first."""
     former = Constraints((*earlier, before) if before else earlier)
-    found = to_be_unloaded(former, Constraints((*earlier, after)), after.name, ALL)
+    found = namespaces_to_unload(former, Constraints((*earlier, after)), after.name, ALL)
     return [str(namespace) for namespace in found]
 
 

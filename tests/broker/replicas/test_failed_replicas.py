@@ -50,11 +50,11 @@ async def told() -> AsyncIterator[Told]:
 @in_virtual_time
 async def test_what_fails_is_published_and_taken_back_when_it_is_mended() -> None:
     async with told() as one:
-        one.failed.listed([held("t-0")._replace(is_failed=True), held("t-1")])
+        one.failed.update_from_listing([held("t-0")._replace(is_failed=True), held("t-1")])
         await one.wait_published("t-0")
-        one.failed.listed([held("t-0"), held("t-1")._replace(is_failed=True)])
+        one.failed.update_from_listing([held("t-0"), held("t-1")._replace(is_failed=True)])
         await one.wait_published("t-1")
-        one.failed.listed([held("t-0"), held("t-1")])
+        one.failed.update_from_listing([held("t-0"), held("t-1")])
         await one.wait_published()
 
 
@@ -63,23 +63,23 @@ async def test_what_was_refused_counts_until_the_replica_is_told_of_again() -> N
     async with told() as one:
         both = [named("t-0"), named("t-1")]
         errors = [ReplicaError(both[0], FAILED), ReplicaError(both[1], STALE_EPOCH)]
-        one.failed.judged(both, errors)
+        one.failed.record_results(both, errors)
         await one.wait_published("t-0")
         # Its log can be read: that is not what was the matter.
-        one.failed.listed([held("t-0"), held("t-1")])
+        one.failed.update_from_listing([held("t-0"), held("t-1")])
         assert one.failed.reasons == {both[0]: FAILED}
-        one.failed.judged(both, [ReplicaError(both[0], STORAGE_ERROR)])
+        one.failed.record_results(both, [ReplicaError(both[0], STORAGE_ERROR)])
         assert one.failed.reasons == {both[0]: STORAGE_ERROR}
-        one.failed.judged(both, [])
+        one.failed.record_results(both, [])
         await one.wait_published()
 
 
 @in_virtual_time
 async def test_a_new_life_knows_only_of_what_is_listed() -> None:
     async with told() as one:
-        one.failed.judged([named("t-0")], [ReplicaError(named("t-0"), FAILED)])
+        one.failed.record_results([named("t-0")], [ReplicaError(named("t-0"), FAILED)])
         await one.wait_published("t-0")
-        one.failed.begin([held("t-1")._replace(is_failed=True)])
+        one.failed.reset([held("t-1")._replace(is_failed=True)])
         await one.failed.publish()
         assert await one.published() == {"t-1"}
 
@@ -89,7 +89,7 @@ async def test_the_node_of_a_session_before_is_replaced_by_one_of_this() -> None
     async with told() as one:
         data = encode_failed([named("old-0")])
         await one.other.store.create(PATH, data, CreateMode.EPHEMERAL, make_parents=True)
-        one.failed.listed([held("t-0")._replace(is_failed=True)])
+        one.failed.update_from_listing([held("t-0")._replace(is_failed=True)])
         await one.wait_published("t-0")
         node = await one.other.store.get(PATH)
         assert node is not None
@@ -102,7 +102,7 @@ async def test_the_node_of_a_session_before_is_replaced_by_one_of_this() -> None
 @in_virtual_time
 async def test_it_goes_with_the_session() -> None:
     async with told() as one:
-        one.failed.listed([held("t-0")._replace(is_failed=True)])
+        one.failed.update_from_listing([held("t-0")._replace(is_failed=True)])
         await one.wait_published("t-0")
         one.party.expire()
         await one.wait_published()
@@ -112,6 +112,6 @@ async def test_it_goes_with_the_session() -> None:
 async def test_a_lost_connection_only_delays_it() -> None:
     async with told() as one:
         one.party.store.disconnect()
-        one.failed.listed([held("t-0")._replace(is_failed=True)])
+        one.failed.update_from_listing([held("t-0")._replace(is_failed=True)])
         one.party.store.reconnect()
         await one.wait_published("t-0")

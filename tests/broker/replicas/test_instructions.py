@@ -53,13 +53,13 @@ class Broker:
             self.plane, 1, lambda: self.epoch, StrayReplicas(store, 1), self.failed
         )
 
-    async def obey(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> Handled:
+    async def handle(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> Handled:
         instruction = instruct(*letters, **{"broker_epoch": EPOCH, **more})
-        return await self.instructions.obey(instruction)
+        return await self.instructions.handle(instruction)
 
     async def refusals(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> dict[str, str]:
         """Why each of them was refused."""
-        obeyed = await self.obey(*letters, **more)
+        obeyed = await self.handle(*letters, **more)
         return {str(partition): why for partition, why in obeyed.errors}
 
 
@@ -73,7 +73,7 @@ async def broker() -> AsyncIterator[Broker]:
 async def told_who_lives() -> AsyncIterator[Broker]:
     """A broker that knows the others, so that what it hears of them is no news."""
     async with broker() as one:
-        await one.obey()
+        await one.handle()
         one.plane.calls.clear()
         yield one
 
@@ -84,9 +84,9 @@ async def told_who_lives() -> AsyncIterator[Broker]:
 @in_virtual_time
 async def test_leaders_come_before_followers_and_those_before_what_ends() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("t-3", 2))
+        await one.handle(told("t-3", 2))
         one.plane.calls.clear()
-        obeyed = await one.obey(
+        obeyed = await one.handle(
             told("t-0", 2), stop("t-3"), told("t-1", 1), told("t-2", -1), told("t-4", 1)
         )
         assert obeyed == Handled(EPOCH, ())
@@ -110,7 +110,7 @@ async def test_an_instruction_that_comes_twice_is_handed_on_twice_and_refused_ne
 @in_virtual_time
 async def test_the_news_of_another_isr_under_the_same_epoch_reaches_the_leader() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("t-0", 1, 4, version=8))
+        await one.handle(told("t-0", 1, 4, version=8))
         assert await one.refusals(told("t-0", 1, 4, isr=(1, 2), version=9)) == {}
         assert one.plane.calls == [Call("lead", ("t-0",)), Call("lead", ("t-0",))]
 
@@ -118,11 +118,11 @@ async def test_the_news_of_another_isr_under_the_same_epoch_reaches_the_leader()
 @in_virtual_time
 async def test_who_lives_is_handed_on_also_where_nobody_follows() -> None:
     async with broker() as one:
-        await one.obey()
+        await one.handle()
         assert one.plane.calls == [Call("follow", ())]
         assert one.plane.brokers == BROKERS
         # The same again is no news.
-        await one.obey()
+        await one.handle()
         assert len(one.plane.calls) == 1
 
 
@@ -132,10 +132,10 @@ async def test_who_lives_is_handed_on_also_where_nobody_follows() -> None:
 @in_virtual_time
 async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("t-0", 2, 3), controller_epoch=5)
+        await one.handle(told("t-0", 2, 3), controller_epoch=5)
         one.plane.calls.clear()
         with pytest.raises(Fenced, match="controller epoch 4, 5 was seen"):
-            await one.obey(told("t-0", 1, 4), controller_epoch=4)
+            await one.handle(told("t-0", 1, 4), controller_epoch=4)
         assert one.plane.calls == []
         assert one.instructions.newest_epoch == 5
         assert one.instructions.fenced == 1
@@ -147,19 +147,19 @@ async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() ->
 @in_virtual_time
 async def test_a_controller_epoch_that_was_read_counts_like_one_that_was_heard() -> None:
     async with told_who_lives() as one:
-        one.instructions.saw_controller(5)
-        one.instructions.saw_controller(3)
+        one.instructions.observe_controller_epoch(5)
+        one.instructions.observe_controller_epoch(3)
         with pytest.raises(Fenced):
-            await one.obey(told("t-0", 1), controller_epoch=4)
+            await one.handle(told("t-0", 1), controller_epoch=4)
 
 
 @in_virtual_time
 async def test_what_was_meant_for_an_earlier_life_is_refused() -> None:
     async with told_who_lives() as one:
         with pytest.raises(Fenced, match="meant for broker 1 at epoch 6, this is 1 at 7"):
-            await one.obey(told("t-0", 1), broker_epoch=EPOCH - 1)
+            await one.handle(told("t-0", 1), broker_epoch=EPOCH - 1)
         with pytest.raises(Fenced, match="meant for broker 2"):
-            await one.obey(told("t-0", 1), broker=2)
+            await one.handle(told("t-0", 1), broker=2)
         assert one.plane.calls == []
 
 
@@ -168,10 +168,10 @@ async def test_before_it_hears_that_it_is_registered_a_broker_asks_to_be_told_ag
     async with told_who_lives() as one:
         one.epoch = 0
         with pytest.raises(AuthorityLost):
-            await one.obey(told("t-0", 1))
+            await one.handle(told("t-0", 1))
         one.epoch = EPOCH - 1
         with pytest.raises(AuthorityLost):
-            await one.obey(told("t-0", 1))
+            await one.handle(told("t-0", 1))
         one.epoch = EPOCH
         assert await one.refusals(told("t-0", 1)) == {}
 
@@ -179,7 +179,7 @@ async def test_before_it_hears_that_it_is_registered_a_broker_asks_to_be_told_ag
 @in_virtual_time
 async def test_each_partition_is_judged_by_itself() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("a-0", 1, 4), told("b-0", 2, 4), told("c-0", 2, 4))
+        await one.handle(told("a-0", 1, 4), told("b-0", 2, 4), told("c-0", 2, 4))
         one.plane.calls.clear()
         refused = await one.refusals(
             told("a-0", 2, 3),
@@ -196,7 +196,7 @@ async def test_each_partition_is_judged_by_itself() -> None:
 @in_virtual_time
 async def test_a_deletion_of_what_is_gone_wins_over_any_leader_epoch_and_an_end_does_not() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("t-0", 1, 4), told("t-1", 1, 4))
+        await one.handle(told("t-0", 1, 4), told("t-1", 1, 4))
         assert await one.refusals(stop("t-0", 3), stop("t-1", 3, is_deleted=True)) == {
             "t-0": STALE_EPOCH
         }
@@ -210,7 +210,7 @@ async def test_a_deletion_that_is_told_again_spares_what_was_assigned_here_since
     async with told_who_lives() as one:
         await put_topic(one.store, "t", [2, 3])
         away, back = stop("t-0", 5, is_deleted=True), told("t-0", 2, 6)
-        await one.obey(told("t-0", 2, 4))
+        await one.handle(told("t-0", 2, 4))
         assert await one.refusals(away) == {}
         assert one.plane.held == {}
         await put_topic(one.store, "t", [2, 3, 1])
@@ -226,7 +226,7 @@ async def test_a_deletion_that_is_told_again_spares_what_was_assigned_here_since
 async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() -> None:
     async with told_who_lives() as one:
         await put_topic(one.store, "t", [1, 2])
-        await one.obey(told("t-0", 1, 4))
+        await one.handle(told("t-0", 1, 4))
         await one.store.create(partition_paths.deletion("t"), make_parents=True)
         assert await one.refusals(stop("t-0", 0, is_deleted=True)) == {}
         assert one.plane.held == {}
@@ -235,7 +235,7 @@ async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() ->
 @in_virtual_time
 async def test_the_end_of_a_replica_of_an_earlier_topic_spares_the_one_that_is_there() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("t-0", 1, 0, life=2))
+        await one.handle(told("t-0", 1, 0, life=2))
         assert await one.refusals(stop("t-0", 9, life=1, is_deleted=True)) == {}
         assert one.plane.led == {"t-0"}
 
@@ -243,8 +243,8 @@ async def test_the_end_of_a_replica_of_an_earlier_topic_spares_the_one_that_is_t
 @in_virtual_time
 async def test_what_was_stopped_is_not_forgotten() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("t-0", 1, 4))
-        await one.obey(stop("t-0", 6))
+        await one.handle(told("t-0", 1, 4))
+        await one.handle(stop("t-0", 6))
         assert (one.instructions.held, one.instructions.count_led()) == (1, 0)
         assert await one.refusals(told("t-0", 1, 5)) == {"t-0": STALE_EPOCH}
         assert await one.refusals(told("t-0", 1, 6)) == {}
@@ -257,9 +257,9 @@ async def test_what_was_stopped_is_not_forgotten() -> None:
 async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_else() -> None:
     async with told_who_lives() as one:
         await put_topic(one.store, "t", [1, 2], [2, 3], [1, 3])
-        await one.obey(told("t-0", 1), told("t-1", 2), told("gone-0", 2))
+        await one.handle(told("t-0", 1), told("t-1", 2), told("gone-0", 2))
         one.plane.calls.clear()
-        await one.obey(told("t-0", 1, 1), told("t-2", 1), is_full=True)
+        await one.handle(told("t-0", 1, 1), told("t-2", 1), is_full=True)
         assert one.plane.calls == [
             Call("delete", ("gone-0", "t-1")),
             Call("lead", ("t-0", "t-2")),
@@ -270,24 +270,24 @@ async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_
 @in_virtual_time
 async def test_a_stray_that_could_not_be_removed_goes_the_next_time() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("gone-0", 2))
+        await one.handle(told("gone-0", 2))
         one.plane.is_silent = True
         with pytest.raises(DataPlaneUnreachable):
-            await one.obey(is_full=True)
+            await one.handle(is_full=True)
         one.plane.is_silent = False
         one.plane.refusals = {named("gone-0"): STORAGE_ERROR}
-        await one.obey(is_full=True)
+        await one.handle(is_full=True)
         assert [str(each) for each in one.plane.held] == ["gone-0"]
         one.plane.refusals.clear()
-        await one.obey(is_full=True)
+        await one.handle(is_full=True)
         assert one.plane.held == {}
 
 
 @in_virtual_time
 async def test_one_that_is_full_for_a_span_of_names_touches_nothing_beyond() -> None:
     async with told_who_lives() as one:
-        await one.obey(told("a-0", 2), told("b-0", 2), told("c-0", 2), told("d-0", 2))
-        await one.obey(is_full=True, after="a-0", until="c-0")
+        await one.handle(told("a-0", 2), told("b-0", 2), told("c-0", 2), told("d-0", 2))
+        await one.handle(is_full=True, after="a-0", until="c-0")
         assert sorted(map(str, one.plane.held)) == ["a-0", "d-0"]
 
 
@@ -297,8 +297,8 @@ async def test_a_replica_that_the_store_still_has_here_is_no_stray_whatever_is_s
         await put_topic(one.store, "t", [1, 2])
         bad = partition_paths.topic("bad")
         await one.store.create(bad, b"{", make_parents=True)
-        await one.obey(told("t-0", 2), told("bad-0", 2))
-        await one.obey(is_full=True)
+        await one.handle(told("t-0", 2), told("bad-0", 2))
+        await one.handle(is_full=True)
         assert sorted(map(str, one.plane.held)) == ["bad-0", "t-0"]
 
 
@@ -306,7 +306,7 @@ async def test_a_replica_that_the_store_still_has_here_is_no_stray_whatever_is_s
 async def test_a_topic_that_was_made_anew_is_told_of_again_after_the_old_one_has_gone() -> None:
     async with told_who_lives() as one:
         await put_topic(one.store, "t", [1, 2], life=2)
-        await one.obey(told("t-0", 1, 9, life=1))
+        await one.handle(told("t-0", 1, 9, life=1))
         one.plane.calls.clear()
         assert await one.refusals(told("t-0", 1, 0, life=2), is_full=True) == {}
         assert one.plane.calls == [Call("delete", ("t-0",)), Call("lead", ("t-0",))]
@@ -346,7 +346,7 @@ async def test_what_the_data_plane_refuses_is_answered_and_told_as_failed() -> N
         }
         assert {str(each) for each in one.failed.reasons} == {"t-0", "t-1"}
         one.plane.refusals = {}
-        await one.obey(told("t-0", 1), told("t-1", 2))
+        await one.handle(told("t-0", 1), told("t-1", 2))
         assert one.failed.reasons == {}
 
 
@@ -355,7 +355,7 @@ async def test_a_data_plane_that_is_silent_has_obeyed_nothing_and_may_be_told_ag
     async with told_who_lives() as one:
         one.plane.is_silent = True
         with pytest.raises(DataPlaneUnreachable):
-            await one.obey(told("t-0", 1, 4))
+            await one.handle(told("t-0", 1, 4))
         one.plane.is_silent = False
         assert await one.refusals(told("t-0", 1, 4)) == {}
         assert one.plane.led == {"t-0"}

@@ -31,12 +31,12 @@ class Queued:
     def __init__(self, party: Party, controller: Party) -> None:
         self.party = party
         self.controller = controller
-        self.queue = ZkQueue(party.store, 1, self._obey)
+        self.queue = ZkQueue(party.store, 1, self._handle)
         self.seen: list[int] = []
         self.silent = 0
         self.deposed = 0
 
-    async def _obey(self, instruction: Instruction) -> None:
+    async def _handle(self, instruction: Instruction) -> None:
         if instruction.controller_epoch < self.deposed:
             raise Fenced("deposed")
         if self.silent:
@@ -161,12 +161,12 @@ async def test_what_could_not_be_applied_waits_and_so_does_all_behind_it() -> No
 async def test_what_was_applied_before_another_failed_is_acknowledged() -> None:
     async with queued(is_running=False) as one:
         await one.put(1, 2, 3)
-        obey = one._obey
+        handle = one._handle
 
         async def fail_at_2(instruction: Instruction) -> None:
             if instruction.partitions[0].partition.partition == 2:
                 raise DataPlaneUnreachable("silent")
-            await obey(instruction)
+            await handle(instruction)
 
         queue = ZkQueue(one.party.store, 1, fail_at_2)
         async with TaskScope("test") as scope:

@@ -34,7 +34,7 @@ class Candidate:
             party.watcher,
             party.deletions,
             clock=party.clock,
-            seat=SEAT,
+            election_name=SEAT,
             leader=LeaderBroker(party.broker_id, f"http://{party.broker_id}"),
             rng=party.rng,
         )
@@ -43,7 +43,7 @@ class Candidate:
         self.failure: Exception | None = None
         self.pause_s = 0.0
         self.tasks = TaskScope(party.broker_id)
-        party.watcher.listen(self.election.session_changed)
+        party.watcher.listen(self.election.on_session_action)
 
     def stand(self) -> None:
         self.tasks.start(self.party.watcher.run_epochs(self._session), "epochs")
@@ -247,7 +247,7 @@ async def test_an_answer_from_before_the_cut_does_not_make_a_suspended_leader_le
         one.stand()
         await elected([one])
         # The read is answered, and the connection lost before the answer is looked at.
-        one.election._look.set()
+        one.election._wake.set()
         original = one.store.get
 
         async def get_then_cut(path: str) -> object:

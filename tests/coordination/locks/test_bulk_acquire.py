@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_ctl.coordination.locks.bulk_acquire import Wish, acquire_together
+from broker_ctl.coordination.locks.bulk_acquire import LockRequest, acquire_all
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.errors import SessionExpired
@@ -14,7 +14,7 @@ from tests.support.clusters.sessions import Party, parties
 
 ROOT = "/locks"
 GUARD = Check("/ring", 0)
-WISHES = [Wish(f"{ROOT}/{number % 3}/{number}", (GUARD,)) for number in range(30)]
+WISHES = [LockRequest(f"{ROOT}/{number % 3}/{number}", (GUARD,)) for number in range(30)]
 
 
 def locks_of(party: Party) -> Locks:
@@ -27,9 +27,9 @@ def locks_of(party: Party) -> Locks:
     )
 
 
-async def taken(party: Party, wishes: list[Wish]) -> list[Lock]:
+async def taken(party: Party, requests: list[LockRequest]) -> list[Lock]:
     data = party.broker_id.encode()
-    return await acquire_together(party.store, locks_of(party), wishes, data, lambda _: None)
+    return await acquire_all(party.store, locks_of(party), requests, data, lambda _: None)
 
 
 @in_virtual_time
@@ -37,10 +37,10 @@ async def test_all_come_at_one_zxid_and_their_parents_are_made() -> None:
     async with parties() as (one,):
         await one.store.create("/ring")
         locks = await taken(one, WISHES)
-        assert sorted(lock.path for lock in locks) == sorted(wish.path for wish in WISHES)
+        assert sorted(lock.path for lock in locks) == sorted(request.path for request in WISHES)
         assert len({lock.token for lock in locks}) == 1
-        for wish in WISHES:
-            node = await one.store.get(wish.path)
+        for request in WISHES:
+            node = await one.store.get(request.path)
             assert node is not None
             assert node.stat.ephemeral_owner == one.store.session_id
 
@@ -53,7 +53,7 @@ async def test_what_stands_already_is_left_out_and_the_others_are_taken() -> Non
         for path in stolen:
             await other.store.create(path, b"other", CreateMode.EPHEMERAL, make_parents=True)
         locks = await taken(one, WISHES)
-        assert {lock.path for lock in locks} == {wish.path for wish in WISHES} - stolen
+        assert {lock.path for lock in locks} == {request.path for request in WISHES} - stolen
 
 
 @in_virtual_time
@@ -62,9 +62,9 @@ async def test_a_ring_that_has_changed_stops_its_own_locks_only() -> None:
         await one.store.create("/ring")
         await one.store.create("/other-ring")
         await one.store.set("/other-ring", b"split")
-        late = [Wish(f"{ROOT}/late", (GUARD, Check("/other-ring", 0)))]
+        late = [LockRequest(f"{ROOT}/late", (GUARD, Check("/other-ring", 0)))]
         locks = await taken(one, [*late, *WISHES])
-        assert {lock.path for lock in locks} == {wish.path for wish in WISHES}
+        assert {lock.path for lock in locks} == {request.path for request in WISHES}
 
 
 @in_virtual_time

@@ -62,7 +62,7 @@ class Holder:
             rng=random.Random(0),
             on_verified=self.verified_s.append,
         )
-        party.watcher.listen(self.locks.session_changed)
+        party.watcher.listen(self.locks.on_session_action)
 
     async def acquire(self, path: str = PATH, *guards: Check) -> Lock:
         data = self.party.broker_id.encode()
@@ -335,7 +335,7 @@ async def test_late_news_of_an_earlier_node_does_not_touch_the_new_right() -> No
         first = await one.acquire()
         await one.locks.release(first)
         second = await one.acquire()
-        one.locks._notified(Notification(Change.DELETED, PATH, first.token))
+        one.locks._on_notification(Notification(Change.DELETED, PATH, first.token))
         assert state(second) is State.VERIFYING
         await eventually(lambda: state(second) is State.HELD)
         assert one.lost == []
@@ -425,7 +425,7 @@ async def test_an_answer_older_than_the_doubt_does_not_settle_it() -> None:
         one.locks._stop_watching()
         one.locks._stop_watching = None
         await two.store.delete(PATH)
-        one.locks._notified(Notification(Change.DELETED, PATH, 1))
+        one.locks._on_notification(Notification(Change.DELETED, PATH, 1))
         # A read that was answered before the node was deleted is heard of only now.
         one.locks._feed(Event.MINE, lock)
         assert state(lock) is State.HELD
@@ -482,11 +482,11 @@ async def test_a_release_that_a_guard_refuses_keeps_the_right() -> None:
 async def test_a_refused_release_finds_out_that_the_node_was_taken_away_meanwhile() -> None:
     async with holders(2) as (one, two):
         lock = await one.acquire()
-        one.locks.about_to_end(lock)
+        one.locks.begin_release(lock)
         await two.store.delete(PATH)
         await asyncio.sleep(1.0)
         assert one.lost == []
-        one.locks.keep(lock)
+        one.locks.cancel_release(lock)
         await eventually(lambda: one.lost == [lock])
 
 
@@ -563,9 +563,9 @@ async def test_news_in_any_order_never_breaks_a_lock() -> None:
             lock = await one.acquire()
             for _ in range(20):
                 if rng.random() < 0.5:
-                    one.locks.session_changed(rng.choice(told))
+                    one.locks.on_session_action(rng.choice(told))
                 else:
-                    one.locks._notified(Notification(Change.DELETED, PATH, 1))
+                    one.locks._on_notification(Notification(Change.DELETED, PATH, 1))
                 if rng.random() < 0.2:
                     await asyncio.sleep(rng.uniform(0, 0.01))
             await one.locks.release(lock)
@@ -577,8 +577,8 @@ async def test_after_the_end_nothing_is_verified_any_more() -> None:
     async with holders() as (one,):
         await one.acquire()
         await one.locks.close()
-        one.locks.session_changed(Action.VERIFY)
-        one.locks.session_changed(Action.END)
+        one.locks.on_session_action(Action.VERIFY)
+        one.locks.on_session_action(Action.END)
         assert one.lost == []
 
 

@@ -136,8 +136,8 @@ async def test_what_a_session_creates_there_goes_and_what_another_one_created_st
         for path in ("/own", "/theirs"):
             queue.add_own(path, one.store.session_id)
         async with asyncio.timeout(5.0):
-            await queue.gone("/own")
-            await queue.gone("/theirs")
+            await queue.wait_gone("/own")
+            await queue.wait_gone("/theirs")
         assert not await stands(one, "/own")
         assert await stands(one, "/theirs")
 
@@ -149,7 +149,7 @@ async def test_a_creation_that_is_under_way_goes_too() -> None:
             tasks.start(one.store.create("/a", mode=CreateMode.EPHEMERAL), "create")
             await asyncio.sleep(0)  # sent, and not answered yet
         queue.add_own("/a", one.store.session_id)
-        await queue.gone("/a")
+        await queue.wait_gone("/a")
         assert not await stands(other, "/a")
 
 
@@ -161,7 +161,7 @@ async def test_whoever_waits_for_one_is_told_that_it_was_given_up_or_that_the_qu
     async with queues() as (one, _, queue), TaskScope("test") as tasks:
         one.store.disconnect()
         queue.add("/0", 1)
-        waiting = tasks.start(queue.gone("/0"), "wait")
+        waiting = tasks.start(queue.wait_gone("/0"), "wait")
         for number in range(1, 3):
             queue.add(f"/{number}", 1)
         async with asyncio.timeout(1.0):
@@ -190,7 +190,7 @@ async def test_whoever_waits_for_a_path_waits_for_the_last_that_was_queued_there
         node = await one.store.create("/a")
         one.store.disconnect()
         queue.add("/a", node.stat.czxid)
-        waiting = tasks.start(queue.gone("/a"), "wait")
+        waiting = tasks.start(queue.wait_gone("/a"), "wait")
         await asyncio.sleep(1.0)
         queue.add("/a", node.stat.czxid)
         await asyncio.sleep(1.0)

@@ -110,7 +110,7 @@ def test_where_brokers_report_their_load_nothing_stands_in_the_way(name: str) ->
     @in_virtual_time
     async def look() -> None:
         async with following(REGISTRIES[name]) as (brokers, _):
-            assert await brokers.obstacle() is None
+            assert await brokers.planning_obstacle() is None
             assert brokers.urls == {
                 broker_id: broker.urls for broker_id, broker in brokers.peers.items()
             }
@@ -124,7 +124,7 @@ async def test_the_extensible_manager_is_an_obstacle_that_says_what_is_missing()
     async with following(EXTENSIBLE_NODES) as (brokers, writer):
         unit = f"{paths.SERVICE_UNITS}/public/default/0x00000000_0x10000000"
         await writer.store.create(unit, b"spoilt")
-        assert await brokers.obstacle() == (
+        assert await brokers.planning_obstacle() == (
             "127.0.0.1:49757, 127.0.0.1:60265: ExtensibleLoadManagerImpl tells its load in topics "
             "of pulsar/system and not in the metadata store, so nothing can be planned (bundles "
             "owned: 2 by 127.0.0.1:49757, 3 by 127.0.0.1:60265). Set loadManagerClassName="
@@ -137,7 +137,7 @@ async def test_the_extensible_manager_is_an_obstacle_that_says_what_is_missing()
 async def test_where_owners_are_in_a_topic_that_is_said_too() -> None:
     nodes = {p: data for p, data in EXTENSIBLE_NODES.items() if p.startswith(paths.LOAD_REPORTS)}
     async with following({**nodes, **MODULAR_NODES}) as (brokers, _):
-        told = await brokers.obstacle()
+        told = await brokers.planning_obstacle()
         assert told is not None
         # Those that do report are no part of it.
         assert told.startswith("127.0.0.1:49757, 127.0.0.1:60265: ExtensibleLoadManagerImpl tells")

@@ -33,7 +33,7 @@ ORDER = PrepareTransfer(3, Bundle.parse("t/ns/0x00000000_0xffffffff"), "m1", 2)
 class Own:
     """This broker."""
 
-    async def obey(self, order: Command) -> Mapping[str, Any]:
+    async def handle(self, order: Command) -> Mapping[str, Any]:
         return {"own": order.verb}
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from broker_ctl.coordination.membership.mixed_cluster import foreign_brokers
+from broker_ctl.coordination.membership.mixed_cluster import find_foreign_brokers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoNode, SessionExpired, StartError
@@ -269,24 +269,24 @@ async def test_an_expiry_takes_the_registration_in_the_same_transaction() -> Non
         await a.registry.register(b"")
         owned = await a.store.create("/owned", mode=CreateMode.EPHEMERAL)
         first = owned.stat.ephemeral_owner
-        assert await b.registry.was_standing_at("a:1", first, owned.stat.czxid)
+        assert await b.registry.was_registered_at("a:1", first, owned.stat.czxid)
         a.party.expire()
         expired_at = a.party.ensemble.tree.zxid
         await eventually(lambda: b.seen == set())
-        assert not await b.registry.was_standing_at("a:1", first, expired_at)
+        assert not await b.registry.was_registered_at("a:1", first, expired_at)
         # Back again: the younger registration was not there when it happened.
         await a.party.watcher.wait_authority()
         await a.registry.register(b"")
-        assert not await b.registry.was_standing_at("a:1", first, expired_at)
+        assert not await b.registry.was_registered_at("a:1", first, expired_at)
         now_at = a.party.ensemble.tree.zxid + 1
-        assert await b.registry.was_standing_at("a:1", a.store.session_id, now_at)
+        assert await b.registry.was_registered_at("a:1", a.store.session_id, now_at)
         # What the first session may still have left behind, the second one has not released.
-        assert not await b.registry.was_standing_at("a:1", first, now_at)
+        assert not await b.registry.was_registered_at("a:1", first, now_at)
         await eventually(lambda: b.seen == {"a:1"})
         await a.registry.unregister()
         await eventually(lambda: b.seen == set())
-        assert await b.registry.was_standing_at("a:1", a.store.session_id, expired_at)
-        assert not await b.registry.was_standing_at("a:1", first, expired_at)
+        assert await b.registry.was_registered_at("a:1", a.store.session_id, expired_at)
+        assert not await b.registry.was_registered_at("a:1", first, expired_at)
 
 
 @in_virtual_time
@@ -299,17 +299,17 @@ async def test_a_release_before_going_is_told_from_an_expiry_after_it_has_gone()
         await a.registry.unregister()
         await eventually(lambda: b.seen == set())
         mine, after = a.store.session_id, a.party.ensemble.tree.zxid + 1
-        assert await b.registry.was_standing_at("a:1", mine, released_at)
-        assert not await b.registry.was_standing_at("a:1", mine, after)
+        assert await b.registry.was_registered_at("a:1", mine, released_at)
+        assert not await b.registry.was_registered_at("a:1", mine, after)
 
 
 @in_virtual_time
 async def test_without_a_zxid_who_stands_now_counts_as_having_stood() -> None:
     async with members("a:1", "b:1") as (a, b):
         await a.registry.register(b"")
-        assert await b.registry.was_standing_at("a:1", a.store.session_id, -1)
+        assert await b.registry.was_registered_at("a:1", a.store.session_id, -1)
         await a.registry.unregister()
-        assert not await b.registry.was_standing_at("a:1", a.store.session_id, -1)
+        assert not await b.registry.was_registered_at("a:1", a.store.session_id, -1)
 
 
 # Others.
@@ -319,9 +319,9 @@ async def test_without_a_zxid_who_stands_now_counts_as_having_stood() -> None:
 async def test_brokers_of_others_are_found() -> None:
     async with members("a:1") as (a,):
         await a.registry.register(b"")
-        assert await foreign_brokers(a.store) == []
+        assert await find_foreign_brokers(a.store) == []
         await a.store.create(paths.load_report("java:8080"), b"{}")
-        assert await foreign_brokers(a.store) == ["java:8080"]
+        assert await find_foreign_brokers(a.store) == ["java:8080"]
 
 
 @in_virtual_time

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from broker_ctl.coordination.membership.other_clusters import FoundCluster, clusters_on
+from broker_ctl.coordination.membership.other_clusters import FoundCluster, find_clusters
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
@@ -114,7 +114,7 @@ async def test_clusters_are_found_by_name_or_by_their_brokers(
     store = ZooKeeperStore(StoreOptions(zookeeper.connect_string))
     await store.start()
     try:
-        found = await clusters_on(store)
+        found = await find_clusters(store)
     finally:
         await store.close()
     assert [one for one in found if one.chroot.startswith(f"{chroot}/")] == [

@@ -42,13 +42,13 @@ def test_the_grace_is_what_is_set_and_at_least_a_heartbeat_s_period(
 @pytest.mark.parametrize("is_set", [True, False])
 def test_what_is_reclaimed_is_preloaded_as_it_is_set(*, is_set: bool) -> None:
     settings = settings_with(f"brokerReclaimLoadImmediately={str(is_set).lower()}")
-    assert built(settings).services.ownership._parts.is_preloading is is_set
+    assert built(settings).services.ownership._dependencies.is_preloading is is_set
 
 
 def test_what_comes_of_bundles_is_counted_in_the_metrics_of_the_daemon() -> None:
     assembly = built(settings_with())
     counted = assembly.foundation.instruments.ownership
-    assert assembly.services.ownership._parts.instruments is counted
+    assert assembly.services.ownership._dependencies.instruments is counted
 
 
 def test_policies_and_rings_are_known_to_be_in_one_store_unless_another_is_set() -> None:

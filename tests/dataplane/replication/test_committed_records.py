@@ -56,7 +56,7 @@ class Process:
     def replica(self) -> Replica | None:
         return self.table.replicas.get(ORDERS)
 
-    def obey(self, state: LeaderAndIsr, min_isr: int) -> None:
+    def handle(self, state: LeaderAndIsr, min_isr: int) -> None:
         new = told(state, replicas=BROKERS, min_isr=min_isr)
         tell = self.table.lead if state.leader == self.number else self.table.follow
         tell([new], self.leaders, self.fetchers)
@@ -242,7 +242,7 @@ class Cluster:
 
     def instruct(self, number: int) -> None:
         if number in self.alive and self.instructions[number]:
-            self.alive[number].obey(self.instructions[number].popleft(), self.min_isr)
+            self.alive[number].handle(self.instructions[number].popleft(), self.min_isr)
 
     def repeat(self, number: int) -> None:
         if number in self.alive:
@@ -252,7 +252,7 @@ class Cluster:
         """Something that was said before; what was said to an earlier life its daemon refuses."""
         said = self.history[self.born[number] :] if number in self.alive else []
         if said:
-            self.alive[number].obey(said[index % len(said)], self.min_isr)
+            self.alive[number].handle(said[index % len(said)], self.min_isr)
 
     def control(self) -> None:
         """Somebody died, or came back: shrink, elect, as `on_broker_change` does."""

@@ -75,7 +75,7 @@ Answer = tuple[int, dict[str, Any]]
 async def _obey(dependencies: Dependencies, body: Mapping[str, Any]) -> Answer:
     assert dependencies.replicas is not None
     try:
-        obeyed = await dependencies.replicas.obey(Instruction.parse(body))
+        obeyed = await dependencies.replicas.handle(Instruction.parse(body))
     except Fenced as error:
         seen = dependencies.replicas.newest_controller_epoch
         return _CONFLICT, {"error": "Fenced", "reason": str(error), "controller_epoch": seen}

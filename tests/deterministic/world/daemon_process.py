@@ -275,14 +275,14 @@ class _Peers:
 
     async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
         if broker_id == self._sender.broker_id:
-            return await self._own.obey(order)
+            return await self._own.handle(order)
         other = self._others[broker_id]
         try:
             async with asyncio.timeout(timeout_s):
                 await self._sender.wire.transit()
                 if other.dependencies is None:
                     raise PeerUnreachable(f"{broker_id} does not listen")
-                reply = await other.call(other.dependencies.services.commands.obey(order))
+                reply = await other.call(other.dependencies.services.commands.handle(order))
                 await self._sender.wire.transit()
         except TimeoutError:
             raise PeerUnreachable(f"{broker_id}: no answer within {timeout_s} s") from None

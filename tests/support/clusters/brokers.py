@@ -18,7 +18,7 @@ from broker_ctl.broker.ownership.held_bundles import OwnershipChange
 from broker_ctl.broker.ownership.operations import OwnershipDependencies
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
-from broker_ctl.broker.ownership.reclaim import Reclaimed
+from broker_ctl.broker.ownership.reclaim import ReclaimResult
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.locks.pending_deletions import Deletions
@@ -359,11 +359,11 @@ class Broker:
             instruments=self.instruments,
         )
         self.ownership = Ownership(parts, self.urls, lambda: UNLOAD_S)
-        self.watcher.listen(self.locks.session_changed)
-        self.watcher.listen_grants(self.ownership.granted)
+        self.watcher.listen(self.locks.on_session_action)
+        self.watcher.listen_grants(self.ownership.on_grant)
         self.tasks = TaskScope(f"broker {self.broker_id}")
         self.ready_epoch = 0
-        self.reclaimed: list[Reclaimed] = []
+        self.reclaimed: list[ReclaimResult] = []
         self.serving: asyncio.Task[None] | None = None
 
     @property

@@ -17,13 +17,13 @@ from broker_ctl.api.http.dependencies import (
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard, Scope
-from broker_ctl.broker.lookup.cluster_routing import HomeCluster
+from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.lookup import (
     Answer,
     Connect,
-    Elsewhere,
     Lookup,
     LookupStatistics,
+    PeerCluster,
     Redirect,
 )
 from broker_ctl.broker.namespaces.namespaces import Namespaces
@@ -36,7 +36,7 @@ from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Owner, Ownership
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
-from broker_ctl.broker.policies.constraints import FollowedConstraints
+from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
@@ -245,7 +245,7 @@ class MemoryLookup(Lookup):
     def statistics(self) -> LookupStatistics:
         return self.counts
 
-    async def elsewhere(self, namespace: Namespace) -> BrokerUrls | None:
+    async def peer_cluster_of(self, namespace: Namespace) -> BrokerUrls | None:
         if namespace in self.foreign:
             raise ForeignNamespace(f"namespace {namespace} is served in east, not in {CLUSTER}")
         return self.peers.get(namespace)
@@ -264,9 +264,9 @@ class MemoryLookup(Lookup):
             await self.gate()
         if self.refuse is not None:
             raise self.refuse
-        peer = await self.elsewhere(topic.namespace)
+        peer = await self.peer_cluster_of(topic.namespace)
         if peer is not None:
-            return Elsewhere(peer)
+            return PeerCluster(peer)
         return await self.find_bundle(await self.bundle_of(topic), authoritative=authoritative)
 
     async def find_bundle(
@@ -433,7 +433,7 @@ class MemoryCommands(BundleCommandHandler):
         self.obeyed: list[Command] = []
         self.refuse: Exception | None = None
 
-    async def obey(self, order: Command) -> Mapping[str, Any]:
+    async def handle(self, order: Command) -> Mapping[str, Any]:
         if self.refuse is not None:
             raise self.refuse
         self.obeyed.append(order)
@@ -575,12 +575,12 @@ class Broker:
         return BrokerServices(
             dataplane=self.dataplane,
             configuration=metadata.configuration,
-            constraints=FollowedConstraints(store, store, CLUSTER),
+            constraints=ConstraintsCache(store, store, CLUSTER),
             policies=metadata.policies,
             namespaces=MemoryNamespaces(self.world, metadata.namespaces),
             partitioned_topics=metadata.partitioned_topics,
             partition_leaders=self.partition_leaders,
-            home=HomeCluster(store, CLUSTER, clock, CacheRules()),
+            home=ClusterRouter(store, CLUSTER, clock, CacheRules()),
             owners=Owners(store, registry, clock, 0.0, CacheRules()),
             ownership=self.ownership,
             commands=self.commands,
@@ -605,11 +605,11 @@ class Broker:
         await self.dataplane.load(bundle, self.world.tokens[bundle])
         expected = {topic.name for topic in WORKLOAD.topics_in(bundle)}
 
-        async def is_open() -> bool:
+        async def is_granted() -> bool:
             return set(await self.dataplane.topics(bundle)) == expected
 
         self.dataplane.grant(1, math.inf)
-        await eventually(is_open, what="its topics are open")
+        await eventually(is_granted, what="its topics are open")
         self.dataplane.grant(1, 0.0)
 
     def _admin_if_leading(self) -> BalancerAdmin | None:

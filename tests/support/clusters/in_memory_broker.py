@@ -195,7 +195,7 @@ class InMemoryBroker:
 
     # Orders.
 
-    async def obey(self, order: Command) -> Mapping[str, Any]:
+    async def handle(self, order: Command) -> Mapping[str, Any]:
         if order.epoch < self._newest_epoch:
             raise Fenced(f"epoch {order.epoch} is old")
         self._newest_epoch = order.epoch

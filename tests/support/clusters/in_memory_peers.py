@@ -64,7 +64,7 @@ class InMemoryPeers:
         if self.refusals[broker_id, order.verb]:
             raise self.refusals[broker_id, order.verb].pop(0)
         try:
-            reply = await broker.obey(order)
+            reply = await broker.handle(order)
         except PeerError:
             raise
         except BrokerCtlError as error:

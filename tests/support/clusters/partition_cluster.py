@@ -99,10 +99,10 @@ class Receiver:
         if told.controller_epoch < self.newest_controller or told.broker_epoch != self.epoch:
             return HttpReply(409, {}, encode({"kind": "Fenced"}))
         self.newest_controller = told.controller_epoch
-        errors = self._obey(told)
+        errors = self._handle(told)
         return HttpReply(200, {}, encode({"broker_epoch": self.epoch, "errors": errors}))
 
-    def _obey(self, told: Instruction) -> list[list[Any]]:
+    def _handle(self, told: Instruction) -> list[list[Any]]:
         self.instructions.append(told)
         self.brokers = told.brokers
         errors: list[list[Any]] = []

@@ -68,7 +68,7 @@ WIRED: Final = (
             "FailureDomains._cluster": 1,
             "FailureDomains._root": 1,
             "NodeCache._root": 2,
-            "HomeCluster._cluster": 1,
+            "ClusterRouter._cluster": 1,
             "IsolationPolicies._path": 1,
             "Namespaces._cluster": 1,
             "ApiRules.cluster": 2,
