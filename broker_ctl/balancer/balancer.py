@@ -25,10 +25,10 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.balancer.statistics import tally
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.core.model.names import PERSISTENT, Namespace
 from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
-from broker_ctl.ports import Reply
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
 
@@ -79,7 +79,7 @@ CHORES: Final[Mapping[str, Chore]] = {
 
 
 class LoadBalancer:
-    """`ports.Placement` and `ports.LeaderDesk` of this broker.
+    """`Placement` and `BalancerAdmin` of this broker.
 
     `lead` is the work of the election for its seat; outside of it every question is answered with
     `NoLeader`.
@@ -163,7 +163,7 @@ class LoadBalancer:
         return self._desk
 
     async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
-        """See `ports.Placement.place`."""
+        """See `Placement.place`."""
         leading = self._open_desk().leading
         try:
             choice = await leading.placements.place(bundle, domain)
@@ -174,7 +174,7 @@ class LoadBalancer:
 
     @property
     def operations(self) -> LeaderOperations:
-        """See `ports.LeaderDesk.operations`.
+        """See `BalancerAdmin.operations`.
 
         Raises:
             NoLeader: this broker does not lead.
@@ -185,7 +185,7 @@ class LoadBalancer:
         )
 
     def overview(self) -> Mapping[str, Any]:
-        """See `ports.LeaderDesk.overview`.
+        """See `BalancerAdmin.overview`.
 
         Raises:
             NoLeader: this broker does not lead.
@@ -195,7 +195,7 @@ class LoadBalancer:
         return overview(desk.leading, is_paused=is_paused)
 
     def explain(self, subject: str) -> Mapping[str, Any]:
-        """See `ports.LeaderDesk.explain`.
+        """See `BalancerAdmin.explain`.
 
         Raises:
             InvalidName: neither a live broker nor a bundle.
@@ -206,7 +206,7 @@ class LoadBalancer:
     async def move(
         self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
     ) -> Reply:
-        """See `ports.LeaderDesk.move`; a bundle that nobody owns is taken by the destination.
+        """See `BalancerAdmin.move`; a bundle that nobody owns is taken by the destination.
 
         Budgets do not bind an operator, and neither does a pause.
 
@@ -221,7 +221,7 @@ class LoadBalancer:
         )
 
     async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
-        """See `ports.LeaderDesk.special_bundle`.
+        """See `BalancerAdmin.special_bundle`.
 
         Raises:
             BundleGone: nothing was reported of any bundle of the namespace.
@@ -240,7 +240,7 @@ class LoadBalancer:
         *,
         is_unloading: bool,
     ) -> Reply:
-        """See `ports.LeaderDesk.split`; a bundle that nobody owns is placed first.
+        """See `BalancerAdmin.split`; a bundle that nobody owns is placed first.
 
         Raises:
             NoBroker, OwnershipError, PeerError, StoreError: why it was not split.
@@ -256,7 +256,7 @@ class LoadBalancer:
     async def merge(
         self, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
     ) -> Reply:
-        """See `ports.LeaderDesk.merge`.
+        """See `BalancerAdmin.merge`.
 
         Raises:
             InvalidName: ``right`` does not begin where ``left`` ends.

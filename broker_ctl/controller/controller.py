@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.controller.event_queue import EventQueue
 from broker_ctl.controller.procedures.broker_changes import BrokerChanges
 from broker_ctl.controller.procedures.procedure import BuildProcedures, ControllerContext
@@ -32,12 +33,12 @@ from broker_ctl.controller.transport.messages import InstructionEncoder, Respons
 from broker_ctl.controller.transport.zk_queue import QueueDependencies, QueueTransport
 from broker_ctl.controller.watches import WatchedSubject, Watches
 from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.core.history.journal import TransitionJournal
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import NoController
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.ports import ControllerAdmin, TransitionJournal
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope

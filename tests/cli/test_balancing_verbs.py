@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
+from broker_ctl.balancer.api import HistoryFilter
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.units import duration_text
 from broker_ctl.errors import OrderConflict
-from broker_ctl.ports import HistoryFilter
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES
 from tests.support.clusters.memory_operations import BUNDLE as BUNDLE_THAT_STAYS

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from broker_ctl.codec import encode
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import MIN_ISR, NO_LEADER, UNCLEAN
 from broker_ctl.errors import InvalidReplicas, OrderConflict, TopicMissing
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import decode_topic_configuration

@@ -16,9 +16,9 @@ from broker_ctl.api.http.dry_runs import is_dry_run, knows_dry_runs
 from broker_ctl.api.http.redirects import redirect_to_leader
 from broker_ctl.api.http.request_params import flag, object_in, positive_in, whole_number_in
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.balancer.api import AdminOperations, HistoryFilter
 from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, Pause
 from broker_ctl.core.cluster.plan_file import PlanFile
-from broker_ctl.ports import AdminOperations, HistoryFilter
 
 _PAUSE: Final = "/control/v1/pause"
 _DRAINS: Final = "/control/v1/drains"

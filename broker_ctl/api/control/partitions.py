@@ -32,8 +32,8 @@ from broker_ctl.api.http.partition_params import (
 from broker_ctl.api.http.redirects import redirect_to_controller
 from broker_ctl.api.http.request_params import object_in, whole_number_in
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.errors import InvalidReplicas
-from broker_ctl.ports import ControllerAdmin
 
 _ROOT: Final = "/control/v1/partitions"
 _TOPICS: Final = f"{_ROOT}/topics"

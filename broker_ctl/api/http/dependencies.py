@@ -6,20 +6,22 @@ from ssl import SSLContext
 from typing import Protocol
 
 from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.balancer.api import BalancerAdmin
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.lookup.authorised import LeaseGuard
+from broker_ctl.broker.lookup.interfaces import Cluster
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
 from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import Clock
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.ports import BalancerAdmin, Cluster, ControllerAdmin
 
 
 class Directives(Protocol):

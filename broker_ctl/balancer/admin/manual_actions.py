@@ -10,11 +10,11 @@ from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.strategies.splitting.special import special_bundle
 from broker_ctl.errors import BundleGone, NoBroker, OrderConflict, PeerRefused
-from broker_ctl.ports import Reply
 
 
 def _why(who: str) -> str:

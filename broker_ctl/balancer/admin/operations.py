@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import fsum
 from typing import Any, Final, Protocol, TypeVar
 
+from broker_ctl.balancer.api import HistoryFilter
 from broker_ctl.balancer.context.decision_rows import named
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
@@ -16,10 +17,10 @@ from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Transfer
 from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.planning.cycle import planned_in_steps
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import OrderConflict
-from broker_ctl.ports import HistoryFilter, Reply
 
 _T = TypeVar("_T")
 
@@ -45,7 +46,7 @@ class ByOperator(Protocol):
 
 
 class LeaderOperations:
-    """`ports.Operations` of one leading."""
+    """`AdminOperations` of one leading."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class LeaderOperations:
     # Plans.
 
     async def plan(self, *, is_verbose: bool) -> Reply:
-        """See `ports.Operations.plan`.
+        """See `AdminOperations.plan`.
 
         Raises:
             StoreError: the view could not be taken.
@@ -76,7 +77,7 @@ class LeaderOperations:
         return self._told(plan, rules, is_verbose=is_verbose)
 
     async def plan_of_file(self, file: PlanFile) -> Reply:
-        """See `ports.Operations.plan_of_file`.
+        """See `AdminOperations.plan_of_file`.
 
         Raises:
             StoreError: the view could not be taken.
@@ -135,7 +136,7 @@ class LeaderOperations:
         }
 
     async def approve(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
-        """See `ports.Operations.approve`.
+        """See `AdminOperations.approve`.
 
         Raises:
             PlanMissing, OrderConflict: as there.
@@ -163,7 +164,7 @@ class LeaderOperations:
         return row
 
     async def plans(self) -> list[dict[str, Any]]:
-        """See `ports.Operations.plans`.
+        """See `AdminOperations.plans`.
 
         Raises:
             StoreError: they could not be read.
@@ -174,7 +175,7 @@ class LeaderOperations:
     async def stop_plan(
         self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
     ) -> Reply:
-        """See `ports.Operations.stop_plan`.
+        """See `AdminOperations.stop_plan`.
 
         Raises:
             PlanMissing, OrderConflict: as there.
@@ -191,13 +192,13 @@ class LeaderOperations:
     # Drains.
 
     def drains(self) -> list[dict[str, Any]]:
-        """See `ports.Operations.drains`."""
+        """See `AdminOperations.drains`."""
         return self._standing.drains.rows()
 
     async def drain(
         self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
     ) -> Reply:
-        """See `ports.Operations.drain`; one that is drained already is told of, and no more.
+        """See `AdminOperations.drain`; one that is drained already is told of, and no more.
 
         Raises:
             OrderConflict: as there.
@@ -242,7 +243,7 @@ class LeaderOperations:
             )
 
     async def undrain(self, broker_id: str) -> bool:
-        """See `ports.Operations.undrain`.
+        """See `AdminOperations.undrain`.
 
         Raises:
             StoreError: it was not taken away.
@@ -256,7 +257,7 @@ class LeaderOperations:
     # History.
 
     def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
-        """See `ports.Operations.history`."""
+        """See `AdminOperations.history`."""
         now_ms = self._parts.clock.wall_ms()
         rows = self._leading.kept.rows(self._parts.journal.recent(_SEARCHED))
         found = (dict(row) for row in rows if _is_wanted(row, wanted, now_ms))

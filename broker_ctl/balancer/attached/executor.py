@@ -26,13 +26,14 @@ from broker_ctl.balancer.execution.execution_log import ExecutionLog
 from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.cluster.decisions import Action, Split, Transfer
+from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.bundle import BundleRange
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.errors import (
     NoBroker,
     PeerRefused,
     PeerUnreachable,
 )
-from broker_ctl.ports import Outcome, Reply
 from broker_ctl.store.records.broker_ctl import MoveNode
 
 log = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from broker_ctl.balancer.context.decision_rows import decision_row
 from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.core.history.journal import JournalEntry
 from broker_ctl.errors import (
     Ambiguous,
     CorruptRecord,
@@ -23,7 +24,6 @@ from broker_ctl.errors import (
     NodeExists,
     StoreError,
 )
-from broker_ctl.ports import JournalEntry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
 from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions

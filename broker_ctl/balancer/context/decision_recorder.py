@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.decisions import Decision, Transfer
-from broker_ctl.ports import Journal, JournalEntry, Outcome
+from broker_ctl.core.history.journal import Journal, JournalEntry, Outcome
 
 
 class DecisionRecorder:

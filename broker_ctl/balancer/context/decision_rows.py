@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from broker_ctl.ports import JournalEntry
+from broker_ctl.core.history.journal import JournalEntry
 
 
 def decision_row(entry: JournalEntry) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import MoveRecord
 from broker_ctl.core.cluster.decisions import Action
+from broker_ctl.core.history.journal import Journal
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.ports import Journal, Reply
 from broker_ctl.store.interface import MetadataStore
 
 # Who else may receive a bundle, given who has been asked in vain; raises `NoBroker`.

@@ -4,9 +4,8 @@ import asyncio
 
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.peers import Peers
-from broker_ctl.core.model.commands import Command
+from broker_ctl.core.model.commands import Command, Reply
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
-from broker_ctl.ports import Reply
 
 
 class Dispatch:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.decisions import Action
+from broker_ctl.core.history.journal import Outcome
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced
-from broker_ctl.ports import Outcome, Reply
 
 log = logging.getLogger(__name__)
 

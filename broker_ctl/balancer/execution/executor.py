@@ -20,7 +20,7 @@ from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer, Unload
 from broker_ctl.core.machines.move import ADOPTED, BEGUN, Step
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import AcquireBundle, MergeBundles, SplitBundle
+from broker_ctl.core.model.commands import AcquireBundle, MergeBundles, Reply, SplitBundle
 from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.errors import (
     Ambiguous,
@@ -32,7 +32,6 @@ from broker_ctl.errors import (
     NotOwner,
     PeerRefused,
 )
-from broker_ctl.ports import Reply
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import MoveNode
 

@@ -19,6 +19,7 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.directives import AuditInfo
+from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.planning.approval import (
     Event,
     Fate,
@@ -31,7 +32,6 @@ from broker_ctl.core.planning.approval import (
 )
 from broker_ctl.core.planning.cycle import planned_in_steps
 from broker_ctl.errors import NoNode, OrderConflict, PlanMissing
-from broker_ctl.ports import Outcome
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 
 log = logging.getLogger(__name__)

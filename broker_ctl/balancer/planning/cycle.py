@@ -21,6 +21,8 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.draining import drain_proposals
+from broker_ctl.core.history.journal import Outcome
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.model.tie_break import splitmix64
 from broker_ctl.core.planning.cycle import (
@@ -33,7 +35,6 @@ from broker_ctl.core.planning.plan import Plan
 from broker_ctl.core.planning.remains import remains_of_memory
 from broker_ctl.core.planning.strategy_memory import usage_averages
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
-from broker_ctl.ports import Outcome, Reply
 from broker_ctl.store import paths
 from broker_ctl.tasks import wait_until
 

@@ -18,9 +18,9 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.directives import Drain
 from broker_ctl.core.cluster.draining import drain_progress, drain_proposals, waits_its_turn
+from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.planning.cycle import planned_in_steps
 from broker_ctl.core.planning.drain_forecast import DrainForecast, drained_view
-from broker_ctl.ports import Outcome
 
 # Between two batches that moved something, and after one that did not.
 _PACE_S: Final = 1.0

@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action, Split
+from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.planning.cycle import planned_in_steps
 from broker_ctl.core.strategies.splitting.new_parts import to_spread
-from broker_ctl.ports import Outcome, Reply
 from broker_ctl.store import paths
 
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 from broker_ctl.core.cluster.decisions import Assign, Skip, Transfer
 from broker_ctl.core.history.catalog import DECISIONS
 from broker_ctl.core.history.decided import decision_row
-from broker_ctl.core.history.journal import RowJournal
-from broker_ctl.ports import JournalEntry
+from broker_ctl.core.history.journal import JournalEntry, RowJournal
 
 log = logging.getLogger("broker_ctl.decisions")
 
@@ -40,7 +39,7 @@ def entry_row(entry: JournalEntry) -> dict[str, Any]:
 
 
 class DecisionLog:
-    """`ports.Journal`.
+    """`Journal`.
 
     What stands from cycle to cycle, a `Skip` or what a pause or a dry run holds back, is counted
     each time, but logged once until something is done, and held once: the news would drown in it.
@@ -59,7 +58,7 @@ class DecisionLog:
         return dict(self._counts)
 
     def record(self, entry: JournalEntry) -> None:
-        """See `ports.Journal.record`."""
+        """See `Journal.record`."""
         decision, outcome = entry.decision, entry.outcome
         self._recorded += 1
         self._counts[decision.kind, decision.reason.value, outcome.result] += 1

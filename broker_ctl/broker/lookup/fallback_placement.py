@@ -71,7 +71,7 @@ class LeaderAbsence:
 
 
 class FallbackPlacement:
-    """`ports.Placement` on reports that may be ten seconds old."""
+    """`Placement` on reports that may be ten seconds old."""
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from typing import Final
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, LeaderAbsence
+from broker_ctl.broker.lookup.interfaces import Cluster, Placement
 from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Ownership
@@ -26,7 +27,6 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
-from broker_ctl.ports import Cluster, Placement
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from broker_ctl.core.model.names import PERSISTENT
 
 
 class Standalone:
-    """`ports.Placement` of a broker that is all there is.
+    """`Placement` of a broker that is all there is.
 
     Where there are others all the same, the owner node still says who was first.
     """

@@ -29,7 +29,7 @@ from broker_ctl.store.paths import ElectionName
 
 
 class BundleCommandHandler:
-    """`ports.Orders` of this broker."""
+    """`CommandHandler` of this broker."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BundleCommandHandler:
         self.newest_epoch = 0
 
     async def handle(self, command: Command) -> Mapping[str, Any]:
-        """Carry an order out; see `ports.Orders`. Errors are those of `Ownership`, and Fenced."""
+        """Carry an order out; see `CommandHandler`. Errors are those of `Ownership`, and Fenced."""
         if command.epoch < self.newest_epoch:
             raise Fenced(f"{command.verb}: epoch {command.epoch}, {self.newest_epoch} was seen")
         self.newest_epoch = command.epoch

@@ -1,4 +1,4 @@
-"""Where operators and brokers ask the controller (`ports.PartitionDesk`).
+"""Where operators and brokers ask the controller (`ControllerAdmin`).
 
 What only tells is answered at once from what is known; what changes something takes its turn in the
 queue of events, where it is judged again, and nothing else happens while it is done. What is judged
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from broker_ctl.controller.admin import views
+from broker_ctl.controller.api import Replicas, Targets
 from broker_ctl.controller.procedures.controlled_shutdown import ControlledShutdowns
 from broker_ctl.controller.procedures.known_names import check_partition, check_topic, leader_of
 from broker_ctl.controller.procedures.preferred_election import (
@@ -23,6 +24,7 @@ from broker_ctl.controller.procedures.topic_adoption import TopicAdoption
 from broker_ctl.controller.procedures.topic_configuration import TopicConfiguration
 from broker_ctl.controller.procedures.topic_creation import TopicCreation
 from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.partitions.elections import Election
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import fault_of_target
@@ -36,7 +38,6 @@ from broker_ctl.errors import (
     ReassignmentMissing,
     StoreError,
 )
-from broker_ctl.ports import Replicas, Reply, Targets
 
 T = TypeVar("T")
 

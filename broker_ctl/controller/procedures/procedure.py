@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 from broker_ctl.clock import Clock
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.controller.state.recent_transitions import RecentTransitions
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.transport.messages import StopResponse
@@ -17,7 +18,6 @@ from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import BrokersChanged
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
 

@@ -21,6 +21,7 @@ from broker_ctl.controller.store.kafka_states import (
 )
 from broker_ctl.controller.store.pipelining import READS
 from broker_ctl.controller.store.topic_ids import new_topic_id
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
@@ -37,7 +38,6 @@ from broker_ctl.errors import (
     OrderConflict,
     TopicMissing,
 )
-from broker_ctl.ports import Reply
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Check, Operation, SetData
 from broker_ctl.store.records.partitions import (

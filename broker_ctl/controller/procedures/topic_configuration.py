@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from broker_ctl.controller.procedures.known_names import check_topic
 from broker_ctl.controller.procedures.parents import make_parents
 from broker_ctl.controller.procedures.procedure import ControllerContext
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.replica_lists import fault_of_min_isr
 from broker_ctl.core.partitions.values import MIN_ISR, RuleChanges, TopicRules
@@ -24,7 +25,6 @@ from broker_ctl.errors import (
     OrderConflict,
     TopicMissing,
 )
-from broker_ctl.ports import Reply
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Check, Create, Operation, SetData, Versioned
 from broker_ctl.store.records.partitions import (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker_ctl.clock import Clock
+from broker_ctl.core.history.journal import TransitionJournal
 from broker_ctl.core.model.steps import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.machines import PartitionStage
@@ -13,7 +14,6 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.ports import TransitionJournal
 
 log = logging.getLogger(__name__)
 

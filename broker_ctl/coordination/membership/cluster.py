@@ -9,7 +9,7 @@ from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 
 
 class LiveCluster:
-    """`ports.Cluster` over the registry and the election.
+    """`Cluster` over the registry and the election.
 
     Args:
         others: Pulsar's registry, where brokers are that are no broker-ctl process; None: there

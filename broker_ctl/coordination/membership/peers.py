@@ -6,10 +6,9 @@ from typing import Any, Final, Protocol
 
 from broker_ctl.codec import decode_object
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.commands import PREVIOUS_VERBS, Command
+from broker_ctl.core.model.commands import PREVIOUS_VERBS, Command, CommandHandler, Reply
 from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
-from broker_ctl.ports import CommandHandler, Reply
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from broker_ctl.core.history.deeds import DecisionRow
 
 
 def decision_row(decision: Decision, result: str, outcome: str, took_s: float) -> DecisionRow:
-    """With what came of it; for the last three see `ports.Outcome`."""
+    """With what came of it; for the last three see `Outcome`."""
     row = DecisionRow(
         decision.kind, decision.reason.value, decision.detail, result, outcome, took_s
     )

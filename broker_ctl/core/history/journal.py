@@ -1,9 +1,57 @@
-"""Where rows go: what whoever has some may ask of whoever writes them."""
+"""Journals: where decisions, transitions and rows are recorded; and the entry of a decision."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from broker_ctl.core.cluster.decisions import Decision
 from broker_ctl.core.history.columns import Kind, RowT
+from broker_ctl.core.partitions.transitions import Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a decision.
+
+    Attributes:
+        result: ``done``, ``failed``, ``dry_run``, ``paused``, ``held_back`` (by what brokers do by
+            themselves) or ``skipped``.
+        detail: why, where it was not done.
+        took_s: from the first act to the last.
+    """
+
+    result: str
+    detail: str = ""
+    took_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One decision with its outcome, or one event of this broker."""
+
+    at_ms: int
+    epoch: int
+    cycle: int
+    decision: Decision
+    outcome: Outcome
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Journal(Protocol):
+    """Where decisions and their outcomes are written down: a log line, a counter, a row."""
+
+    def record(self, entry: JournalEntry) -> None:
+        """Write down; never blocks, and never raises."""
+
+    def recent(self, limit: int) -> list[JournalEntry]:
+        """The newest entries, newest first."""
+
+
+class TransitionJournal(Protocol):
+    """Where the controller's transitions are written down."""
+
+    def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
+        """Write down what the controller of ``epoch`` has changed; never blocks, never raises."""
 
 
 class RowJournal(Protocol):

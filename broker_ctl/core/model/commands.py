@@ -8,10 +8,13 @@ repeating one that was carried out is answered as the first time.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import InvalidName
+
+# The answer to a command: plain JSON values.
+Reply = Mapping[str, Any]
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:
@@ -225,3 +228,15 @@ def parse_order(verb: str, row: Mapping[str, Any]) -> Command:
     if kind is None:
         raise InvalidName(f"unknown order {verb!r}: {', '.join(_KINDS)}")
     return kind.parse(row)
+
+
+class CommandHandler(Protocol):
+    """Handles commands of the leader: this broker, or another one behind HTTP."""
+
+    async def handle(self, command: Command) -> Reply:
+        """Carry a command out.
+
+        Raises:
+            PeerUnreachable: no answer in time; whether the command was carried out is unknown.
+            PeerRefused: the broker refused; ``kind`` is that of its error.
+        """

@@ -50,7 +50,7 @@ _LARGE_SHARE_RATIO: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class AttachedCluster:
-    """`ports.Cluster` of brokers that somebody else runs, and of the seat that we elect to."""
+    """`Cluster` of brokers that somebody else runs, and of the seat that we elect to."""
 
     brokers: ForeignBrokers
     election: Election

@@ -14,6 +14,7 @@ from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.peers import HttpPeers, Peers
 from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.commands import CommandHandler
 from broker_ctl.daemon.wiring import session_file
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane
 from broker_ctl.daemon.wiring.load_reports import host_usage
@@ -23,7 +24,6 @@ from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.ports import CommandHandler
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.session import StopMode
 

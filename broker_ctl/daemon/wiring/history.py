@@ -114,13 +114,13 @@ def recorded(history: RowJournal | None, seat: ElectionName, lead: Lead) -> Lead
 
 
 class PartitionHistory:
-    """`ports.TransitionJournal`."""
+    """`TransitionJournal`."""
 
     def __init__(self, history: RowJournal) -> None:
         self._history = history
 
     def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
-        """See `ports.TransitionJournal.record_transitions`."""
+        """See `TransitionJournal.record_transitions`."""
         rows = [
             PartitionTransitionRow(
                 each.partition.topic,

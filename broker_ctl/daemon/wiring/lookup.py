@@ -6,6 +6,7 @@ from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules
+from broker_ctl.broker.lookup.interfaces import Placement
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.lookup.standalone import Standalone
 from broker_ctl.broker.namespaces.namespaces import Namespaces
@@ -20,7 +21,6 @@ from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.ports import Placement
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.caches.rules import CacheRules
 

@@ -14,12 +14,13 @@ from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, S
 from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.controller.admin.wiring import procedure_builder
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
 from broker_ctl.controller.transport.http_sender import http_call
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ControllerRecords
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
-from broker_ctl.core.history.journal import RowJournal
+from broker_ctl.core.history.journal import RowJournal, TransitionJournal
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import LiveBroker
@@ -30,7 +31,6 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import NoController
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.ports import ControllerAdmin, TransitionJournal
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.partitions import StateChangeTransport
 from broker_ctl.store import paths
@@ -214,7 +214,7 @@ def _shutdown(
 
 
 class _Unrecorded:
-    """`ports.TransitionJournal` of a daemon without a history."""
+    """`TransitionJournal` of a daemon without a history."""
 
     def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
         """Nobody asked for them."""

@@ -6,9 +6,9 @@ import pytest
 
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.balancer.api import HistoryFilter
 from broker_ctl.errors import OrderConflict, PlanMissing
 from broker_ctl.http_client import HttpClient
-from broker_ctl.ports import HistoryFilter
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from broker_ctl.balancer.api import HistoryFilter
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.imbalance import Imbalance
+from broker_ctl.core.history.journal import JournalEntry, Outcome
 from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import PlanMissing
-from broker_ctl.ports import HistoryFilter, JournalEntry, Outcome
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, running_cluster
 from tests.support.clusters.leading_controllers import leading_at

@@ -6,12 +6,13 @@ from typing import cast
 
 import pytest
 
+from broker_ctl.balancer.api import HistoryFilter
 from broker_ctl.balancer.context.decision_history import MOST_NODES, MOST_ROWS, DecisionHistory
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
+from broker_ctl.core.history.journal import JournalEntry, Outcome
 from broker_ctl.core.model.load_vector import NO_LOAD as NONE
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import Ambiguous, ConnectionLoss, Fenced
-from broker_ctl.ports import HistoryFilter, JournalEntry, Outcome
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
 from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker_ctl.balancer.api import HistoryFilter
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.planning.plan_store import Approved, PlanStore
 from broker_ctl.balancer.planning.term import LeaderTerm
@@ -20,7 +21,6 @@ from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.errors import Fenced, OrderConflict, PlanMissing
-from broker_ctl.ports import HistoryFilter
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time

@@ -45,7 +45,7 @@ RULES = FallbackRules(LeastLongTermMessageRate(), PlacementRules(), UsageWeights
 
 @dataclass
 class Seat:
-    """`ports.Cluster` over the registry of one broker; who leads is said by the test."""
+    """`Cluster` over the registry of one broker; who leads is said by the test."""
 
     broker: MemoryBroker
     leads: MemoryBroker | None = None

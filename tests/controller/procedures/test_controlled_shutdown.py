@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import Fenced
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store.interface import Operation
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition

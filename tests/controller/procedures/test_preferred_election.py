@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.controller.procedures import preferred_election
 from broker_ctl.controller.procedures.preferred_election import FIRST_CHECK_S
 from broker_ctl.controller.state.batch_writer import Changes
@@ -10,7 +11,6 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import InvalidReplicas, TopicMissing
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
 from tests.support.clusters.partition_office import Catching, admin_of, catching_up, procedures

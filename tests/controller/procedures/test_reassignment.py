@@ -10,11 +10,11 @@ from typing import cast
 
 import pytest
 
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicAssignment
 from broker_ctl.errors import InvalidReplicas, ReassignmentMissing, SessionExpired, TopicMissing
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import (
     Change,

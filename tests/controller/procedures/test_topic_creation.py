@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
@@ -21,7 +22,6 @@ from broker_ctl.errors import (
     TopicExists,
     TopicMissing,
 )
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.partitions import (
@@ -244,7 +244,7 @@ async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> Non
             await cluster.create_topic("t", (2,), life=2)
 
         store.before = make_anew
-        with pytest.raises(TopicMissing, match="t is another topic by now"):
+        with pytest.raises(TopicMissing, match="t is another topic now"):
             await admin.grow_topic("t", 2, {1: (1,)}, is_dry_run=False)
         assert (await cluster.led(P0, 2)).isr == (2,)
         made = await topic_of(cluster, "t")

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions.instructions import FAILED, STORAGE_ERROR, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
@@ -16,7 +17,6 @@ from broker_ctl.core.partitions.values import (
     TopicRules,
 )
 from broker_ctl.errors import NoAuth, OperationTimeout, TopicExists, TopicMissing
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import (
     Change,

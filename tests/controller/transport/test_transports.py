@@ -238,7 +238,7 @@ async def test_a_fault_while_sending_does_not_leave_a_broker_untold(
             monkeypatch.undo()
             raise ZeroDivisionError
 
-        monkeypatch.setattr(InstructionEncoder, "instructions", slip)
+        monkeypatch.setattr(InstructionEncoder, "encode", slip)
         await cluster.create_topic("t", (1, 2))
         for receiver in cluster.receivers.values():
             await eventually(partial(receiver.replicas.get, P0))

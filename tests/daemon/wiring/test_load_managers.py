@@ -12,6 +12,7 @@ from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.broker.lookup.lookup import Connect
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.commands import CommandHandler
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -31,7 +32,6 @@ from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.ports import CommandHandler
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.simulation.workload.workload import Workload

@@ -11,7 +11,7 @@ from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Command
+from broker_ctl.core.model.commands import Command, CommandHandler, Reply
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
@@ -23,7 +23,6 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.ports import CommandHandler, Reply
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble

@@ -14,6 +14,7 @@ from broker_ctl.api.http.dependencies import (
     PartitionDependencies,
     Readiness,
 )
+from broker_ctl.balancer.api import BalancerAdmin
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard, Scope
@@ -42,10 +43,12 @@ from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import SystemClock
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.cluster.decisions import Reason, Skip
+from broker_ctl.core.history.journal import JournalEntry, Outcome
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
@@ -70,7 +73,6 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
-from broker_ctl.ports import BalancerAdmin, ControllerAdmin, JournalEntry, Outcome
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.curves import TopicTraffic, Wave
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload

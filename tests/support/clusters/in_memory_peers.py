@@ -5,9 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from broker_ctl.core.model.commands import Command
+from broker_ctl.core.model.commands import Command, CommandHandler, Reply
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
-from broker_ctl.ports import CommandHandler, Reply
 
 BEFORE, AFTER = "before", "after"
 

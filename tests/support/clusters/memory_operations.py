@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from broker_ctl.balancer.api import HistoryFilter
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.planning.drain_forecast import DrainForecast, Receiver
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.ports import HistoryFilter
 
 BUNDLE = Bundle.parse("t/ns/0x00000000_0x40000000")
 SKIP = Skip("cluster", Reason.BELOW_THRESHOLD, "5 % above the mean")

@@ -9,6 +9,7 @@ from typing import Any
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import decode_object, encode
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
 from broker_ctl.controller.procedures.procedure import ControllerContext, Procedures
 from broker_ctl.controller.term import ControllerTerm
@@ -28,7 +29,6 @@ from broker_ctl.core.partitions.values import (
 from broker_ctl.errors import HttpError, NodeExists, NoNode
 from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, CreateMode, MetadataStore, Operation, SetData
 from broker_ctl.store.paths import CONTROLLER_SEAT

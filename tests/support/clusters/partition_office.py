@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from broker_ctl.codec import encode
 from broker_ctl.controller.admin.wiring import procedure_builder
+from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.controller.procedures.procedure import BuildProcedures
 from broker_ctl.core.partitions.elections import with_isr
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import TopicAssignment
 from broker_ctl.errors import BadVersion, BrokerCtlError, NoNode, SessionExpired
-from broker_ctl.ports import ControllerAdmin
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, MetadataStore, Operation
 from broker_ctl.store.records.partitions import decode_topic, encode_state
