@@ -36,12 +36,10 @@ class OpenCatalog(Catalog[_T]):
     Attributes:
         group: of the entry points.
         functions: what a strategy must have.
-        steps: those of them that go in steps: generator functions.
     """
 
     group: str
     functions: tuple[str, ...]
-    steps: tuple[str, ...]
 
     # Not super(): a dataclass with slots is made anew, and what is meant by it is not.
     def knows(self, name: str) -> bool:
@@ -56,7 +54,7 @@ class OpenCatalog(Catalog[_T]):
         """
         if Catalog.knows(self, name) or not self.knows(name):
             return Catalog.find(self, name)
-        strategy: _T = _loaded(self.group, self.short(name), self.functions, self.steps)
+        strategy: _T = _loaded(self.group, self.short(name), self.functions)
         return strategy
 
 
@@ -66,7 +64,7 @@ def _registered(group: str, name: str) -> tuple[EntryPoint, ...]:
 
 # One object for each name: who compares strategies must not take every look-up for a new one.
 @cache
-def _loaded(group: str, name: str, functions: tuple[str, ...], steps: tuple[str, ...]) -> Any:
+def _loaded(group: str, name: str, functions: tuple[str, ...]) -> Any:
     first, *others = _registered(group, name)
     where = f"entry point {name!r} of {group} ({first.value})"
     if others:
@@ -80,9 +78,9 @@ def _loaded(group: str, name: str, functions: tuple[str, ...], steps: tuple[str,
     missing = [each for each in functions if not callable(getattr(strategy, each, None))]
     if missing:
         raise SettingsError(f"{where} is no strategy: it has no {', '.join(missing)}")
-    whole = [each for each in steps if not isgeneratorfunction(getattr(strategy, each))]
-    if whole:
-        raise SettingsError(f"{where} is no strategy: {', '.join(whole)} must go in steps (yield)")
+    generators = [each for each in functions if isgeneratorfunction(getattr(strategy, each))]
+    if generators:
+        raise SettingsError(f"{where} is no strategy: {', '.join(generators)} must not yield")
     return strategy
 
 
@@ -91,11 +89,10 @@ SHEDDING_STRATEGIES: Final[OpenCatalog[SheddingPolicy[Any]]] = OpenCatalog(
     SHEDDING.entries,
     "broker_ctl.shedding",
     ("recall", "observe", "shed"),
-    ("observe", "shed"),
 )
 
 PLACEMENT_STRATEGIES: Final[OpenCatalog[PlacementPolicy]] = OpenCatalog(
-    PLACEMENT.kind, PLACEMENT.entries, "broker_ctl.placement", ("select",), ()
+    PLACEMENT.kind, PLACEMENT.entries, "broker_ctl.placement", ("select",)
 )
 
 

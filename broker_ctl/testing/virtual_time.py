@@ -1,16 +1,20 @@
 """An event loop whose clock jumps to the next timer: hours pass at once and reproducibly.
 
-For programs in memory only: the loop does not wait for sockets, threads or processes. A loop in
-which no task can continue and no timer runs raises RuntimeError instead of hanging.
+For programs in memory only: the loop does not wait for sockets or processes, and calls what would
+run in a thread itself. A loop in which no task can continue and no timer runs raises RuntimeError
+instead of hanging.
 """
 
 import asyncio
 import functools
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, ParamSpec
+from concurrent.futures import Executor
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 _START_S = 1_000.0
 
 
@@ -51,6 +55,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Virtual time, in seconds."""
         return self._jumping.now_s
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*_Ts], _T], *args: *_Ts
+    ) -> asyncio.Future[_T]:
+        """Call ``func`` in the loop: virtual time would pass while a thread works."""
+        del executor
+
+        async def work() -> _T:
+            return func(*args)
+
+        return self.create_task(work(), name="executor")
 
 
 class LoopClock:

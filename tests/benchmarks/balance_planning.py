@@ -1,8 +1,7 @@
 """How long the planner takes from a random placement to an even one, and where it ends.
 
 Loads are log-normal with sigma 1.2 (docs: load-history-sources), the same for each
-resource of a bundle, so that the bound is what no placement can beat. The planner goes in slices:
-the longest of them is what the daemon's event loop would wait.
+resource of a bundle, so that the bound is what no placement can beat.
 """
 
 import time
@@ -10,10 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.bound import imbalance_bound
-from broker_ctl.core.strategies.balance.planner import Relief, load_of, moved, relieve
+from broker_ctl.core.strategies.balance.planner import load_of, moved, relieve
 from broker_ctl.core.strategies.balance.problem import Problem, Standing
 
 _SIZES: Final = ((10_000, 100), (100_000, 1_000), (1_000_000, 1_000))
@@ -29,19 +27,16 @@ def planning() -> dict[str, Any]:
     seconds: dict[str, float] = {}
     over_bound: dict[str, float] = {}
     moves: dict[str, int] = {}
-    slices: dict[str, float] = {}
     for bundles, brokers in _SIZES:
         name = f"{bundles}x{brokers}"
         runs = [_run(_problem(bundles, brokers, seed)) for seed in range(_RUNS)]
         seconds[name] = sorted(run[0] for run in runs)[_RUNS // 2]
-        slices[name] = sorted(run[1] for run in runs)[_RUNS // 2] * 1000
-        over_bound[name] = max(run[2] for run in runs)
-        moves[name] = runs[0][3]
+        over_bound[name] = max(run[1] for run in runs)
+        moves[name] = runs[0][2]
     return {
         "planning_s": seconds,
         "planning_result_over_bound": over_bound,
         "planning_moves": moves,
-        "planning_slice_p99_ms": slices,
     }
 
 
@@ -54,25 +49,16 @@ def _problem(bundles: int, brokers: int, seed: int) -> Problem:
     return Problem.plain(demand, capacity, owner)
 
 
-def _run(problem: Problem) -> tuple[float, float, float, int]:
-    """Seconds, the 99th percentile of slices in seconds, result over bound, moves."""
-    slices: list[float] = []
-    steps = relieve(problem, _BAND)
-    while True:
-        began_s = time.perf_counter()
-        try:
-            next(steps)
-        except StopIteration as stop:
-            slices.append(time.perf_counter() - began_s)
-            relief: Relief = stop.value
-            break
-        slices.append(time.perf_counter() - began_s)
+def _run(problem: Problem) -> tuple[float, float, int]:
+    """Seconds, result over bound, moves."""
+    began_s = time.perf_counter()
+    relief = relieve(problem, _BAND)
+    took_s = time.perf_counter() - began_s
     result = _max_over_mean(moved(problem, relief.moves))
-    worst_s = float(np.percentile(slices, 99))
-    return sum(slices), worst_s, result / imbalance_bound(problem), len(relief.moves)
+    return took_s, result / imbalance_bound(problem), len(relief.moves)
 
 
 def _max_over_mean(problem: Problem) -> float:
     """Recomputed from nothing: not what the planner says of itself."""
-    usage = Standing(problem, finished(load_of(problem))).usage
+    usage = Standing(problem, load_of(problem)).usage
     return float(usage.max() / usage.mean())

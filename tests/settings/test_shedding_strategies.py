@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_ctl.core.planning.cycle import CycleMemory, decided
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.shedding.avg import AvgShedder
@@ -18,6 +19,7 @@ from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.settings.strategies import SHEDDING_STRATEGIES, shedding_policy
+from tests.support.clusters.views import cluster
 
 KEY = "loadBalancerLoadSheddingStrategy"
 IMPL = "org.apache.pulsar.broker.loadbalance.impl."
@@ -27,11 +29,19 @@ from broker_ctl.core.strategies.shedding.overload import OverloadShedder
 class {name}(OverloadShedder):
     pass
 """
-HASTY = """
-class HastyShedder:
+YIELDING = """
+class YieldingShedder:
     def recall(self, row): ...
     def observe(self, memory, view, rules): yield
     def shed(self, view, memory, rules): return ()
+"""
+PLAIN = """
+from broker_ctl.core.cluster.decisions import Reason, Skip
+from broker_ctl.core.strategies.shedding.policy import Memoryless
+
+class PlainShedder(Memoryless):
+    def shed(self, view, memory, rules):
+        return [Skip("cluster", Reason.BELOW_THRESHOLD, "night")]
 """
 Install = Callable[[str, str, str], None]
 
@@ -133,6 +143,13 @@ def test_another_package_may_bring_one(install: Install) -> None:
     assert SHEDDING_STRATEGIES.find("NightShedder") is policy
 
 
+def test_a_strategy_of_another_package_may_return_a_list(install: Install) -> None:
+    install("acme_plain", "PlainShedder", PLAIN)
+    rules = leader_rules(settings_of("PlainShedder"))
+    _, plan = decided(CycleMemory(), cluster([]), rules)
+    assert [skip.detail for skip in plan.skipped] == ["night"]
+
+
 def test_nothing_of_it_is_imported_before_it_is_named(install: Install) -> None:
     install("acme_lazy", "LazyShedder", SHEDDER.format(name="LazyShedder"))
     settings_of("ThresholdShedder")
@@ -161,9 +178,9 @@ def test_nothing_of_it_is_imported_before_it_is_named(install: Install) -> None:
         ),
         (
             "acme_e",
-            "HastyShedder",
-            HASTY,
-            "is no strategy: shed must go in steps (yield)",
+            "YieldingShedder",
+            YIELDING,
+            "is no strategy: observe must not yield",
         ),
     ],
 )

@@ -13,12 +13,11 @@ from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Transfer
 from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.planning.cycle import planned_in_steps
+from broker_ctl.core.planning.cycle import plan_proposals
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import OrderConflict
 
@@ -96,7 +95,7 @@ class LeaderOperations:
             await leading.leadership.wait_deciding()
             view = await leading.survey.take()
             unhurried = replace(rules, budgets=budgets)
-            return await run_cooperatively(planned_in_steps(view, file.proposals, unhurried))
+            return await self._parts.planner.run(plan_proposals, view, file.proposals, unhurried)
 
         plan = await self._by_order(valid, "plan of a file")
         until_ms = self._parts.clock.wall_ms() + HOLDS_MS

@@ -1,7 +1,7 @@
 """What leading stands on: built once by `daemon`, used by one leading after another."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker_ctl.balancer.context.bundle_history import BundleHistory
@@ -12,6 +12,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import MoveRecord
+from broker_ctl.coordination.worker_thread import WorkerThread
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.history.journal import Journal
 from broker_ctl.core.model.broker import BrokerUrls
@@ -151,6 +152,7 @@ class BalancerDependencies:
         directives: what operators have ordered. Followed already.
         constraints: where bundles may live, by the newest policies that were read.
         history: where what is seen is written down; None: nowhere.
+        planner: runs what is computed on a whole view: one function at a time, of all terms.
     """
 
     own_id: str
@@ -166,6 +168,7 @@ class BalancerDependencies:
     directives: Directives
     constraints: Callable[[], Constraints] = lambda: NO_CONSTRAINTS
     history: LeaderHistory | None = None
+    planner: WorkerThread = field(default_factory=lambda: WorkerThread("planner"))
 
     def can_receive(self, broker_id: str) -> bool:
         """Whether a broker is alive, not on its way down, and not to be emptied."""

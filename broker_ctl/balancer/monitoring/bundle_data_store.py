@@ -20,10 +20,10 @@ from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.balancer.monitoring.resource_quotas import read_default_quota, read_quotas
 from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleLoad, ResourceQuota
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.steps import batched
 from broker_ctl.errors import (
     CorruptRecord,
     Fenced,

@@ -5,7 +5,7 @@ them changes, so that its short average is over seconds in a large cluster and o
 quiet one (docs: pulsar-report-rules). How much a report counts is said by
 `core.load.sample_weight`.
 
-A report may have thousands of lines: it is read and folded a few at a time.
+A report may have thousands of lines: it is read in a thread, and folded a few lines at a time.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from typing import Final
 from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.load import (
     BundleLoad,
@@ -29,7 +29,6 @@ from broker_ctl.core.model.load import (
 )
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -89,7 +88,7 @@ class LoadMonitor:
         self._tree.listen(self._changed.set)
         await self._tree.start()
         await self._tree.wait_synced()
-        await run_cooperatively(self._fold())
+        await self._fold()
         self._tasks.keep(self._keep_up(), "fold")
 
     async def close(self) -> None:
@@ -171,9 +170,9 @@ class LoadMonitor:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await run_cooperatively(self._fold())
+            await self._fold()
 
-    def _fold(self) -> Steps[None]:
+    async def _fold(self) -> None:
         """Take in every report that was not taken in yet."""
         present = dict(self._tree.values)
         for gone in self._reports.keys() - present.keys():
@@ -185,7 +184,7 @@ class LoadMonitor:
                 continue
             self._read[broker_id] = node
             try:
-                data = yield from decode_report(*node)
+                data = await asyncio.to_thread(decode_report, *node)
             except (CorruptRecord, NewerVersion) as error:
                 self._corrupt += 1
                 self._reports.pop(broker_id, None)
@@ -193,9 +192,9 @@ class LoadMonitor:
                 continue
             known = self._reports.get(broker_id)
             if known is None or known.data.load.updated_ms != data.load.updated_ms:
-                yield from self._take_in(broker_id, data)
+                await self._take_in(broker_id, data)
 
-    def _take_in(self, broker_id: str, data: BrokerReport) -> Steps[None]:
+    async def _take_in(self, broker_id: str, data: BrokerReport) -> None:
         now_s = self._clock.now_s()
         lines: dict[Bundle, BundleStats] = {}
         names: dict[str, Bundle] = {}
@@ -211,11 +210,11 @@ class LoadMonitor:
                 lines[bundle] = stats
                 self._reporters[bundle] = broker_id
                 self._fold_line(bundle, stats, now_s, sample_s)
-            yield
+            await asyncio.sleep(0)
         self._names[broker_id] = names
         report = self._reports[broker_id] = Report(data, now_s, lines)
         if self.simple is not None:
-            yield from self.simple.take_in(report)
+            await self.simple.take_in(report)
 
     def _fold_line(self, bundle: Bundle, stats: BundleStats, now_s: float, sample_s: float) -> None:
         folded_s = self._folded_s.get(bundle)

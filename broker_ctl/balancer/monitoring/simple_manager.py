@@ -3,6 +3,7 @@
 Docs: pulsar-simple-manager. With another load manager none of it is kept or read.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,9 +12,9 @@ from typing import Final
 from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import DEFAULT_QUOTA, BrokerLoad, BundleStats, ResourceQuota
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.simple import SimpleRules
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.core.strategies.simple.quota import (
@@ -55,8 +56,8 @@ class SimpleManager:
 
     @property
     def book(self) -> QuotaBook:
-        """As ranks need it."""
-        return QuotaBook(self._allocated, self._default, self._factors)
+        """As ranks need it; a copy, since a plan is made of it while more reports are read."""
+        return QuotaBook(dict(self._allocated), self._default, self._factors)
 
     @property
     def quotas(self) -> Mapping[Bundle, ResourceQuota]:
@@ -75,7 +76,7 @@ class SimpleManager:
         self._quotas.update(quotas)
         self._default = default or self._default
 
-    def take_in(self, report: Report) -> Steps[None]:
+    async def take_in(self, report: Report) -> None:
         """Learn from a report, a few bundles at a time."""
         load, broker_id = report.data.load, report.data.load.broker_id
         elapsed_s = report.received_s - self._received_s.get(broker_id, report.received_s)
@@ -88,7 +89,7 @@ class SimpleManager:
                     self._quotas.get(bundle, self._default), stats, self._factors, elapsed_s
                 )
             sums.append(quota_sum(self._quotas[bundle] for bundle, _ in some))
-            yield
+            await asyncio.sleep(0)
         self._allocated[broker_id] = quota_sum(sums)
 
     def _learn(self, elapsed_s: float) -> None:

@@ -11,14 +11,12 @@ changed under it.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Final, TypeVar
 
 from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
-from broker_ctl.coordination.cooperative import run_cooperatively
-from broker_ctl.core.cluster.snapshot import snapshot_steps
+from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import max_usage, size_ratios
@@ -67,7 +65,8 @@ class SnapshotBuilder:
         seen = await self._bundles(owners)
         now_s = self._parts.clock.now_s()
         self._memory.keep_only(self._board.loads)
-        steps = snapshot_steps(
+        view = await self._parts.planner.run(
+            snapshot,
             epoch=self._epoch,
             taken_at_s=now_s,
             draw_seed=draw_seed,
@@ -80,12 +79,7 @@ class SnapshotBuilder:
             constraints=self._parts.constraints(),
             taken_at_ms=self._parts.clock.wall_ms(),
         )
-        former, view = self.latest, await run_cooperatively(steps)
         self.latest, self.latest_ms = view, self._parts.clock.wall_ms()
-        if former is not None:
-            remains = remains_of(former)
-            del former
-            await let_go(remains)
         return view
 
     def _brokers(self, now_s: float) -> list[BrokerView]:
@@ -245,19 +239,6 @@ class SnapshotBuilder:
         else:
             self._memory.owned(bundle, broker_id)
             self._board.note_owned(bundle)
-
-
-def remains_of(view: ClusterView) -> list[object]:
-    """All of a view that there is much of."""
-    lines = (broker.load.bundles.values() for broker in view.brokers.values())
-    return [*view.bundles.values(), *chain.from_iterable(lines)]
-
-
-async def let_go(remains: list[object]) -> None:
-    """Free what was left of a view, unless others have it: all at once takes long."""
-    while remains:
-        del remains[-_ITEMS_A_TURN:]
-        await asyncio.sleep(0)
 
 
 def _taken_out_of(seen: list[BundleView]) -> Iterator[BundleView]:

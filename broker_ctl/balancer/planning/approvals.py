@@ -13,10 +13,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
 from broker_ctl.balancer.planning.plan_store import Approved, PlanStore
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.history.journal import Outcome
@@ -30,7 +28,7 @@ from broker_ctl.core.planning.approval import (
     refused,
     step,
 )
-from broker_ctl.core.planning.cycle import planned_in_steps
+from broker_ctl.core.planning.cycle import plan_proposals
 from broker_ctl.errors import NoNode, OrderConflict, PlanMissing
 from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 
@@ -194,13 +192,12 @@ class Approvals:
         decisions, outcomes = current.record.decisions, self._leading.outcomes
         view = await self._leading.survey.take(current.record.epoch)
         seen = looked_at(view, decisions, current.progress.fates)
-        plan = await run_cooperatively(planned_in_steps(view, seen.waiting.values(), rules))
+        plan = await self._leading.parts.planner.run(
+            plan_proposals, view, seen.waiting.values(), rules
+        )
         fates, final = refused(seen.waiting, seen.fates, plan.skipped)
         for skip in final:
             outcomes.record(skip, Outcome("skipped"))
-        remains = remains_of(view)
-        del view
-        await let_go(remains)
         if not self._now(current).is_open:
             # Stopped while it was planned.
             return fates

@@ -13,26 +13,23 @@ from typing import Final
 
 from broker_ctl.balancer.context.history_recorder import HistoryRecorder
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
 from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
 from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.draining import drain_proposals
 from broker_ctl.core.history.journal import Outcome
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.model.steps import batched
 from broker_ctl.core.model.tie_break import splitmix64
 from broker_ctl.core.planning.cycle import (
     CycleMemory,
     is_cut_short,
-    planned_in_steps,
-    proposed_in_steps,
+    plan_proposals,
+    propose,
 )
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.core.planning.remains import remains_of_memory
 from broker_ctl.core.planning.strategy_memory import usage_averages
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
 from broker_ctl.store import paths
@@ -154,21 +151,19 @@ class Cycle:
         if self._capture is not None:
             # What is decided on is written down whatever comes of it.
             await self._capture.see(view, number)
-        steps = proposed_in_steps(
-            self._remembered, view, rules, is_shed_due=is_shed_due, is_split_due=is_split_due
+        self._remembered, proposals = await self._parts.planner.run(
+            propose,
+            self._remembered,
+            view,
+            rules,
+            is_shed_due=is_shed_due,
+            is_split_due=is_split_due,
         )
-        former = self._remembered.memory
-        self._remembered, proposals = await run_cooperatively(steps)
         if self._capture is not None and is_shed_due and self._remembered.memory is not None:
             self._capture.remember(self._remembered.memory, view, number)
-        remains = remains_of_memory(former)
-        del former, steps
-        self.plan = await run_cooperatively(planned_in_steps(view, proposals, rules))
+        self.plan = await self._parts.planner.run(plan_proposals, view, proposals, rules)
         took_s = self._parts.clock.now_s() - began_s
         log.debug("cycle %d took %.3f s: %s", number, took_s, self.plan.sentence)
-        remains += remains_of(view)
-        del view
-        await let_go(remains)
         done = await self._carry_out(self.plan, rules)
         # Budgets of moves in flight say how many at a time, not how many a minute.
         self._is_cut_short = bool(done) and is_cut_short(self.plan)
@@ -185,12 +180,16 @@ class Cycle:
         """
         await self._leading.leadership.wait_deciding()
         view = await self._leading.survey.take(self._draw_seed(ahead=1))
-        steps = proposed_in_steps(
-            self._remembered, view, rules, is_shed_due=True, is_split_due=rules.is_reshaping
+        _, proposals = await self._parts.planner.run(
+            propose,
+            self._remembered,
+            view,
+            rules,
+            is_shed_due=True,
+            is_split_due=rules.is_reshaping,
         )
-        _, proposals = await run_cooperatively(steps)
         proposals += drain_proposals(view, self._parts.directives.drains)
-        return await run_cooperatively(planned_in_steps(view, proposals, rules))
+        return await self._parts.planner.run(plan_proposals, view, proposals, rules)
 
     async def _carry_out(self, decided: Plan, rules: LeaderRules) -> Mapping[Action, Reply]:
         """What was done; nothing while it is held back."""

@@ -13,13 +13,11 @@ from typing import Any, Final
 
 from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.monitoring.snapshot_builder import let_go, remains_of
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.directives import Drain
 from broker_ctl.core.cluster.draining import drain_progress, drain_proposals, waits_its_turn
 from broker_ctl.core.history.journal import Outcome
-from broker_ctl.core.planning.cycle import planned_in_steps
+from broker_ctl.core.planning.cycle import plan_proposals
 from broker_ctl.core.planning.drain_forecast import DrainForecast, drained_view
 
 # Between two batches that moved something, and after one that did not.
@@ -65,10 +63,7 @@ class Drains:
         outcomes = self._leading.outcomes
         view = await self._leading.survey.take(self._leading.leadership.epoch)
         proposals = drain_proposals(view, self._known)
-        plan = await run_cooperatively(planned_in_steps(view, proposals, rules))
-        remains = remains_of(view)
-        del view
-        await let_go(remains)
+        plan = await self._parts.planner.run(plan_proposals, view, proposals, rules)
         for skip in plan.skipped:
             if not waits_its_turn(skip):
                 outcomes.record(skip, Outcome("skipped"))
@@ -88,9 +83,8 @@ class Drains:
         budgets = replace(rules.budgets, max_moves=sys.maxsize, max_moves_per_broker=sys.maxsize)
         view = drained_view(await self._leading.survey.take(), drained)
         proposals = drain_proposals(view, drained)
-        plan = await run_cooperatively(
-            planned_in_steps(view, proposals, replace(rules, budgets=budgets))
-        )
+        unhurried = replace(rules, budgets=budgets)
+        plan = await self._parts.planner.run(plan_proposals, view, proposals, unhurried)
         return DrainForecast.of(view, broker_id, plan, drained)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -8,12 +8,11 @@ them, the budgets how many, and one that would gain nothing, or may live nowhere
 from collections.abc import Collection, Mapping
 
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.core.cluster.decisions import Action, Split
 from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.planning.cycle import planned_in_steps
+from broker_ctl.core.planning.cycle import plan_proposals
 from broker_ctl.core.strategies.splitting.new_parts import to_spread
 from broker_ctl.store import paths
 
@@ -42,8 +41,9 @@ async def spread_parts(leading: LeaderTerm, parts: Collection[Bundle], draw_seed
     for namespace in sorted({part.namespace for part in parts}):
         await leading.parts.store.sync(paths.local_policies(namespace))
     view = await leading.survey.take(draw_seed)
-    steps = planned_in_steps(view, to_spread(view, parts), leading.parts.rules())
-    plan = await run_cooperatively(steps)
+    proposals = to_spread(view, parts)
+    rules = leading.parts.rules()
+    plan = await leading.parts.planner.run(plan_proposals, view, proposals, rules)
     for skip in plan.skipped:
         leading.outcomes.record(skip, Outcome("skipped"))
     await leading.hands.perform(plan.decisions)

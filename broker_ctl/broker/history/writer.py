@@ -19,7 +19,7 @@ from broker_ctl.codec import encode
 from broker_ctl.core.history.columns import Kind, RowT
 from broker_ctl.core.history.lines import Stamp, line_of, packed_line_of
 from broker_ctl.core.history.seen import ROWS_A_LINE
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)

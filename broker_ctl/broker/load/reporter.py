@@ -19,10 +19,9 @@ from broker_ctl.broker.load.publish_rules import (
     ReportRules,
     report_reason,
 )
-from broker_ctl.broker.load.traffic import Traffic, names_within, traffic_in_steps
+from broker_ctl.broker.load.traffic import Traffic, names_within, traffic_of
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BrokerLoad, SystemUsage
@@ -139,7 +138,7 @@ class LoadReporter:
         await self._measure_traffic()
         self._gains, self._losses = set(), set()
         self._written = None
-        return await run_cooperatively(self._report.encode_in_steps())
+        return await asyncio.to_thread(self._report.encode)
 
     async def run(self) -> None:
         """Measure, judge and publish until cancelled."""
@@ -189,7 +188,7 @@ class LoadReporter:
             return
         self._measured_traffic_s = self._clock.now_s()
         room_bytes = self._rules().max_bytes - _HEAD_BYTES - 2 * self._names_bytes
-        traffic = await run_cooperatively(traffic_in_steps(statistics, room_bytes))
+        traffic = await asyncio.to_thread(traffic_of, statistics, room_bytes)
         if (unlisted := traffic.unlisted_bundles) != self._traffic.unlisted_bundles:
             log.info("%d of %d bundles find no room in the report", unlisted, len(traffic.bundles))
         self._gains |= traffic.bundles - self._traffic.bundles
@@ -233,7 +232,7 @@ class LoadReporter:
         if reason is ReportReason.AGE:
             self._update(self._report.load.usage, self._traffic)
         try:
-            await self._registry.publish(await run_cooperatively(self._report.encode_in_steps()))
+            await self._registry.publish(await asyncio.to_thread(self._report.encode))
         except StoreError as error:
             # Whether it was written is all the same: the next turn finds it due again.
             self._refused += 1

@@ -14,7 +14,6 @@ from random import Random
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
@@ -135,7 +134,7 @@ class FallbackPlacement:
             if node is None or peer is None:
                 continue
             try:
-                report = await run_cooperatively(decode_report(node.path, node.data))
+                report = await asyncio.to_thread(decode_report, node.path, node.data)
             except (CorruptRecord, NewerVersion) as error:
                 log.warning("skipped a load report: %s", error)
                 continue

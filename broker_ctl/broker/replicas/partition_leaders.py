@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.names import TopicPartition, checked_topic
 from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker, TopicAssignment
 from broker_ctl.errors import CorruptRecord, StoreError, TopicMissing

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from broker_ctl.coordination.cooperative import run_cooperatively
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.load import BundleStats, SystemUsage
 from broker_ctl.core.model.printable import printable
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.errors import CorruptRecord, NoAuth, StoreError, TooLarge
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Aspect, BulkStore, Found, Read, Stat, Versioned
@@ -136,11 +135,11 @@ def _checked(path: str, answer: Found | StoreError, kind: type[T]) -> T | Skippe
 
 
 async def _decoded(node: Versioned) -> Reported | TimeAverageBrokerData | Skipped:
-    decode: Callable[[Versioned], Steps[Reported | TimeAverageBrokerData]] = (
+    decode: Callable[[Versioned], Reported | TimeAverageBrokerData] = (
         _reported if paths.name_below(paths.LOAD_REPORTS, node.path) else _average
     )
     try:
-        return await run_cooperatively(decode(node))
+        return await asyncio.to_thread(decode, node)
     except CorruptRecord as error:
         return _skipped(node.path, str(error))
 
@@ -151,13 +150,13 @@ def _skipped(path: str, reason: str) -> Skipped:
     return Skipped(path, printable(told))
 
 
-def _reported(node: Versioned) -> Steps[Reported]:
+def _reported(node: Versioned) -> Reported:
     fields = Fields.of(node.path, node.data)
     if not _MARKS & set(fields.values):
         # The extensible manager registers its brokers here, and has their load elsewhere.
         manager = str(fields.values.get("loadManagerClassName", "")).rpartition(".")[2]
         raise CorruptRecord(f"no load report; written by {manager or 'nobody known'}")
-    report = yield from decode_report(node.path, node.data)
+    report = decode_report(node.path, node.data)
     load = report.load
     return Reported(
         manager="simple" if isinstance(report, LoadReport) else "modular",
@@ -170,6 +169,5 @@ def _reported(node: Versioned) -> Steps[Reported]:
     )
 
 
-def _average(node: Versioned) -> Steps[TimeAverageBrokerData]:
-    yield
+def _average(node: Versioned) -> TimeAverageBrokerData:
     return TimeAverageBrokerData.decode(node.path, node.data)

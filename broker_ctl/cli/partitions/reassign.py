@@ -248,6 +248,6 @@ def _carry_out(target: Target, method: str, partitions: Sequence[Any]) -> None:
 
 
 def _bodies(partitions: Sequence[Any]) -> list[dict[str, Any]]:
-    from broker_ctl.core.model.steps import batched
+    from broker_ctl.core.model.batches import batched
 
     return [{"partitions": part} for part in batched(partitions, AT_ONCE)] or [{"partitions": []}]

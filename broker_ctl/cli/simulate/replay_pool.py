@@ -15,7 +15,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.simulate.replays import Done, Run, run_in_steps
+from broker_ctl.cli.simulate.replays import Done, Run, run_replay
 
 # A replay makes millions of small values and hardly ever a cycle.
 _GARBAGE_AT: Final = 200_000
@@ -52,7 +52,7 @@ def _in_turn(runs: Sequence[Run], progress: Progress) -> list[Done]:
     usual = gc.get_threshold()
     gc.set_threshold(_GARBAGE_AT)
     try:
-        return [_gone_through(run, advance) for run in runs]
+        return [run_replay(run, advance) for run in runs]
     finally:
         gc.set_threshold(*usual)
 
@@ -140,16 +140,4 @@ def _one(run: Run) -> Done:
         with _Shared.minutes.get_lock():
             _Shared.minutes.value += 1
 
-    return _gone_through(run, advance)
-
-
-def _gone_through(run: Run, advance: Callable[[], None]) -> Done:
-    """The end of a replay; ``advance`` is called at each minute of it."""
-    steps = run_in_steps(run)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            done: Done = stop.value
-            return done
-        advance()
+    return run_replay(run, advance)

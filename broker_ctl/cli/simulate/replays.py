@@ -1,16 +1,15 @@
 """Scenarios that are replayed, under which policies, and what comes of each pair."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.simulation.plots.chart import Curve
 from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
 from broker_ctl.simulation.replay.lower_bound import bound_of
 from broker_ctl.simulation.replay.record import Moved
-from broker_ctl.simulation.replay.replay import replay_in_steps
+from broker_ctl.simulation.replay.replay import replay
 from broker_ctl.simulation.replay.scores import Scores, scores_of
 from broker_ctl.simulation.workload.sources import Source, scenario_of
 
@@ -39,22 +38,22 @@ class Done:
     moves: tuple[Moved, ...]
 
 
-def run_in_steps(run: Run) -> Steps[Done]:
-    """A replay, a minute at a time.
+def run_replay(run: Run, on_minute: Callable[[], None]) -> Done:
+    """A replay; ``on_minute`` is called after each minute of it.
 
     Raises:
         SettingsError: as `scenario_of`.
         InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
     """
     found = scenario_of(run.source)
-    replay = yield from replay_in_steps(found, run.contestant.rules, run.contestant.pace)
+    played = replay(found, run.contestant.rules, run.contestant.pace, on_minute)
     return Done(
         scenario=run.source.name,
         policy=run.policy,
         bound=bound_of(found),
-        scores=scores_of(replay),
-        curve=Curve.of(run.policy, replay),
-        moves=replay.moves,
+        scores=scores_of(played),
+        curve=Curve.of(run.policy, played),
+        moves=played.moves,
     )
 
 

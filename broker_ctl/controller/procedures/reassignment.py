@@ -16,7 +16,7 @@ from broker_ctl.controller.procedures.reassignment_requests import ReassignmentR
 from broker_ctl.controller.procedures.timers import Alarm
 from broker_ctl.controller.state.batch_writer import CHUNK
 from broker_ctl.controller.transport.messages import StopResponse
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refused
 from broker_ctl.core.partitions.instructions import ReplicaStop

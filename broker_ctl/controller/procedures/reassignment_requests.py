@@ -13,7 +13,7 @@ from broker_ctl.controller.procedures.parents import make_parents
 from broker_ctl.controller.state.batch_writer import CHUNK
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.pipelining import READS, pipelined, read_nodes
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import fault_of_target

@@ -21,8 +21,8 @@ from broker_ctl.controller.store.kafka_states import (
 )
 from broker_ctl.controller.store.pipelining import READS
 from broker_ctl.controller.store.topic_ids import new_topic_id
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.model.steps import batched
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import (
     NO_LEADER,

@@ -10,7 +10,7 @@ from broker_ctl.controller.procedures.broker_changes import BrokerChanges
 from broker_ctl.controller.state.batch_writer import CHUNK
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.loader import Loader
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.pipelining import READS, read_nodes
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.errors import MultiFailed, NoNode
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Check, Delete, MetadataStore, Operation

@@ -16,7 +16,7 @@ from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.controller.store.pipelining import pipelined, read_nodes
 from broker_ctl.controller.store.state_reader import StateReader
 from broker_ctl.controller.transport.messages import RequestsByBroker, Transport
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Refused
 from broker_ctl.core.partitions.names import TopicPartition

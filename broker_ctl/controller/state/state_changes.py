@@ -33,7 +33,7 @@ from broker_ctl.controller.transport.messages import (
     Transport,
     empty_requests,
 )
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, Refused, initial
 from broker_ctl.core.partitions.instructions import ReplicaStop

@@ -7,7 +7,7 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.history.journal import TransitionJournal
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.machines import PartitionStage
 from broker_ctl.core.partitions.names import TopicPartition

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from broker_ctl.controller.store.fenced_writer import FencedWrites
 from broker_ctl.controller.store.pipelining import READS, Found, pipelined, read_nodes
 from broker_ctl.controller.store.state_reader import StateReader
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIsr

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from broker_ctl.controller.store.pipelining import READS, pipelined, read_nodes
 from broker_ctl.controller.store.topic_ids import TopicIds
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection
 
 from broker_ctl.controller.store.pipelining import READS, Found, pipelined, read_nodes
-from broker_ctl.core.model.steps import batched
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.errors import Fenced, StoreError

@@ -9,10 +9,10 @@ be lost: the next report confirms each correction by making it vanish.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
-from typing import Final, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight, Settled
 from broker_ctl.core.model.bundle import Bundle
@@ -21,9 +21,6 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import Steps, finished
-
-_BUNDLES_A_STEP: Final = 256
 
 
 class _Facts(TypedDict, total=False):
@@ -47,53 +44,26 @@ def snapshot(
     **facts: Unpack[_Facts],
 ) -> ClusterView:
     """Join the facts of one moment; `BrokerView` and `BundleView` come with their facts only."""
-    return finished(
-        snapshot_steps(
-            epoch=epoch,
-            taken_at_s=taken_at_s,
-            draw_seed=draw_seed,
-            brokers=brokers,
-            bundles=bundles,
-            **facts,
-        )
-    )
-
-
-def snapshot_steps(
-    *,
-    epoch: int,
-    taken_at_s: float,
-    draw_seed: int,
-    brokers: Iterable[BrokerView],
-    bundles: Iterable[BundleView],
-    **facts: Unpack[_Facts],
-) -> Generator[None, None, ClusterView]:
-    """The same a few milliseconds at a time: whoever takes it may do other things in between."""
     live = {broker.broker_id: broker for broker in sorted(brokers, key=lambda b: b.broker_id)}
     moves = {move.bundle: move for move in facts.get("moves", ())}
-    gauge = yield from _Gauge.of(live)
+    gauge = _Gauge.of(live)
     measured: dict[Bundle, BundleView] = {}
     carried: dict[str, _Carried] = defaultdict(_Carried)
-    yield
-    ordered = yield from in_order(bundles)
+    ordered = in_order(bundles)
     ordered.reverse()
-    # What was needed is let go on the way: to free it all at once takes as long as a hundred steps.
-    del bundles
     while ordered:
-        chunk = ordered[-_BUNDLES_A_STEP:]
-        del ordered[-_BUNDLES_A_STEP:]
-        for seen in reversed(chunk):
-            text = str(seen.bundle)
-            measured[seen.bundle] = found = gauge.measured(seen, text)
-            move = moves.get(seen.bundle)
-            carrier = move.destination if move else seen.owner
-            if carrier is not None:
-                carried[carrier].add(text, found)
-        yield
-    joined: dict[str, BrokerView] = {}
-    for broker_id, broker in live.items():
-        joined[broker_id] = gauge.joined(broker, carried.pop(broker_id, _Carried()))
-        yield
+        # Freed one by one: all at once would hold up every other thread for tens of milliseconds.
+        seen = ordered.pop()
+        text = str(seen.bundle)
+        measured[seen.bundle] = found = gauge.measured(seen, text)
+        move = moves.get(seen.bundle)
+        carrier = move.destination if move else seen.owner
+        if carrier is not None:
+            carried[carrier].add(text, found)
+    joined = {
+        broker_id: gauge.joined(broker, carried.pop(broker_id, _Carried()))
+        for broker_id, broker in live.items()
+    }
     return ClusterView(
         epoch=epoch,
         taken_at_s=taken_at_s,
@@ -109,32 +79,17 @@ def snapshot_steps(
     )
 
 
-def in_order(bundles: Iterable[BundleView]) -> Steps[list[BundleView]]:
+def in_order(bundles: Iterable[BundleView]) -> list[BundleView]:
     """By bundle. Comparing bundles as such is slow: plain numbers and texts are compared."""
     by_namespace: dict[Namespace, list[BundleView]] = defaultdict(list)
-    for chunk in _chunks(list(bundles)):
-        for seen in chunk:
-            by_namespace[seen.bundle.namespace].append(seen)
-        yield
-    ordered: list[BundleView] = []
-    done = 0
-    for name in sorted(by_namespace, key=lambda name: (name.tenant, name.name)):
-        ordered += sorted(by_namespace[name], key=_range_of)
-        if len(ordered) - done >= _BUNDLES_A_STEP:
-            done = len(ordered)
-            yield
-    return ordered
+    for seen in bundles:
+        by_namespace[seen.bundle.namespace].append(seen)
+    names = sorted(by_namespace, key=lambda name: (name.tenant, name.name))
+    return [seen for name in names for seen in sorted(by_namespace[name], key=_range_of)]
 
 
 def _range_of(seen: BundleView) -> tuple[int, int]:
     return seen.bundle.range.low, seen.bundle.range.high
-
-
-def _chunks(bundles: Sequence[BundleView]) -> Iterable[Sequence[BundleView]]:
-    return (
-        bundles[start : start + _BUNDLES_A_STEP]
-        for start in range(0, len(bundles), _BUNDLES_A_STEP)
-    )
 
 
 @dataclass(slots=True)
@@ -168,13 +123,12 @@ class _Gauge:
     usage_per_byte: float
 
     @classmethod
-    def of(cls, brokers: Mapping[str, BrokerView]) -> Steps["_Gauge"]:
+    def of(cls, brokers: Mapping[str, BrokerView]) -> "_Gauge":
         totals_bytes: dict[str, float] = {}
         for broker_id, broker in brokers.items():
             totals_bytes[broker_id] = fsum(
                 stats.throughput for stats in broker.load.bundles.values()
             )
-            yield
         total = fsum(totals_bytes.values())
         used = fsum(broker.usage_ratio * broker.size_ratio for broker in brokers.values())
         freshest = sorted(brokers.values(), key=lambda broker: (broker.age_s, broker.broker_id))

@@ -16,9 +16,9 @@ from broker_ctl.core.history.catalog import (
 )
 from broker_ctl.core.history.columns import Kind
 from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.steps import batched
 from broker_ctl.core.planning.strategy_memory import usage_averages
 from broker_ctl.core.strategies.shedding.policy import Memory
 

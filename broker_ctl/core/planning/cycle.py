@@ -4,16 +4,15 @@ The strategies, their memory and the order in which they are asked are the same 
 run: the leader takes its view from reports, the simulator from a scenario.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.steps import Steps, finished
 from broker_ctl.core.model.streaks import Streaks
-from broker_ctl.core.planning.plan import Plan, plan_in_steps
+from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.quiet_hours import NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.rules.rules import (
     Budgets,
@@ -93,42 +92,38 @@ def decided(
     Raises:
         InvariantBroken: the plan would break a safety sentence; nothing of it may be done.
     """
-    steps = proposed_in_steps(
+    remembered, proposals = propose(
         remembered, view, rules, is_shed_due=is_shed_due, is_split_due=is_split_due
     )
-    remembered, proposals = finished(steps)
-    return remembered, finished(planned_in_steps(view, proposals, rules))
+    return remembered, plan_proposals(view, proposals, rules)
 
 
-def proposed_in_steps(
+def propose(
     remembered: CycleMemory,
     view: ClusterView,
     rules: DecidingRules,
     *,
     is_shed_due: bool,
     is_split_due: bool,
-) -> Steps[tuple[CycleMemory, list[Decision]]]:
+) -> tuple[CycleMemory, list[Decision]]:
     """What the strategies want that are due; the others remember what they did."""
     proposals: list[Decision] = []
     if is_split_due:
-        remembered, reshaped = yield from _reshaped(remembered, view, rules)
+        remembered, reshaped = _reshaped(remembered, view, rules)
         proposals += reshaped
-    yield  # either takes a while where there are many bundles
     if is_shed_due and rules.shedding is not None:
-        remembered, shed = yield from _shed(remembered, rules.shedding, view, rules.shedding_rules)
+        remembered, shed = _shed(remembered, rules.shedding, view, rules.shedding_rules)
         proposals += shed
     return remembered, proposals
 
 
-def planned_in_steps(
-    view: ClusterView, proposals: Iterable[Decision], rules: DecidingRules
-) -> Steps[Plan]:
-    """Merge proposals under the budgets, a few at a time.
+def plan_proposals(view: ClusterView, proposals: Iterable[Decision], rules: DecidingRules) -> Plan:
+    """Merge proposals under the budgets of the rules.
 
     Raises:
         InvariantBroken: the plan would break a safety sentence; nothing of it may be done.
     """
-    return plan_in_steps(
+    return plan(
         view,
         proposals,
         placement=rules.placement,
@@ -144,17 +139,17 @@ def is_cut_short(plan: Plan) -> bool:
 
 def _reshaped(
     remembered: CycleMemory, view: ClusterView, rules: DecidingRules
-) -> Steps[tuple[CycleMemory, list[Decision]]]:
+) -> tuple[CycleMemory, list[Decision]]:
     """What is too much for one bundle, and what is too little for two."""
     proposals: list[Decision] = []
     hot: Streaks[Bundle] = Streaks()
     cold: Streaks[merges.Pair] = Streaks()
     if rules.splitting is not None:
-        hot = yield from splits.observe_in_steps(remembered.hot, view, rules.splitting)
-        proposals += yield from splits.candidates_in_steps(view, rules.splitting, hot)
+        hot = splits.observe(remembered.hot, view, rules.splitting)
+        proposals += splits.candidates(view, rules.splitting, hot)
     if rules.merging is not None:
-        cold = yield from merges.observe_in_steps(remembered.cold, view, rules.merging)
-        proposals += yield from merges.candidates_in_steps(view, rules.merging, cold)
+        cold = merges.observe(remembered.cold, view, rules.merging)
+        proposals += merges.candidates(view, rules.merging, cold)
     if rules.whole_hours.is_quiet(view.taken_at_ms):
         detail = rules.whole_hours.detail(view.taken_at_ms)
         proposals = [_held(each, detail) for each in proposals]
@@ -170,9 +165,9 @@ def _held(proposal: Decision, detail: str) -> Decision:
 
 def _shed(
     remembered: CycleMemory, policy: SheddingPolicy[Any], view: ClusterView, rules: SheddingRules
-) -> Steps[tuple[CycleMemory, tuple[Decision, ...]]]:
+) -> tuple[CycleMemory, Sequence[Decision]]:
     # What one policy remembers says nothing to another.
     memory = remembered.memory if policy is remembered.policy else policy.recall(None)
-    memory = yield from policy.observe(memory, view, rules)
-    proposals = yield from policy.shed(view, memory, rules)
+    memory = policy.observe(memory, view, rules)
+    proposals = policy.shed(view, memory, rules)
     return replace(remembered, policy=policy, memory=memory), proposals

@@ -6,7 +6,7 @@ here a plan is refused that would be wrong even if everything went well.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, assert_never
+from typing import assert_never
 
 from broker_ctl.core.cluster.decisions import (
     Assign,
@@ -21,10 +21,7 @@ from broker_ctl.core.cluster.imbalance import is_worth_it
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.steps import Steps, batched, finished
 from broker_ctl.errors import InvariantBroken
-
-_AT_ONCE: Final = 500
 
 
 def check(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> None:
@@ -33,34 +30,20 @@ def check(before: ClusterView, decisions: Sequence[Decision], after: ClusterView
     Raises:
         InvariantBroken: the message lists every sentence that is not true.
     """
-    finished(check_in_steps(before, decisions, after))
-
-
-def check_in_steps(
-    before: ClusterView, decisions: Sequence[Decision], after: ClusterView
-) -> Steps[None]:
-    """As `check`, a few bundles at a time."""
-    faults = yield from _faults(before, decisions, after)
+    faults = broken(before, decisions, after)
     if faults:
         raise InvariantBroken("; ".join(faults))
 
 
 def broken(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> list[str]:
     """Every sentence that is not true."""
-    return finished(_faults(before, decisions, after))
-
-
-def _faults(
-    before: ClusterView, decisions: Sequence[Decision], after: ClusterView
-) -> Steps[list[str]]:
     faults = list(_claims(before, decisions))
     for decision in decisions:
         faults += _parties(before, decision)
     touched = {bundle.namespace for decision in decisions for bundle in decision.bundles}
     for namespace in sorted(touched):
         faults += _ring(before, after, namespace)
-        yield
-    faults += yield from _owners(after)
+    faults += _owners(after)
     return faults
 
 
@@ -143,7 +126,7 @@ def _hashes(bundles: Iterable[Bundle]) -> int:
     return sum(bundle.range.high - bundle.range.low for bundle in bundles)
 
 
-def _owners(after: ClusterView) -> Steps[list[str]]:
+def _owners(after: ClusterView) -> list[str]:
     """No bundle has two owners, and none is counted where it is not.
 
     Only faults are sorted: to sort all bundles of a large cluster takes seconds.
@@ -152,15 +135,13 @@ def _owners(after: ClusterView) -> Steps[list[str]]:
     again: Counter[Bundle] = Counter()
     strange: list[tuple[str, Bundle]] = []
     for broker in after.brokers.values():
-        for some in batched(broker.owned, _AT_ONCE):
-            again.update(bundle for bundle in some if bundle in seen)
-            seen.update(some)
-            strange += [
-                (broker.broker_id, bundle)
-                for bundle in some
-                if bundle not in after.bundles or after.carrier(bundle) != broker.broker_id
-            ]
-            yield
+        again.update(bundle for bundle in broker.owned if bundle in seen)
+        seen.update(broker.owned)
+        strange += [
+            (broker.broker_id, bundle)
+            for bundle in broker.owned
+            if bundle not in after.bundles or after.carrier(bundle) != broker.broker_id
+        ]
     return [
         *(f"{bundle} would have {count + 1} owners" for bundle, count in sorted(again.items())),
         *(

@@ -10,7 +10,7 @@ whatever order the proposals come.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from broker_ctl.core.cluster.decisions import (
     Action,
@@ -26,16 +26,14 @@ from broker_ctl.core.cluster.decisions import (
 from broker_ctl.core.cluster.imbalance import Imbalance, imbalance, imbalance_text, is_worth_it
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.steps import Steps, finished
 from broker_ctl.core.planning.budgets import Ledger
-from broker_ctl.core.planning.invariants import check_in_steps
+from broker_ctl.core.planning.invariants import check
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.elsewhere import elsewhere
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers, place
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
 from broker_ctl.core.strategies.placement.sifted import FilterResult
 
-_SKIPS_A_STEP: Final = 50
 _ORDER = (Skip, Assign, Split, Merge, Transfer, Unload)
 
 
@@ -102,29 +100,11 @@ def plan(
         InvariantBroken: the outcome would break a safety sentence: a fault of a policy, and nothing
             of the plan may be carried out.
     """
-    return finished(
-        plan_in_steps(
-            view, proposals, placement=placement, placement_rules=placement_rules, budgets=budgets
-        )
-    )
-
-
-def plan_in_steps(
-    view: ClusterView,
-    proposals: Iterable[Decision],
-    *,
-    placement: PlacementPolicy,
-    placement_rules: PlacementRules,
-    budgets: Budgets,
-) -> Steps[Plan]:
-    """As `plan`, a few proposals at a time: what is done copies much of a large view."""
     now, ledger = view, Ledger.of(view, budgets)
     decisions: list[Action] = []
     skipped: list[Skip] = []
     claimed: dict[Bundle, Action] = {}
-    yield
     ranked = sorted(proposals, key=lambda each: _rank(view, each))
-    yield
     for proposal in ranked:
         outcome = _taken(now, proposal, claimed)
         if isinstance(outcome, Unload | Transfer):
@@ -133,16 +113,13 @@ def plan_in_steps(
             outcome = _received(now, outcome, placement_rules)
         if isinstance(outcome, Skip):
             skipped.append(outcome)
-            if len(skipped) % _SKIPS_A_STEP == 0:
-                yield
             continue
         decisions.append(outcome)
         claimed.update(dict.fromkeys(outcome.bundles, outcome))
         now = now.after(outcome)
         if isinstance(outcome, Transfer):
             ledger = ledger.after(outcome)
-        yield
-    yield from check_in_steps(view, decisions, now)
+    check(view, decisions, now)
     return Plan(view.epoch, tuple(decisions), tuple(skipped), imbalance(view), imbalance(now))
 
 

@@ -18,6 +18,7 @@ from broker_ctl.daemon.lifecycle.gc_tuning import collect_now_and_then, settle
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
+from broker_ctl.daemon.lifecycle.thread_switching import switch_often
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import assemble
 from broker_ctl.daemon.wiring.environment import LiveEnvironment
@@ -60,6 +61,7 @@ async def _run(settings: Settings) -> int:
     daemon = daemon_of(settings, signals)
     signals.install()
     settle()
+    switch_often()
     code = exit_codes.TOO_OLD
     try:
         async with TaskScope("garbage") as scope:

@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.planner import relieve
 from broker_ctl.core.strategies.balance.problem import Floats, Indices, Problem
@@ -88,7 +87,7 @@ def foretold(cluster: Circumstance, band: Band | None = None) -> Foretold:
         on = np.bincount(owner, demand, minlength=len(cluster.sizes))
         usages.append(on / cluster.sizes)
         problem = Problem.plain(demand[:, None], capacity, owner)
-        relief = finished(relieve(problem, band or Band()))
+        relief = relieve(problem, band or Band())
         for move in relief.moves:
             owner[move.bundle] = move.destination
         moves = moves + len(relief.moves) if len(usages) > len(by_step) else 0

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.steps import Steps, finished
 from broker_ctl.core.planning.cycle import (
     CycleMemory,
     DecidingRules,
     decided,
     is_cut_short,
-    planned_in_steps,
+    plan_proposals,
 )
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.core.strategies.balance.relocations import relocations
@@ -50,23 +49,22 @@ class Cycle(NamedTuple):
 Watch = Callable[[Cycle], None]
 
 
-def replay(scenario: Scenario, rules: DecidingRules, pace: Pace | None = None) -> Replay:
-    """What comes of a scenario.
+def replay(
+    scenario: Scenario,
+    rules: DecidingRules,
+    pace: Pace | None = None,
+    on_minute: Callable[[], None] | None = None,
+) -> Replay:
+    """What comes of a scenario; ``on_minute`` is called after each minute of it.
 
     Raises:
         InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
     """
-    return finished(replay_in_steps(scenario, rules, pace))
-
-
-def replay_in_steps(
-    scenario: Scenario, rules: DecidingRules, pace: Pace | None = None
-) -> Steps[Replay]:
-    """As `replay`, a minute at a time."""
     course = Course(scenario, rules, pace or Pace())
     for minute in range(scenario.traffic.minutes):
         course.go_through(minute)
-        yield
+        if on_minute is not None:
+            on_minute()
     return course.record.finished(scenario, tuple(course.cluster.brokers))
 
 
@@ -177,5 +175,5 @@ class Course:
         if not parts or splitting is None or not splitting.is_unloading:
             return
         view = self._board.view(minute, at_s)
-        plan = finished(planned_in_steps(view, to_spread(view, parts), self.rules))
+        plan = plan_proposals(view, to_spread(view, parts), self.rules)
         self._orders.perform(plan.decisions, minute, at_s)

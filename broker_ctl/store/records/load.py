@@ -21,15 +21,14 @@ from broker_ctl.core.model.load import (
     UsageWeights,
     max_usage,
 )
-from broker_ctl.core.model.steps import Steps, finished
 from broker_ctl.core.strategies.load_managers import MODULAR
 from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields, without_nulls
 from broker_ctl.store.records.report_lines import (
     decode_lines,
+    encode_lines,
     encode_rates,
     joined,
-    lines_in_steps,
 )
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
 
@@ -93,11 +92,11 @@ class LocalBrokerData:
         Raises:
             CorruptRecord: it does not fit, or is the report of another kind of load manager.
         """
-        return finished(cls.of_fields(Fields.of(path, data)))
+        return cls.of_fields(Fields.of(path, data))
 
     @classmethod
-    def of_fields(cls, fields: Fields) -> Steps[Self]:
-        """As `decode`, a few bundles at a time."""
+    def of_fields(cls, fields: Fields) -> Self:
+        """As `decode`, of a payload that is parsed already."""
         if fields.text("loadReportType", _REPORT_TYPE) != _REPORT_TYPE:
             raise fields.corrupt("loadReportType", f"must be {_REPORT_TYPE}")
         urls = BrokerUrls(
@@ -111,7 +110,7 @@ class LocalBrokerData:
         protocols = fields.child("protocols")
         return cls(
             urls,
-            (yield from _decode_load(urls.broker_id, fields)),
+            _decode_load(urls.broker_id, fields),
             fields.texts("lastBundleGains"),
             fields.texts("lastBundleLosses"),
             fields.text("loadManagerClassName", ""),
@@ -122,11 +121,7 @@ class LocalBrokerData:
 
     def encode(self) -> bytes:
         """The payload."""
-        return finished(self.encode_in_steps())
-
-    def encode_in_steps(self) -> Steps[bytes]:
-        """As `encode`, a few bundles at a time."""
-        lines = yield from lines_in_steps(self.load.bundles)
+        lines = encode_lines(self.load.bundles)
         names = encode(list(self.load.bundles))
         return joined(encode(self._head()), {"lastStats": lines, "bundles": names})
 
@@ -162,8 +157,8 @@ class LocalBrokerData:
         )
 
 
-def _decode_load(broker_id: str, fields: Fields) -> Steps[BrokerLoad]:
-    lines, unlisted, unlisted_bundles = yield from decode_lines(fields, "lastStats")
+def _decode_load(broker_id: str, fields: Fields) -> BrokerLoad:
+    lines, unlisted, unlisted_bundles = decode_lines(fields, "lastStats")
     return BrokerLoad(
         broker_id,
         decode_usage(fields),

@@ -9,10 +9,8 @@ from typing import Any, Final
 
 from broker_ctl.codec import encode
 from broker_ctl.core.model.load import BundleStats, TimeAverage
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.store.records.fields import Fields
 
-_AT_ONCE: Final = 200
 # The name stands twice, in the statistics and in the list of bundles, with quotes, colon and
 # commas; the rest is eight fields, four of them doubles of at most 24 characters and four integers
 # of at most 20.
@@ -58,13 +56,9 @@ def _decode_stats(fields: Fields) -> BundleStats:
     )
 
 
-def lines_in_steps(bundles: Mapping[str, BundleStats]) -> Steps[bytes]:
+def encode_lines(bundles: Mapping[str, BundleStats]) -> bytes:
     """A JSON object of the statistics by bundle."""
-    pieces: list[bytes] = []
-    for some in batched(bundles.items(), _AT_ONCE):
-        pieces.append(encode({bundle: _encode_stats(stats) for bundle, stats in some})[1:-1])
-        yield
-    return b"{" + b",".join(pieces) + b"}"
+    return encode({bundle: _encode_stats(stats) for bundle, stats in bundles.items()})
 
 
 def joined(head: bytes, parts: Mapping[str, bytes]) -> bytes:
@@ -73,15 +67,10 @@ def joined(head: bytes, parts: Mapping[str, bytes]) -> bytes:
     return b",".join([head[:-1], *fields]) + b"}"
 
 
-def decode_lines(
-    fields: Fields, name: str
-) -> Steps[tuple[dict[str, BundleStats], BundleStats, int]]:
+def decode_lines(fields: Fields, name: str) -> tuple[dict[str, BundleStats], BundleStats, int]:
     """The lines of a report, and the sum and number of the bundles that found no room in it."""
-    lines: dict[str, BundleStats] = {}
     parent = fields.child(name)
-    for some in batched(parent.values, _AT_ONCE):
-        lines.update((bundle, _decode_stats(parent.child(bundle))) for bundle in some)
-        yield
+    lines = {bundle: _decode_stats(parent.child(bundle)) for bundle in parent.values}
     unlisted = max(0, fields.integer("numBundles", 0) - len(lines))
     return lines, _rest(fields, lines) if unlisted else BundleStats(), unlisted
 

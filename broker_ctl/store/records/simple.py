@@ -7,7 +7,6 @@ from typing import Any, Final, Self
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BrokerLoad, ResourceQuota, SystemUsage
-from broker_ctl.core.model.steps import Steps, finished
 from broker_ctl.core.strategies.load_managers import SIMPLE
 from broker_ctl.store.path_rules import name_of
 from broker_ctl.store.records.fields import Fields, without_nulls
@@ -16,7 +15,7 @@ from broker_ctl.store.records.load import (
     decode_usage,
     encode_usage,
 )
-from broker_ctl.store.records.report_lines import decode_lines, encode_rates, joined, lines_in_steps
+from broker_ctl.store.records.report_lines import decode_lines, encode_lines, encode_rates, joined
 
 _REPORT_TYPE: Final = "LoadReport"
 _ALLOCATED: Final = ("CPU", "Memory", "BandwidthIn", "BandwidthOut", "MsgRateIn", "MsgRateOut")
@@ -51,11 +50,11 @@ class LoadReport:
         Raises:
             CorruptRecord: it does not fit.
         """
-        return finished(cls.of_fields(Fields.of(path, data)))
+        return cls.of_fields(Fields.of(path, data))
 
     @classmethod
-    def of_fields(cls, fields: Fields) -> Steps[Self]:
-        """As `decode`, a few bundles at a time."""
+    def of_fields(cls, fields: Fields) -> Self:
+        """As `decode`, of a payload that is parsed already."""
         urls = BrokerUrls(
             fields.text("name", name_of(fields.path)),
             fields.optional_text("webServiceUrl"),
@@ -66,7 +65,7 @@ class LoadReport:
         protocols = fields.child("protocols")
         return cls(
             urls,
-            (yield from _decode_load(urls.broker_id, fields)),
+            _decode_load(urls.broker_id, fields),
             fields.texts("bundleGains"),
             fields.texts("bundleLosses"),
             fields.flag("underLoaded", default=False),
@@ -83,11 +82,7 @@ class LoadReport:
 
     def encode(self) -> bytes:
         """The payload."""
-        return finished(self.encode_in_steps())
-
-    def encode_in_steps(self) -> Steps[bytes]:
-        """As `encode`, a few bundles at a time."""
-        lines = yield from lines_in_steps(self.load.bundles)
+        lines = encode_lines(self.load.bundles)
         return joined(encode(self._head()), {"bundleStats": lines})
 
     def _head(self) -> Mapping[str, Any]:
@@ -123,9 +118,9 @@ class LoadReport:
         )
 
 
-def _decode_load(broker_id: str, fields: Fields) -> Steps[BrokerLoad]:
+def _decode_load(broker_id: str, fields: Fields) -> BrokerLoad:
     usage = fields.child("systemResourceUsage")
-    lines, unlisted, unlisted_bundles = yield from decode_lines(fields, "bundleStats")
+    lines, unlisted, unlisted_bundles = decode_lines(fields, "bundleStats")
     return BrokerLoad(
         broker_id,
         decode_usage(usage) if usage.values else SystemUsage(),
@@ -140,19 +135,15 @@ def _decode_load(broker_id: str, fields: Fields) -> Steps[BrokerLoad]:
 BrokerReport = LocalBrokerData | LoadReport
 
 
-def decode_report(path: str, data: bytes) -> Steps[BrokerReport]:
+def decode_report(path: str, data: bytes) -> BrokerReport:
     """Either kind of report: ``underLoaded`` gives the Simple manager's away, as it does in Pulsar.
-
-    A few bundles at a time: it is the largest payload that there is.
 
     Raises:
         CorruptRecord: it is neither.
     """
     fields = Fields.of(path, data)
     is_simple = fields.text("loadReportType", "") == _REPORT_TYPE or "underLoaded" in fields.values
-    if is_simple:
-        return (yield from LoadReport.of_fields(fields))
-    return (yield from LocalBrokerData.of_fields(fields))
+    return LoadReport.of_fields(fields) if is_simple else LocalBrokerData.of_fields(fields)
 
 
 def decode_quota(path: str, data: bytes) -> ResourceQuota:

@@ -185,3 +185,28 @@ async def test_a_leader_looks_for_the_quotas_of_bundles_without_averages(
         await writer.look_for_quotas()
         assert leading.board.load_of(bundle).long.samples == 1000
         assert not leading.board.guessed
+
+
+async def test_what_a_plan_is_made_of_does_not_change_while_reports_are_read(
+    cluster: LeaderCluster, ring: Ring
+) -> None:
+    for bundle in ring.bundles[:4]:
+        await cluster.brokers[A].acquire(bundle)
+    async with cluster.leading(A) as leading:
+        await publish(cluster.brokers[A], 3000, 95.0)
+        await heard(leading, A, 3000)
+        view, rules = await leading.survey.take(), leading.parts.rules()
+        before = repr((view, rules))
+        for number, bundle in enumerate(ring.bundles[4:]):
+            leading.memory.disturbed(bundle)
+            leading.memory.moved(bundle, 1e6)
+            leading.memory.splitting.add(bundle)
+            await cluster.brokers[B].acquire(bundle)
+            await cluster.brokers[A].acquire(ring.bundles[number])
+        await cluster.kill(C)
+        for broker_id in (A, B):
+            await publish(cluster.brokers[broker_id], 3001, 10.0, even_traffic(9e6))
+            await heard(leading, broker_id, 3001)
+        later = repr((await leading.survey.take(), leading.parts.rules()))
+        assert repr((view, rules)) == before
+        assert later != before

@@ -14,7 +14,6 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
@@ -123,7 +122,7 @@ class Told(BalancePlanner):
 
     def observe(
         self, memory: BalanceMemory, view: ClusterView, rules: SheddingRules
-    ) -> Steps[BalanceMemory]:
+    ) -> BalanceMemory:
         self.high.append(rules.balance.band.high)
         return super().observe(memory, view, rules)
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from broker_ctl.coordination.cooperative import run_cooperatively
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import batched
 from broker_ctl.errors import NodeExists, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, CreateMode
@@ -99,7 +98,7 @@ class Broker:
             self._measured[self.reports % len(self._measured)],
             self._updated_ms,
         )
-        payload = await run_cooperatively(LocalBrokerData(self._urls, load).encode_in_steps())
+        payload = await asyncio.to_thread(LocalBrokerData(self._urls, load).encode)
         self.report_bytes = max(self.report_bytes, len(payload))
         return payload
 

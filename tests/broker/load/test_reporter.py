@@ -15,7 +15,6 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.dataplane.bundles.interface import Declared
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import DataPlaneUnreachable
@@ -292,7 +291,7 @@ async def test_another_load_manager_writes_its_own_record(store: MemoryStore) ->
     await scene.dataplane.start()
     scene.dataplane.grant(1, float("inf"))
     await scene.dataplane.load(RING.bundles[0], 1)
-    report = finished(decode_report("/x", await scene.reporter.first()))
+    report = decode_report("/x", await scene.reporter.first())
     assert isinstance(report, LoadReport)
     assert set(report.load.bundles) == {str(RING.bundles[0])}
     assert report.gains == (str(RING.bundles[0]),)

@@ -1,11 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.broker.load.traffic import Traffic, names_within, traffic_in_steps
+from broker_ctl.broker.load.traffic import Traffic, names_within, traffic_of
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.store.records.report_lines import line_bytes
 
 BUNDLES = Ring.even(Namespace("public", "default"), 64).bundles
@@ -18,7 +17,7 @@ def traffic(values: list[float], room: int) -> Traffic:
         bundle: BundleStats(msg_throughput_in=value, topics=1)
         for bundle, value in zip(BUNDLES, values, strict=False)
     }
-    return finished(traffic_in_steps(statistics, room * LINE_BYTES))
+    return traffic_of(statistics, room * LINE_BYTES)
 
 
 def texts(*indexes: int) -> list[str]:
@@ -41,7 +40,7 @@ def test_what_has_room_is_listed_whole() -> None:
 
 def test_of_equal_bytes_the_one_with_more_messages_is_heavier() -> None:
     statistics = {BUNDLES[0]: BundleStats(1.0, 0.0, 5.0), BUNDLES[1]: BundleStats(2.0, 0.0, 5.0)}
-    assert list(finished(traffic_in_steps(statistics, LINE_BYTES)).listed) == texts(1)
+    assert list(traffic_of(statistics, LINE_BYTES).listed) == texts(1)
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=64), st.integers(-1, 70))
@@ -59,16 +58,6 @@ def test_nothing_is_lost_and_nothing_listed_is_lighter_than_what_is_not(
     assert min(listed, default=float("inf")) >= max(left_out, default=0.0)
     assert abs(sum(listed) + found.unlisted.throughput - sum(values)) <= 1e-6 * (1 + sum(values))
     assert found.unlisted.topics == found.unlisted_bundles == len(left_out)
-
-
-def test_many_bundles_are_looked_at_a_few_at_a_time() -> None:
-    many = {
-        bundle: BundleStats(msg_throughput_in=1.0)
-        for number in range(40)
-        for bundle in Ring.even(Namespace("t", f"n{number}"), 64).bundles
-    }
-    steps = list(traffic_in_steps(many, 10 * LINE_BYTES))
-    assert len(steps) >= 2 * len(many) / 500
 
 
 def test_names_are_kept_while_there_is_room() -> None:

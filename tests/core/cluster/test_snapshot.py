@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Unpack
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Assign, Reason, Split, Transfer
-from broker_ctl.core.cluster.snapshot import snapshot, snapshot_steps
+from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BundleView, ClusterView, InFlight
 from broker_ctl.core.model.constraints import Constraints
 from broker_ctl.core.model.load import BundleLoad
@@ -141,26 +141,16 @@ def test_the_load_of_the_cluster_is_kept_wherever_bundles_went_since(
     assert cluster(reversed(reports), owners=dict(zip(BUNDLES, owned_by, strict=True))) == view
 
 
-def test_a_view_is_the_same_whether_it_is_taken_at_once_or_in_steps() -> None:
+def test_bundles_are_in_order_whatever_order_they_come_in() -> None:
     bundles = Ring.even(NAMESPACE, 1000).bundles
     reports = [broker("b1", 0.5, dict.fromkeys(bundles[:600], stats(1))), broker("b2", 0.1)]
     seen = [BundleView(bundle, "b1", BundleLoad.unseen()) for bundle in reversed(bundles)]
     policies = Constraints(domain_of={"b1": "r1"})
-    at_once = snapshot(
+    view = snapshot(
         epoch=1, taken_at_s=2.0, draw_seed=3, brokers=reports, bundles=seen, constraints=policies
     )
-    steps = snapshot_steps(
-        epoch=1, taken_at_s=2.0, draw_seed=3, brokers=reports, bundles=seen, constraints=policies
-    )
-    taken: list[ClusterView] = []
-
-    def take() -> Iterator[None]:
-        taken.append((yield from steps))
-
-    assert len(list(take())) >= 8
-    assert taken == [at_once]
-    assert list(at_once.bundles) == list(bundles)
-    assert at_once.constraints is policies
+    assert list(view.bundles) == list(bundles)
+    assert view.constraints is policies
 
 
 def test_measuring_leaves_all_other_facts_of_a_bundle_alone() -> None:

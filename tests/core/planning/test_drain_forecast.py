@@ -6,8 +6,7 @@ import pytest
 
 from broker_ctl.core.cluster.draining import drain_proposals
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.steps import finished
-from broker_ctl.core.planning.cycle import DecidingRules, planned_in_steps
+from broker_ctl.core.planning.cycle import DecidingRules, plan_proposals
 from broker_ctl.core.planning.drain_forecast import DrainForecast, drained_view
 from broker_ctl.core.rules.rules import Budgets
 from broker_ctl.core.strategies.placement.least_resource_usage_with_weight import (
@@ -24,7 +23,7 @@ LIMIT = 0.85
 def forecast(view: ClusterView, broker_id: str, *also: str) -> DrainForecast:
     drained = {broker_id, *also}
     seen = drained_view(view, drained)
-    plan = finished(planned_in_steps(seen, drain_proposals(seen, drained), RULES))
+    plan = plan_proposals(seen, drain_proposals(seen, drained), RULES)
     return DrainForecast.of(seen, broker_id, plan, drained)
 
 

@@ -9,7 +9,7 @@ from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Spl
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.planning.invariants import broken, check, check_in_steps
+from broker_ctl.core.planning.invariants import broken, check
 from broker_ctl.errors import InvariantBroken
 from tests.support.clusters.views import BUNDLES, NAMESPACE, Facts, broker, cluster, stats
 
@@ -137,10 +137,3 @@ def test_check_raises_with_all_that_is_wrong() -> None:
     wrong = (Unload(PINNED, "b2", *WHY),)
     with pytest.raises(InvariantBroken, match=r"belongs to its broker; .*not by b2"):
         check(view(), wrong, view().after(wrong[0]))
-
-
-def test_a_large_view_is_checked_in_steps() -> None:
-    ring = Ring.even(NAMESPACE, 2000)
-    lines = dict.fromkeys(ring.bundles, stats(1))
-    large = cluster([broker("b1", 0.5, lines)], rings=[ring])
-    assert len(list(check_in_steps(large, (), large))) == 4

@@ -20,7 +20,6 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
@@ -279,8 +278,8 @@ SPLITTING = SplitRules(max_bandwidth_bytes=300 * 1024 * 1024)
 
 def proposed(view: ClusterView) -> list[Decision]:
     shedder = ThresholdShedder()
-    memory = finished(shedder.observe(ThresholdMemory(), view, SHEDDING))
-    return [*candidates(view, SPLITTING), *finished(shedder.shed(view, memory, SHEDDING))]
+    memory = shedder.observe(ThresholdMemory(), view, SHEDDING)
+    return [*candidates(view, SPLITTING), *shedder.shed(view, memory, SHEDDING)]
 
 
 @given(clusters(), budgets_drawn)

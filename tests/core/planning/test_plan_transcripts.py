@@ -13,7 +13,6 @@ from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleLoad, BundleStats
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
@@ -81,12 +80,12 @@ class World:
     def cycle(self, pause_s: float = 60) -> list[str]:
         """One cycle of the leader, carried out: its log."""
         view = self.view()
-        self.memory = finished(SHEDDER.observe(self.memory, view, self.shedding))
+        self.memory = SHEDDER.observe(self.memory, view, self.shedding)
         made = plan(
             view,
             (
                 *candidates(view, SplitRules()),
-                *finished(SHEDDER.shed(view, self.memory, self.shedding)),
+                *SHEDDER.shed(view, self.memory, self.shedding),
             ),
             placement=LeastLongTermMessageRate(),
             placement_rules=PlacementRules(),

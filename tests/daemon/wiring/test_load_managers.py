@@ -16,7 +16,6 @@ from broker_ctl.core.model.commands import CommandHandler
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.core.strategies.simple.shedding import SimpleShedder
@@ -100,7 +99,7 @@ class Surroundings:
 
     async def written(self) -> BrokerReport | None:
         node = await self.store.get(paths.load_report(BROKER))
-        return None if node is None else finished(decode_report(node.path, node.data))
+        return None if node is None else decode_report(node.path, node.data)
 
 
 def settings_with(*overrides: str) -> Settings:

@@ -10,10 +10,12 @@ import contextvars
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Executor
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 _START_S = 1_000.0
 _LEAST_S = 1e-6
 # Many times what any schedule needs.
@@ -196,6 +198,17 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     ) -> "asyncio.Task[_T]":
         return _Task(coro, loop=self, name=name, context=context)
 
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*_Ts], _T], *args: *_Ts
+    ) -> "asyncio.Future[_T]":
+        """In the loop: when a thread ends is up to nobody here."""
+        del executor
+
+        async def work() -> _T:
+            return func(*args)
+
+        return self.create_task(work(), name="executor")
+
     def get_debug(self) -> bool:
         return False
 
@@ -212,7 +225,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
 def new_loop(turns: Turns, name: str) -> ProcessLoop:
     """A loop that has all that is ever asked of one here."""
-    return ProcessLoop(turns, name)  # type: ignore[abstract]  # sockets, signals and threads: none
+    return ProcessLoop(turns, name)  # type: ignore[abstract]  # sockets and signals: none
 
 
 class TurnsClock:

@@ -14,7 +14,6 @@ from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, UsageWeights, max_usage, size_ratios
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.rules import PlacementRules, SheddingRules
 from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.placement.catalog import PLACEMENT
@@ -87,8 +86,8 @@ def shed(seen: Sequence[Cycle], strategy: str) -> Iterator[Moves]:
     memory = policy.recall(None)
     for cycle in seen:
         rules = cycle.rules.shedding
-        memory = finished(policy.observe(memory, cycle.view, rules))
-        decisions = finished(policy.shed(cycle.view, memory, rules))
+        memory = policy.observe(memory, cycle.view, rules)
+        decisions = policy.shed(cycle.view, memory, rules)
         yield frozenset(
             (each.source, str(each.bundle), getattr(each, "destination", None))
             for each in decisions

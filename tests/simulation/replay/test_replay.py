@@ -1,5 +1,6 @@
 """Scenarios of two or three brokers, replayed and worked out by hand."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
@@ -18,7 +19,7 @@ from broker_ctl.simulation.model.pace import Pace
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario, TopicShares
 from broker_ctl.simulation.replay.baselines import POLICIES, UNLIMITED
 from broker_ctl.simulation.replay.record import Cause, Moved, Replay
-from broker_ctl.simulation.replay.replay import replay, replay_in_steps
+from broker_ctl.simulation.replay.replay import replay
 from tests.support.pipeline.small_scenarios import MB, STRONG, bundles_of, small
 
 # Nobody acts: what there is to see is what befalls the brokers.
@@ -261,9 +262,10 @@ def test_each_bundle_leaves_the_broker_that_it_came_to(name: str) -> None:
         assert [move.source for move in own[:1]] in ([], [owner])
 
 
-def test_it_takes_a_breath_after_each_minute() -> None:
-    scenario = eventful()
-    assert sum(1 for _ in replay_in_steps(scenario, IDLE)) == scenario.traffic.minutes
+def test_each_minute_is_reported() -> None:
+    scenario, minutes = eventful(), Counter[str]()
+    replay(scenario, IDLE, on_minute=lambda: minutes.update(["minute"]))
+    assert minutes.total() == scenario.traffic.minutes
 
 
 def test_a_budget_by_the_hour_counts_what_has_arrived() -> None:

@@ -19,10 +19,9 @@ from broker_ctl.core.model.load import (
     ResourceUsage,
     SystemUsage,
 )
-from broker_ctl.core.model.steps import finished
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.records.load import BundleData, LocalBrokerData
-from broker_ctl.store.records.report_lines import line_bytes, lines_in_steps
+from broker_ctl.store.records.report_lines import encode_lines, line_bytes
 from broker_ctl.store.records.simple import (
     LoadReport,
     decode_dynamic_setting,
@@ -81,7 +80,7 @@ def test_a_load_report_is_written_as_pulsar_writes_it_but_for_its_slip() -> None
 
 def test_a_load_report_of_pulsar_is_read() -> None:
     data = json.dumps({**json.loads(PULSARS), "ofTomorrow": [1], "webServiceUrlTls": None})
-    report = finished(decode_report(PATH, data.encode()))
+    report = decode_report(PATH, data.encode())
     assert report == REPORT
     assert report.load_manager.endswith(".SimpleLoadManagerImpl")
 
@@ -96,7 +95,7 @@ def test_a_load_report_of_pulsar_is_read() -> None:
     ],
 )
 def test_the_kind_of_a_report_is_told_as_in_pulsar(payload: str, kind: type) -> None:
-    report = finished(decode_report(PATH, payload.encode()))
+    report = decode_report(PATH, payload.encode())
     assert type(report) is kind
     assert report.load.broker_id == "broker-1:8080"
 
@@ -104,7 +103,7 @@ def test_the_kind_of_a_report_is_told_as_in_pulsar(payload: str, kind: type) -> 
 @pytest.mark.parametrize("payload", ['{"loadReportType":"Other"}', "[]", '{"underLoaded":"no"}'])
 def test_what_is_no_report_is_corrupt(payload: str) -> None:
     with pytest.raises(CorruptRecord, match="broker-1:8080"):
-        finished(decode_report(PATH, payload.encode()))
+        decode_report(PATH, payload.encode())
 
 
 @pytest.mark.parametrize("kind", [LocalBrokerData, LoadReport])
@@ -117,20 +116,16 @@ def test_bundles_without_room_count_in_the_totals_and_are_read_back(
     fields = json.loads(payload)
     assert (fields["numBundles"], fields["numTopics"], fields["msgRateIn"]) == (5, 8, 101.5)
     assert fields.get("bundles", [BUNDLE]) == [BUNDLE]
-    assert finished(decode_report(PATH, payload)).load == load
+    assert decode_report(PATH, payload).load == load
 
 
 @pytest.mark.parametrize("kind", [LocalBrokerData, LoadReport])
-def test_a_report_of_many_bundles_is_written_and_read_in_steps(
+def test_a_report_of_many_bundles_is_read_as_it_was_written(
     kind: type[LocalBrokerData] | type[LoadReport],
 ) -> None:
     lines = {f"t/n/{n}": BundleStats(float(n), topics=n) for n in range(1050)}
     report = kind(URLS, replace(LOAD, bundles=lines))
-    steps = report.encode_in_steps()
-    assert sum(1 for _ in steps) == 6
-    reading = decode_report(PATH, report.encode())
-    assert sum(1 for _ in reading) == 6
-    assert finished(decode_report(PATH, report.encode())) == report
+    assert decode_report(PATH, report.encode()) == report
 
 
 @given(name, st.tuples(rate, rate, rate, rate, count, count, count, count))
@@ -138,7 +133,7 @@ def test_no_line_takes_more_than_was_reckoned(
     bundle: str, values: tuple[float, float, float, float, int, int, int, int]
 ) -> None:
     stats = BundleStats(*values)
-    line = finished(lines_in_steps({bundle: stats}))
+    line = encode_lines({bundle: stats})
     assert len(line) + len(bundle) + len('"",') <= line_bytes(bundle)
 
 

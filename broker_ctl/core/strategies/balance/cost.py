@@ -21,7 +21,6 @@ from typing import Final
 
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.load import SystemUsage, UsageWeights
-from broker_ctl.core.model.steps import Steps
 
 # A broker of 50 MB/s is one of about 50,000 msg/s.
 _MESSAGE_BYTES: Final = 1000.0
@@ -52,7 +51,7 @@ class Sample:
         return self.usage_ratio * self.size_ratio / traffic if traffic > 0 else 0.0
 
 
-def sampled(view: ClusterView, weights: UsageWeights | None = None) -> Steps[dict[str, Sample]]:
+def sampled(view: ClusterView, weights: UsageWeights | None = None) -> dict[str, Sample]:
     """The brokers that are there to stay, by id.
 
     Args:
@@ -73,7 +72,6 @@ def sampled(view: ClusterView, weights: UsageWeights | None = None) -> Steps[dic
             sizes[broker_id],
             broker.age_s,
         )
-        yield
     return samples
 
 

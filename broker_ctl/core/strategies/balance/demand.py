@@ -10,16 +10,13 @@ whose recent demand is far from its steady one has changed for good: its past sa
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.balance import Smoothing
 from broker_ctl.core.strategies.balance.readings import Readings, readings_of
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
-
-_AT_ONCE: Final = 200
 
 
 class Known(NamedTuple):
@@ -81,9 +78,7 @@ class Demands:
             row.get("observed_s"),
         )
 
-    def after(
-        self, view: ClusterView, resources: Resources, smoothing: Smoothing
-    ) -> Steps["Demands"]:
+    def after(self, view: ClusterView, resources: Resources, smoothing: Smoothing) -> "Demands":
         """With one more reading of every bundle that its owner has reported.
 
         What is not in the view any more is forgotten; a new one begins with its first reading.
@@ -91,13 +86,11 @@ class Demands:
         before = self.known if self.active == resources.active else {}
         before_s = view.taken_at_s if self.observed_s is None else self.observed_s
         elapsed_s = max(0.0, view.taken_at_s - before_s)
-        readings = yield from readings_of(view, resources)
+        readings = readings_of(view, resources)
         turn = _Turn(readings, elapsed_s, smoothing)
         known: dict[Bundle, Known] = {}
-        for some in batched(view.bundles.values(), _AT_ONCE):
-            for seen in some:
-                known[seen.bundle] = turn.next_of(before.get(seen.bundle), seen)
-            yield
+        for seen in view.bundles.values():
+            known[seen.bundle] = turn.next_of(before.get(seen.bundle), seen)
         return Demands(resources.active, known, view.taken_at_s)
 
 

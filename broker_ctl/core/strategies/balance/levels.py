@@ -4,16 +4,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import fsum
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.strategies.balance.demand import Demands
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
-
-_AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +80,20 @@ class Levels:
 
 def levels_of(
     view: ClusterView, resources: Resources, demands: Demands, homes: Mapping[Bundle, str]
-) -> Steps[Levels]:
+) -> Levels:
     """By who has what once every move has arrived."""
     base = {each: resources.unlisted(view.brokers[each].load) for each in sorted(view.brokers)}
     steady = {each: [rest] for each, rest in base.items()}
     recent = {each: [rest] for each, rest in base.items()}
-    for some in batched(homes.items(), _AT_ONCE):
-        for bundle, home in some:
-            if home in base:
-                known = demands.known[bundle]
-                steady[home].append(known.steady)
-                recent[home].append(known.recent)
-        yield
+    for bundle, home in homes.items():
+        if home in base:
+            known = demands.known[bundle]
+            steady[home].append(known.steady)
+            recent[home].append(known.recent)
     load: dict[str, Demand] = {}
     now: dict[str, Demand] = {}
     for each in base:
         load[each], now[each] = _sum(steady[each]), _sum(recent[each])
-        yield
     capacity = resources.capacities(view)
     counted = [each for each in base if not view.brokers[each].is_draining]
     return Levels(

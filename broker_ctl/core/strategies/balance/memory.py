@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.strategies.balance.demand import Demands
 from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.slow import SlowMemory
-
-_AT_ONCE: Final = 200
 
 
 class Left(NamedTuple):
@@ -66,26 +63,23 @@ class BalanceMemory:
 
 def moved(
     memory: BalanceMemory, view: ClusterView, return_s: float
-) -> Steps[tuple[Mapping[Bundle, str], Mapping[Bundle, Left]]]:
+) -> tuple[Mapping[Bundle, str], Mapping[Bundle, Left]]:
     """Who carries each bundle, and where those came from that moved within ``return_s``."""
     now_s = view.taken_at_s
     lately = {bundle: each for bundle, each in memory.left.items() if now_s - each.at_s < return_s}
     left = {bundle: each for bundle, each in lately.items() if bundle in view.bundles}
-    yield
     homes: dict[Bundle, str] = {}
-    for some in batched(view.bundles, _AT_ONCE):
-        for bundle in some:
-            # What nobody owns for a moment still is where it was.
-            former = memory.homes.get(bundle)
-            home = view.carrier(bundle) or former
-            if home is None:
-                continue
-            homes[bundle] = home
-            if former is None:
-                _inherit(left, lately, bundle)
-            elif former != home:
-                left[bundle] = Left(former, now_s)
-        yield
+    for bundle in view.bundles:
+        # What nobody owns for a moment still is where it was.
+        former = memory.homes.get(bundle)
+        home = view.carrier(bundle) or former
+        if home is None:
+            continue
+        homes[bundle] = home
+        if former is None:
+            _inherit(left, lately, bundle)
+        elif former != home:
+            left[bundle] = Left(former, now_s)
     return homes, left
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from broker_ctl.core.cluster.snapshot import in_order
 from broker_ctl.core.cluster.view import BundleView, ClusterView
+from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.balance.memory import Left
@@ -54,10 +54,8 @@ class PlannerContext:
     shy: frozenset[str] = frozenset()
 
 
-def build_input(
-    view: ClusterView, around: PlannerContext, rules: BalanceRules
-) -> Steps[PlannerInput]:
-    """Draw it, a few bundles at a time."""
+def build_input(view: ClusterView, around: PlannerContext, rules: BalanceRules) -> PlannerInput:
+    """Draw it."""
     brokers = tuple(sorted(view.brokers))
     numbers = {broker_id: number for number, broker_id in enumerate(brokers)}
     resources = Resources.of(view, rules.weights)
@@ -65,14 +63,13 @@ def build_input(
     kinds = _Kinds(view, numbers, able, around.silent_s)
     rows = _Rows(view, around, rules, numbers, kinds)
     # Among equal bundles the first goes: whoever took the view must not decide which one that is.
-    ordered = yield from in_order(view.bundles.values())
+    ordered = in_order(view.bundles.values())
+    # An array of all bundles at once would hold up every other thread for tens of milliseconds.
     for some in batched(ordered, _AT_ONCE):
         rows.add(some)
-        yield
     capacities = resources.capacities(view)
     capacity = np.array([capacities[each] for each in brokers], np.float64)
     base = np.array([resources.unlisted(view.brokers[each].load) for each in brokers], np.float64)
-    yield
     counted = [not view.brokers[each].is_draining for each in brokers]
     heard = np.isin(brokers, able) if brokers else np.zeros(0, bool)
     problem = Problem(

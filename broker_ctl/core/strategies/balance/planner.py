@@ -18,13 +18,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.problem import Floats, Indices, Problem, Standing, usage_of
 
-# Work of a few milliseconds.
-_BUNDLES_A_STEP: Final = 50_000
-_MOVES_A_STEP: Final = 20
 # How many bundles are tried, one size smaller each, before an exchange is; and how many receivers
 # and bundles are tried for one.
 _ATTEMPTS: Final = 12
@@ -67,7 +63,7 @@ class Relief:
     stuck: tuple[tuple[int, float], ...]
 
 
-def relieve(problem: Problem, band: Band, limit: int | None = None) -> Steps[Relief]:
+def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
     """Plan moves until no broker is too full, or none that is can be helped.
 
     Args:
@@ -75,13 +71,13 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Steps[Rel
         band: when to act, and how far.
         limit: most moves; None: as many as it takes.
     """
-    standing = Standing(problem, (yield from load_of(problem)))
+    standing = Standing(problem, load_of(problem))
     mean, before = standing.mean, _max_over_mean(standing)
-    work = _Work(standing, band, (yield from _holdings(problem)))
+    work = _Work(standing, band, _holdings(problem))
     moves: list[Move] = []
     while limit is None or len(moves) < limit:
         room = None if limit is None else limit - len(moves)
-        made = yield from _round(work, room)
+        made = _round(work, room)
         moves += made
         if not made:
             break
@@ -89,17 +85,13 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Steps[Rel
     return Relief(tuple(moves), mean, before, _max_over_mean(standing), stuck)
 
 
-def load_of(problem: Problem) -> Steps[Floats]:
+def load_of(problem: Problem) -> Floats:
     """Of each broker, shape (brokers, resources)."""
     load = problem.base.copy()
-    brokers = len(load)
-    for start in range(0, len(problem.demand), _BUNDLES_A_STEP):
-        part = slice(start, start + _BUNDLES_A_STEP)
-        for resource in range(load.shape[1]):
-            load[:, resource] += np.bincount(
-                problem.owner[part], problem.demand[part, resource], minlength=brokers
-            )
-        yield
+    for resource in range(load.shape[1]):
+        load[:, resource] += np.bincount(
+            problem.owner, problem.demand[:, resource], minlength=len(load)
+        )
     return load
 
 
@@ -114,20 +106,16 @@ class _Holdings:
         return self.bundles[self.starts[broker] : self.starts[broker + 1]]
 
 
-def _holdings(problem: Problem) -> Steps[_Holdings]:
+def _holdings(problem: Problem) -> _Holdings:
     """Sorted by owner with as few passes over a million bundles as there can be."""
     brokers = len(problem.capacity)
     bundles = np.flatnonzero(problem.is_movable).astype(np.int32)
-    yield
     # Numbers of brokers fit into 16 bits nearly always: then the sort is linear.
     width = np.uint16 if brokers <= 1 << 16 else np.int32
     owners = problem.owner[bundles].astype(width)
-    yield
     order = np.argsort(owners, kind="stable")
-    yield
     counts = np.bincount(owners, minlength=brokers)
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    yield
     return _Holdings(bundles[order], starts)
 
 
@@ -168,7 +156,7 @@ class _Work:
         return bundles[order], sizes[order]
 
 
-def _round(work: _Work, limit: int | None) -> Steps[list[Move]]:
+def _round(work: _Work, limit: int | None) -> list[Move]:
     """Relieve each broker that is too full once, the fullest first."""
     standing = work.standing
     moves: list[Move] = []
@@ -182,7 +170,7 @@ def _round(work: _Work, limit: int | None) -> Steps[list[Move]]:
         if standing.usage[source] <= trigger + _NOTHING:
             continue
         room = None if limit is None else limit - len(moves)
-        moves += yield from _relieve_one(work, source, mean, room)
+        moves += _relieve_one(work, source, mean, room)
     return moves
 
 
@@ -220,7 +208,7 @@ class _Giver:
             self.bundles, self.sizes = self.bundles[left], self.sizes[left]
 
 
-def _relieve_one(work: _Work, source: int, mean: float, limit: int | None) -> Steps[list[Move]]:
+def _relieve_one(work: _Work, source: int, mean: float, limit: int | None) -> list[Move]:
     giver = _Giver(work, source, work.band.trigger(mean), work.band.target(mean))
     moves: list[Move] = []
     while giver.usage > giver.target + _NOTHING and (limit is None or len(moves) < limit):
@@ -231,9 +219,6 @@ def _relieve_one(work: _Work, source: int, mean: float, limit: int | None) -> St
         moves += made
         work.moved.update(move.bundle for move in made)
         giver.without(made)
-        if len(moves) % _MOVES_A_STEP == 0:
-            yield
-    yield
     return moves
 
 

@@ -14,7 +14,6 @@ from broker_ctl.core.cluster.draining import drain_proposals
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.balance import slow
@@ -34,20 +33,20 @@ class BalancePlanner:
 
     def observe(
         self, memory: BalanceMemory, view: ClusterView, rules: SheddingRules
-    ) -> Steps[BalanceMemory]:
+    ) -> BalanceMemory:
         """Take one more reading of every bundle and broker, and see who moved."""
         balance = rules.balance
         resources = Resources.of(view, balance.weights)
-        demands = yield from memory.demands.after(view, resources, balance.smoothing)
-        homes, left = yield from moved(memory, view, balance.return_s)
-        levels = yield from levels_of(view, resources, demands, homes)
-        samples = yield from sampled(view, balance.weights)
-        slowness = yield from slow.observe(memory.slow, samples, balance.slow)
+        demands = memory.demands.after(view, resources, balance.smoothing)
+        homes, left = moved(memory, view, balance.return_s)
+        levels = levels_of(view, resources, demands, homes)
+        samples = sampled(view, balance.weights)
+        slowness = slow.observe(memory.slow, samples, balance.slow)
         return BalanceMemory(demands, levels, homes, left, slowness)
 
     def shed(
         self, view: ClusterView, memory: BalanceMemory, rules: SheddingRules
-    ) -> Steps[tuple[Decision, ...]]:
+    ) -> tuple[Decision, ...]:
         """The moves, each to a receiver of its own, and why other brokers keep what they have."""
         balance = rules.balance
         verdicts = slow.verdicts(memory.slow, balance.slow)
@@ -59,13 +58,13 @@ class BalancePlanner:
         removed = [each for each, verdict in verdicts.items() if verdict.is_drained]
         decisions += drain_proposals(view, removed, Reason.SLOW_BROKER)
         shy = frozenset(each for each, verdict in verdicts.items() if not verdict.can_receive)
-        relieved = yield from _relieved(view, memory, rules, shy)
+        relieved = _relieved(view, memory, rules, shy)
         return (*decisions, *(relieved or [even(memory, balance)]))
 
 
 def _relieved(
     view: ClusterView, memory: BalanceMemory, rules: SheddingRules, shy: frozenset[str]
-) -> Steps[list[Decision]]:
+) -> list[Decision]:
     """First what cannot wait, judged by the last minute; else what can, by the last half hour."""
     balance, levels = rules.balance, memory.levels
     urgent: list[Decision] = []
@@ -74,7 +73,7 @@ def _relieved(
         task = _Task(
             memory.demands.recent, frozenset(trouble), shy, balance.trouble, is_urgent=True
         )
-        urgent = yield from _planned(view, memory, rules, task)
+        urgent = _planned(view, memory, rules, task)
         # Who cannot be helped must not keep all others waiting.
         if any(isinstance(each, Transfer) for each in urgent):
             return urgent
@@ -90,7 +89,7 @@ def _relieved(
         task = _Task(
             memory.demands.steady, frozenset(view.brokers), shy, balance.band, is_urgent=False
         )
-        return (yield from _planned(view, memory, rules, task))
+        return _planned(view, memory, rules, task)
     return urgent
 
 
@@ -107,7 +106,7 @@ class _Task:
 
 def _planned(
     view: ClusterView, memory: BalanceMemory, rules: SheddingRules, task: _Task
-) -> Steps[list[Decision]]:
+) -> list[Decision]:
     import numpy as np
 
     from broker_ctl.core.strategies.balance.bound import imbalance_bound
@@ -117,11 +116,9 @@ def _planned(
     around = PlannerContext(
         task.demand_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.shy
     )
-    picture = yield from build_input(view, around, rules.balance)
+    picture = build_input(view, around, rules.balance)
     problem = picture.problem
     is_giving = problem.is_giving & np.isin(picture.brokers, list(task.givers))
-    relief = yield from relieve(
-        replace(problem, is_giving=is_giving), task.band, rules.balance.most_moves
-    )
+    relief = relieve(replace(problem, is_giving=is_giving), task.band, rules.balance.most_moves)
     telling = PlanReport(view, picture, relief, imbalance_bound(problem), rules.balance)
     return [*telling.moves(is_urgent=task.is_urgent), *telling.stuck()]

@@ -11,15 +11,11 @@ bundle moves to a broker of another size.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
-
-_AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,7 @@ class Readings:
         return tuple(cost * bytes_s for cost in self.per_byte)
 
 
-def readings_of(view: ClusterView, resources: Resources) -> Steps[Readings]:
+def readings_of(view: ClusterView, resources: Resources) -> Readings:
     """Divide what every broker uses among the bundles that it reports."""
     shares: dict[str, _Shares] = {}
     used: dict[str, Demand] = {}
@@ -88,20 +84,17 @@ def readings_of(view: ClusterView, resources: Resources) -> Steps[Readings]:
         cost = shares[broker_id].per_byte
         total_bytes += 1 / cost if cost else 0.0
         totals = [a + b for a, b in zip(totals, used[broker_id], strict=False)] or totals
-        yield
     by_bundle: dict[Bundle, Demand] = {}
-    for some in batched(view.bundles.values(), _AT_ONCE):
-        for seen in some:
-            if seen.current is None or seen.owner not in shares:
-                continue
-            if resources.is_bytes:
-                by_bundle[seen.bundle] = (seen.current.throughput,)
-                continue
-            parts = shares[seen.owner].of_line(seen.current)
-            by_bundle[seen.bundle] = tuple(
-                parts[place] * amount
-                for place, amount in zip(resources.active, used[seen.owner], strict=True)
-            )
-        yield
+    for seen in view.bundles.values():
+        if seen.current is None or seen.owner not in shares:
+            continue
+        if resources.is_bytes:
+            by_bundle[seen.bundle] = (seen.current.throughput,)
+            continue
+        parts = shares[seen.owner].of_line(seen.current)
+        by_bundle[seen.bundle] = tuple(
+            parts[place] * amount
+            for place, amount in zip(resources.active, used[seen.owner], strict=True)
+        )
     per_byte = tuple(each * _inverse(total_bytes) for each in totals)
     return Readings(by_bundle, (1.0,) if resources.is_bytes else per_byte)

@@ -19,13 +19,11 @@ from math import floor
 from typing import Any, Final, Self
 
 from broker_ctl.core.cluster.decisions import Reason, Skip
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.balance import SlowRules
 from broker_ctl.core.strategies.balance.cost import Sample
 from broker_ctl.core.strategies.balance.slowness import ABSENT, Finding, findings
 
 _NAMED: Final = 5
-_BROKERS_A_STEP: Final = 100
 
 
 class Trust(StrEnum):
@@ -104,9 +102,7 @@ class Verdict:
         return f"{self.trust} with a score of {self.score}: {self.finding.text}"
 
 
-def observe(
-    memory: SlowMemory, samples: Mapping[str, Sample], rules: SlowRules
-) -> Steps[SlowMemory]:
+def observe(memory: SlowMemory, samples: Mapping[str, Sample], rules: SlowRules) -> SlowMemory:
     """One round later.
 
     Who left is forgotten once nothing is held against it: a broker that is so slow as to lose its
@@ -115,15 +111,13 @@ def observe(
     if not rules.is_enabled:
         return SlowMemory()
     histories = {key: record.history for key, record in memory.brokers.items()}
-    found = yield from findings(samples, histories, rules)
+    found = findings(samples, histories, rules)
     brokers: dict[str, Record] = {}
-    for some in batched(sorted({*memory.brokers, *samples}), _BROKERS_A_STEP):
-        for broker_id in some:
-            known = memory.brokers.get(broker_id, _UNKNOWN)
-            later = _later(known, found.get(broker_id, ABSENT), rules)
-            if later.score or broker_id in samples:
-                brokers[broker_id] = later
-        yield
+    for broker_id in sorted({*memory.brokers, *samples}):
+        known = memory.brokers.get(broker_id, _UNKNOWN)
+        later = _later(known, found.get(broker_id, ABSENT), rules)
+        if later.score or broker_id in samples:
+            brokers[broker_id] = later
     return SlowMemory(brokers)
 
 

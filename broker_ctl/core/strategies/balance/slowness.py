@@ -17,7 +17,6 @@ from math import ceil, isfinite
 from typing import Final
 
 from broker_ctl.core.model.load_vector import throughput_text
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.balance import SlowRules
 from broker_ctl.core.strategies.balance.cost import Sample
 
@@ -25,7 +24,6 @@ _MIB: Final = 1024 * 1024
 # Of one peer nobody can say which of the two is odd.
 _FEWEST_PEERS: Final = 2
 _OWN_PERCENTILE: Final = 0.9
-_BROKERS_A_STEP: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +56,20 @@ ABSENT: Final = Finding(is_judged=False, is_slow=False, text="it is not there")
 
 def findings(
     samples: Mapping[str, Sample], histories: Mapping[str, tuple[float, ...]], rules: SlowRules
-) -> Steps[dict[str, Finding]]:
+) -> dict[str, Finding]:
     """Each broker of ``samples``; ``histories`` are what ``Finding.multiple`` was, latest last."""
     hindrances = {key: _hindrance(sample, rules) for key, sample in samples.items()}
     ordered = sorted(samples[key].cost for key, why in hindrances.items() if why is None)
     found: dict[str, Finding] = {}
-    for some in batched(hindrances.items(), _BROKERS_A_STEP):
-        for broker_id, why in some:
-            sample = samples[broker_id]
-            if why is None:
-                peers_cost = _median_without(ordered, sample.cost)
-                history = histories.get(broker_id, ())
-                found[broker_id] = _by_cost(sample.cost, peers_cost, history, rules)
-            else:
-                is_silent = sample.age_s > rules.report_age_s
-                found[broker_id] = Finding(is_judged=is_silent, is_slow=is_silent, text=why)
-        yield
+    for broker_id, why in hindrances.items():
+        sample = samples[broker_id]
+        if why is None:
+            peers_cost = _median_without(ordered, sample.cost)
+            history = histories.get(broker_id, ())
+            found[broker_id] = _by_cost(sample.cost, peers_cost, history, rules)
+        else:
+            is_silent = sample.age_s > rules.report_age_s
+            found[broker_id] = Finding(is_judged=is_silent, is_slow=is_silent, text=why)
     return found
 
 

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from broker_ctl.core.cluster.decisions import Merge, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import BundleView, ClusterView
@@ -20,12 +19,10 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import Steps, finished
 from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import MergeRules, SplitRules
 from broker_ctl.core.strategies.splitting.candidates import max_bundle_usage
 
-_AT_ONCE: Final = 500
 # Two bundles that touch, the lower one first.
 Pair = tuple[Bundle, Bundle]
 
@@ -53,13 +50,6 @@ class _ColdPair:
 
 def observe(hits: Streaks[Pair], view: ClusterView, rules: MergeRules) -> Streaks[Pair]:
     """One round later: in how many rounds in a row both of a pair were cold."""
-    return finished(observe_in_steps(hits, view, rules))
-
-
-def observe_in_steps(
-    hits: Streaks[Pair], view: ClusterView, rules: MergeRules
-) -> Steps[Streaks[Pair]]:
-    """As `observe`, a namespace at a time."""
     cold: list[Pair] = []
     unknown: list[Pair] = []
     most_usage = max_bundle_usage(view, rules.limits)
@@ -71,20 +61,12 @@ def observe_in_steps(
             for left, right in neighbours
             if left.current is None or right.current is None
         ]
-        yield
     return hits.after(cold, unknown)
 
 
 def candidates(
     view: ClusterView, rules: MergeRules, hits: Streaks[Pair]
 ) -> tuple[Merge | Transfer | Skip, ...]:
-    """As `candidates_in_steps`, without a break."""
-    return finished(candidates_in_steps(view, rules, hits))
-
-
-def candidates_in_steps(
-    view: ClusterView, rules: MergeRules, hits: Streaks[Pair]
-) -> Steps[tuple[Merge | Transfer | Skip, ...]]:
     """A `Merge` for two cold neighbours of one owner, the coldest first.
 
     For those of two owners a `Transfer` to the one that has less to do: once it is there, a later
@@ -96,14 +78,11 @@ def candidates_in_steps(
     for ring in view.rings.values():
         pairs = _cold_pairs(_neighbours(view, ring), rules, most_usage)
         by_namespace.append(sorted(pairs, key=_coldness))
-        yield
     waiting = _Waiting()
     merged: Counter[Namespace] = Counter()
     used: set[Bundle] = set()
     decisions: list[Merge | Transfer | Skip] = []
-    for number, pair in enumerate(heapq.merge(*by_namespace, key=_coldness), 1):
-        if number % _AT_ONCE == 0:
-            yield
+    for pair in heapq.merge(*by_namespace, key=_coldness):
         if not used.isdisjoint(pair.bundles):
             continue
         obstacle = (

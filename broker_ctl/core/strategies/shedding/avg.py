@@ -17,7 +17,6 @@ from typing import Any
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.rules.shedding import AvgRules, DifferenceRules
 from broker_ctl.core.strategies.shedding.measure import Amount, Measure
@@ -81,11 +80,8 @@ class AvgShedder:
             tuple((str(hot), str(cool)) for hot, cool in known.get("firing", ())),
         )
 
-    def observe(
-        self, memory: AvgMemory, view: ClusterView, rules: SheddingRules
-    ) -> Steps[AvgMemory]:
+    def observe(self, memory: AvgMemory, view: ClusterView, rules: SheddingRules) -> AvgMemory:
         """Count one more hit for both of each pair that is far apart; others start anew."""
-        yield
         limits = rules.avg
         low_hits: dict[str, int] = {}
         high_hits: dict[str, int] = {}
@@ -107,7 +103,7 @@ class AvgShedder:
 
     def shed(
         self, view: ClusterView, memory: AvgMemory, rules: SheddingRules
-    ) -> Steps[tuple[Decision, ...]]:
+    ) -> tuple[Decision, ...]:
         """Move a part of the difference of each pair that has been far apart for long enough."""
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
@@ -120,7 +116,7 @@ class AvgShedder:
         decisions: list[Decision] = []
         for pair in pairs:
             if pair.ids in memory.firing:
-                decisions += yield from _evened(view, pair, rules)
+                decisions += _evened(view, pair, rules)
             else:
                 decisions.append(_waiting(pair, memory, rules.avg))
         return (*skipped, *decisions)
@@ -137,12 +133,12 @@ def _far_apart(brokers: Iterable[BrokerView], limits: AvgRules) -> Iterable[_Pai
     return (pair for pair in _paired(brokers) if pair.points >= limits.low_points)
 
 
-def _evened(view: ClusterView, pair: _Pair, rules: SheddingRules) -> Steps[tuple[Decision, ...]]:
+def _evened(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Decision, ...]:
     source, destination = pair.source, pair.destination
     amount = _amount(view, pair, rules.difference)
     if isinstance(amount, Skip):
         return (amount,)
-    free, skipped = yield from movable(
+    free, skipped = movable(
         view, source, destination.expected, rules, amount=amount, detail=pair.text
     )
     if not free:

@@ -15,7 +15,6 @@ from typing import Final
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.measure import Amount, Measure
 from broker_ctl.core.strategies.shedding.selection import (
@@ -57,14 +56,13 @@ def exchange(
     *,
     wanted_bytes: float,
     detail: str,
-) -> Steps[Exchange]:
+) -> Exchange:
     """Move ``wanted_bytes`` of bytes/s, or less; the hot broker keeps a bundle with traffic."""
     amount = Amount(Measure.THROUGHPUT, wanted_bytes)
     top = _top(view, source, rules)
-    yield
     if source.owned and not top:
         return Exchange(skipped=(_nothing_to_look_at(view, source, detail),))
-    free, skipped = yield from movable(
+    free, skipped = movable(
         view,
         source,
         destination.expected,

@@ -9,7 +9,6 @@ in Pulsar sends bundles round in circles.
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.measure import Measure
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
@@ -24,7 +23,7 @@ class OverloadShedder(Memoryless):
         view: ClusterView,
         memory: NoMemory,
         rules: SheddingRules,
-    ) -> Steps[tuple[Decision, ...]]:
+    ) -> tuple[Decision, ...]:
         """Unload what is above the limit, hottest broker first."""
         del memory
         brokers, skipped = participants(view, rules)
@@ -35,7 +34,7 @@ class OverloadShedder(Memoryless):
         decisions: list[Decision] = []
         for broker in ranked:
             if broker.expected.usage_ratio >= limit:
-                decisions += yield from _relieved(view, broker, rules)
+                decisions += _relieved(view, broker, rules)
         if not decisions:
             top = ranked[0]
             text = (
@@ -45,20 +44,16 @@ class OverloadShedder(Memoryless):
         return (*skipped, *decisions)
 
 
-def _relieved(
-    view: ClusterView, broker: BrokerView, rules: SheddingRules
-) -> Steps[tuple[Decision, ...]]:
+def _relieved(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> tuple[Decision, ...]:
     usage, limit = broker.expected.usage_ratio, rules.overload.overloaded_ratio
     points = (usage - limit) * 100
     # As usage is: now. Averages lag, and a broker would be relieved of what it had minutes ago.
     carried_bytes = Measure.THROUGHPUT.of_broker(view, broker)
-    return (
-        yield from heaviest(
-            view,
-            broker,
-            rules,
-            target_bytes=(usage - limit + rules.margin_ratio) * carried_bytes,
-            reason=Reason.OVERLOADED,
-            detail=f"{usage:.1%} is {points:.1f} points above the limit of {limit:.1%}",
-        )
+    return heaviest(
+        view,
+        broker,
+        rules,
+        target_bytes=(usage - limit + rules.margin_ratio) * carried_bytes,
+        reason=Reason.OVERLOADED,
+        detail=f"{usage:.1%} is {points:.1f} points above the limit of {limit:.1%}",
     )

@@ -1,16 +1,15 @@
 """What every shedding strategy is: two functions and a memory that is a plain value.
 
-Both functions go in steps: a strategy that walks over thousands of bundles lets others have a turn
-now and then. One that has little to do yields once.
+The leader runs them in a thread beside its event loop, one call at a time. They change nothing that
+they are given.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from broker_ctl.core.cluster.decisions import Decision
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.rules import SheddingRules
 
 
@@ -44,10 +43,9 @@ class Memoryless:
         memory: NoMemory,
         view: ClusterView,
         rules: SheddingRules,
-    ) -> Steps[NoMemory]:
+    ) -> NoMemory:
         """Nothing is learnt."""
         del view, rules
-        yield
         return memory
 
 
@@ -61,12 +59,10 @@ class SheddingPolicy(Protocol[MemoryT]):
         """The memory that ``to_row`` wrote; an empty one for None."""
         ...
 
-    def observe(self, memory: MemoryT, view: ClusterView, rules: SheddingRules) -> Steps[MemoryT]:
+    def observe(self, memory: MemoryT, view: ClusterView, rules: SheddingRules) -> MemoryT:
         """Learn from a view: once a cycle, before `shed`."""
         ...
 
-    def shed(
-        self, view: ClusterView, memory: MemoryT, rules: SheddingRules
-    ) -> Steps[tuple[Decision, ...]]:
+    def shed(self, view: ClusterView, memory: MemoryT, rules: SheddingRules) -> Sequence[Decision]:
         """What to give up, and why the rest stays; at least one decision."""
         ...

@@ -5,18 +5,14 @@ Docs: pulsar-shedders.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer, Unload
 from broker_ctl.core.cluster.imbalance import improves
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.measure import Amount, Measure
-
-_BUNDLES_A_STEP: Final = 256
 
 
 def heaviest(
@@ -27,7 +23,7 @@ def heaviest(
     target_bytes: float,
     reason: Reason,
     detail: str,
-) -> Steps[tuple[Unload | Skip, ...]]:
+) -> tuple[Unload | Skip, ...]:
     """Unload the heaviest bundles until ``target_bytes`` of bytes/s are reached, at least one.
 
     A bundle that would only carry the overload to the coolest broker is passed over, so that the
@@ -35,7 +31,7 @@ def heaviest(
     """
     amount = Amount(Measure.THROUGHPUT, target_bytes)
     coolest = coolest_receiver(view, source, rules)
-    free, skipped = yield from movable(view, source, coolest, rules, amount=amount, detail=detail)
+    free, skipped = movable(view, source, coolest, rules, amount=amount, detail=detail)
     chosen: list[Unload] = []
     taken_bytes = 0.0
     for seen in free:
@@ -95,7 +91,7 @@ def movable(
     amount: Amount,
     detail: str,
     among: Iterable[Bundle] | None = None,
-) -> Steps[tuple[list[BundleView], list[Skip]]]:
+) -> tuple[list[BundleView], list[Skip]]:
     """What may go to ``receiver``, heaviest first, and what is to be said of the rest.
 
     Where nothing may go, the skips say why; a topic that is too much by itself is always told.
@@ -103,20 +99,16 @@ def movable(
     """
     owned = source.owned if among is None else among
     candidates = [bundle for bundle in owned if not bundle.namespace.is_pinned]
-    yield
     refusal = _refusal(view, source, candidates, receiver, detail)
     if refusal or receiver is None:
         return [], [refusal] if refusal else []
     by_obstacle: dict[Reason | None, list[BundleView]] = defaultdict(list)
-    for some in batched(candidates, _BUNDLES_A_STEP):
-        for bundle in some:
-            seen = view.bundles[bundle]
-            obstacle = standing_obstacle(view, seen, rules)
-            by_obstacle[obstacle or _futility(source, receiver, seen, amount)].append(seen)
-        yield
+    for bundle in candidates:
+        seen = view.bundles[bundle]
+        obstacle = standing_obstacle(view, seen, rules)
+        by_obstacle[obstacle or _futility(source, receiver, seen, amount)].append(seen)
     free = by_obstacle.pop(None, [])
     free.sort(key=lambda seen: rank(seen, amount.measure.of_bundle(seen)))
-    yield
     hot = by_obstacle.get(Reason.HOT_TOPIC)
     skipped = [_hottest(hot, amount)] if hot else []
     if not free:

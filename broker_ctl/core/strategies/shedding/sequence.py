@@ -1,12 +1,11 @@
 """Several strategies in order: the first that wants something done has the cycle."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from broker_ctl.core.cluster.decisions import Decision, Skip
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.policy import Memory, SheddingPolicy
 
@@ -42,20 +41,20 @@ class SheddingSequence:
 
     def observe(
         self, memory: SequenceMemory, view: ClusterView, rules: SheddingRules
-    ) -> Steps[SequenceMemory]:
+    ) -> SequenceMemory:
         """Each learns."""
         memories: dict[str, Memory] = {}
         for name, policy in self.policies.items():
-            memories[name] = yield from policy.observe(memory.memories[name], view, rules)
+            memories[name] = policy.observe(memory.memories[name], view, rules)
         return SequenceMemory(memories)
 
     def shed(
         self, view: ClusterView, memory: SequenceMemory, rules: SheddingRules
-    ) -> Steps[tuple[Decision, ...]]:
+    ) -> Sequence[Decision]:
         """What the first wants that wants anything; where none does, why, each in its words."""
         reasons: list[Decision] = []
         for name, policy in self.policies.items():
-            decisions = yield from policy.shed(view, memory.memories[name], rules)
+            decisions = policy.shed(view, memory.memories[name], rules)
             if not all(isinstance(decision, Skip) for decision in decisions):
                 return decisions
             reasons += [decision for decision in decisions if decision not in reasons]

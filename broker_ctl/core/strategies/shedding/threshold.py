@@ -21,7 +21,6 @@ from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.load_vector import throughput_text
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.measure import Measure
 from broker_ctl.core.strategies.shedding.selection import heaviest
@@ -64,9 +63,8 @@ class ThresholdShedder:
 
     def observe(
         self, memory: ThresholdMemory, view: ClusterView, rules: SheddingRules
-    ) -> Steps[ThresholdMemory]:
+    ) -> ThresholdMemory:
         """Fold one sample a broker; brokers that left are forgotten."""
-        yield
         history: dict[str, float] = {}
         for broker_id, broker in sorted(view.brokers.items()):
             usage, past = broker.expected.usage_ratio, memory.history.get(broker_id)
@@ -76,16 +74,16 @@ class ThresholdShedder:
 
     def shed(
         self, view: ClusterView, memory: ThresholdMemory, rules: SheddingRules
-    ) -> Steps[tuple[Decision, ...]]:
+    ) -> tuple[Decision, ...]:
         """Unload what is above mean + threshold; else, if enabled, feed whoever is below it."""
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
             return (*skipped, too_few(view, len(brokers)))
         levels = _levels(brokers, memory)
         mean = fsum(level.history for level in levels) / len(levels)
-        decisions = yield from _overloaded(view, levels, mean, rules)
+        decisions = _overloaded(view, levels, mean, rules)
         if rules.is_lower_boundary_enabled and not any(isinstance(d, Unload) for d in decisions):
-            decisions += yield from _lower_boundary(view, levels, mean, rules)
+            decisions += _lower_boundary(view, levels, mean, rules)
         return (*skipped, *(decisions or (_balanced(levels, mean, rules),)))
 
 
@@ -100,7 +98,7 @@ def _levels(brokers: Iterable[BrokerView], memory: ThresholdMemory) -> list[_Lev
 
 def _overloaded(
     view: ClusterView, levels: list[_Level], mean: float, rules: SheddingRules
-) -> Steps[tuple[Decision, ...]]:
+) -> tuple[Decision, ...]:
     limit = mean + rules.threshold_ratio
     decisions: list[Decision] = []
     for level in levels:
@@ -109,7 +107,7 @@ def _overloaded(
             continue
         excess_ratio = usage - limit + rules.margin_ratio
         detail = f"{usage:.1%} is {_points(usage - mean)} above the mean of {mean:.1%}"
-        decisions += yield from _give(
+        decisions += _give(
             view,
             level.broker,
             rules,
@@ -122,7 +120,7 @@ def _overloaded(
 
 def _lower_boundary(
     view: ClusterView, levels: list[_Level], mean: float, rules: SheddingRules
-) -> Steps[tuple[Decision, ...]]:
+) -> tuple[Decision, ...]:
     """Feed idle brokers from the broker with the highest level."""
     idle = [level for level in levels if level.as_receiver < mean - rules.threshold_ratio]
     givers = [
@@ -139,15 +137,13 @@ def _lower_boundary(
         f"{coolest.broker.broker_id} at {coolest.as_receiver:.1%} is "
         f"{_points(mean - coolest.as_receiver)} below the mean of {mean:.1%}"
     )
-    return (
-        yield from _give(
-            view,
-            giver,
-            rules,
-            target_ratio=target_ratio,
-            reason=Reason.UNDERLOADED_RECEIVER,
-            detail=detail,
-        )
+    return _give(
+        view,
+        giver,
+        rules,
+        target_ratio=target_ratio,
+        reason=Reason.UNDERLOADED_RECEIVER,
+        detail=detail,
     )
 
 
@@ -159,18 +155,14 @@ def _give(
     target_ratio: float,
     reason: Reason,
     detail: str,
-) -> Steps[tuple[Decision, ...]]:
+) -> tuple[Decision, ...]:
     # Of what it carries now, as usage is: averages lag, and would ask for what was there before.
     target_bytes = target_ratio * Measure.THROUGHPUT.of_broker(view, source)
     if target_bytes < rules.min_throughput_bytes:
         least = throughput_text(rules.min_throughput_bytes)
         text = f"{detail}, but only {throughput_text(target_bytes)} should go, less than {least}"
         return (Skip(source.broker_id, Reason.LOW_THROUGHPUT, text),)
-    return (
-        yield from heaviest(
-            view, source, rules, target_bytes=target_bytes, reason=reason, detail=detail
-        )
-    )
+    return heaviest(view, source, rules, target_bytes=target_bytes, reason=reason, detail=detail)
 
 
 def _balanced(levels: list[_Level], mean: float, rules: SheddingRules) -> Skip:

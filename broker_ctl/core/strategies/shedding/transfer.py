@@ -16,18 +16,15 @@ leg of a swap that would make the cool broker the hotter one while the second is
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.steps import Steps, batched
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.exchange import Exchange, exchange
 from broker_ctl.core.strategies.shedding.selection import proposed
 from broker_ctl.core.strategies.shedding.spread import Spread
-
-_BUNDLES_A_STEP: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +69,12 @@ class TransferShedder:
 
     def observe(
         self, memory: TransferMemory, view: ClusterView, rules: SheddingRules
-    ) -> Steps[TransferMemory]:
+    ) -> TransferMemory:
         """Fold one sample a broker, and count a hit; brokers that left are forgotten."""
         history = _folded(memory, view, rules)
         seen = TransferMemory(history, view.taken_at_s, memory.hits)
         brokers, _ = participants(view, rules)
-        if (yield from _hindrance(view, brokers, rules)):
+        if _hindrance(view, brokers, rules):
             return seen
         spread = _spread(brokers, history)
         coolest, *_, hottest = spread.ranked
@@ -86,17 +83,17 @@ class TransferShedder:
         seen = replace(seen, hits=memory.hits + 1)
         if seen.hits <= rules.transfer.hits:
             return seen
-        decisions = yield from _transfers(view, brokers, spread, rules)
+        decisions = _transfers(view, brokers, spread, rules)
         if all(isinstance(decision, Skip) for decision in decisions):
             return seen
         return replace(seen, hits=0, is_due=True)
 
     def shed(
         self, view: ClusterView, memory: TransferMemory, rules: SheddingRules
-    ) -> Steps[tuple[Decision, ...]]:
+    ) -> tuple[Decision, ...]:
         """Even out pair after pair, once the cluster has been uneven for long enough."""
         brokers, skipped = participants(view, rules)
-        hindrance = yield from _hindrance(view, brokers, rules)
+        hindrance = _hindrance(view, brokers, rules)
         if hindrance:
             return (*skipped, hindrance)
         spread = _spread(brokers, memory.history)
@@ -107,7 +104,7 @@ class TransferShedder:
         if not memory.is_due and memory.hits <= rules.transfer.hits:
             text = f"{trigger[1]}: {memory.hits} cycles, more than {rules.transfer.hits} count"
             return (*skipped, Skip("cluster", Reason.HIT_COUNT, text))
-        return (*skipped, *(yield from _transfers(view, brokers, spread, rules)))
+        return (*skipped, *_transfers(view, brokers, spread, rules))
 
 
 def _folded(memory: TransferMemory, view: ClusterView, rules: SheddingRules) -> dict[str, float]:
@@ -129,17 +126,14 @@ def _spread(brokers: Iterable[BrokerView], history: Mapping[str, float]) -> Spre
 
 def _hindrance(
     view: ClusterView, brokers: tuple[BrokerView, ...], rules: SheddingRules
-) -> Steps[Skip | None]:
+) -> Skip | None:
     """Why the picture is not to be judged in this cycle."""
     if len(brokers) < 2:
         return too_few(view, len(brokers))
-    owners: set[str | None] = {None}
-    newest_s = -math.inf
-    for some in batched(view.bundles.values(), _BUNDLES_A_STEP):
-        owners.update(seen.owner for seen in some)
-        unloaded_s = (seen.last_unloaded_s for seen in some if seen.last_unloaded_s is not None)
-        newest_s = max([newest_s, *unloaded_s])
-        yield
+    bundles = view.bundles.values()
+    owners = {seen.owner for seen in bundles}
+    unloaded_s = (seen.last_unloaded_s for seen in bundles if seen.last_unloaded_s is not None)
+    newest_s = max(unloaded_s, default=-math.inf)
     silent = sorted(owner for owner in owners if owner is not None and owner not in view.brokers)
     if silent:
         text = f"{len(silent)} owners have not reported, {silent[0]} among them"
@@ -153,7 +147,7 @@ def _hindrance(
 
 def _transfers(
     view: ClusterView, brokers: tuple[BrokerView, ...], spread: Spread, rules: SheddingRules
-) -> Steps[tuple[Decision, ...]]:
+) -> tuple[Decision, ...]:
     by_id = {broker.broker_id: broker for broker in brokers}
     waiting = spread.ranked
     decisions: list[Decision] = []
@@ -167,9 +161,7 @@ def _transfers(
         waiting.pop()
         source, destination = by_id[hottest], by_id[coolest]
         wanted_bytes = _wanted_bytes(spread, source, destination)
-        found = yield from exchange(
-            view, source, destination, rules, wanted_bytes=wanted_bytes, detail=detail
-        )
+        found = exchange(view, source, destination, rules, wanted_bytes=wanted_bytes, detail=detail)
         if rules.transfer.is_transfer_enabled:
             decisions += _moves(source, destination, found, reason, detail)
         else:

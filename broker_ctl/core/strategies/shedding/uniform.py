@@ -14,7 +14,6 @@ from typing import Final, Self
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.measure import Amount, Measure
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
@@ -73,7 +72,7 @@ class UniformLoadShedder(Memoryless):
         view: ClusterView,
         memory: NoMemory,
         rules: SheddingRules,
-    ) -> Steps[tuple[Decision, ...]]:
+    ) -> tuple[Decision, ...]:
         """Unload a part of the difference from the one broker that has most."""
         del memory
         brokers, skipped = participants(view, rules)
@@ -83,18 +82,18 @@ class UniformLoadShedder(Memoryless):
         if 0 < rules.uniform.msg_rate_percent < rate.percent:
             least = rules.difference.min_msg_rate
             detail = f"{rate.text}: {rate.percent:,.0f}% more"
-            return (*skipped, *(yield from _given(view, rate, least, detail, rules)))
+            return (*skipped, *_given(view, rate, least, detail, rules))
         throughput = _Gap.of(view, brokers, Measure.THROUGHPUT)
         if 0 < rules.uniform.throughput_multiple < throughput.multiple:
             least = rules.difference.min_throughput_bytes
             detail = f"{throughput.text}: {throughput.multiple:,.1f} times as much"
-            return (*skipped, *(yield from _given(view, throughput, least, detail, rules)))
+            return (*skipped, *_given(view, throughput, least, detail, rules))
         return (*skipped, _uniform(rate, throughput, rules))
 
 
 def _given(
     view: ClusterView, gap: _Gap, least: float, detail: str, rules: SheddingRules
-) -> Steps[tuple[Decision, ...]]:
+) -> tuple[Decision, ...]:
     source = gap.source
     # Whole messages and bytes, as in Pulsar.
     wanted = int((gap.highest - gap.lowest) * rules.difference.max_ratio)
@@ -103,7 +102,7 @@ def _given(
         text = f"{detail}, but only {amount.text} should go, less than {gap.measure.text(least)}"
         return (Skip(source.broker_id, Reason.LOW_THROUGHPUT, text),)
     coolest = coolest_receiver(view, source, rules)
-    free, skipped = yield from movable(view, source, coolest, rules, amount=amount, detail=detail)
+    free, skipped = movable(view, source, coolest, rules, amount=amount, detail=detail)
     if not free:
         return tuple(skipped)
     fit = fitting(free, amount)

@@ -12,7 +12,6 @@ from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Unload
 from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.load import BundleStats, SystemUsage
-from broker_ctl.core.model.steps import Steps
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.rules.simple import SimpleRules
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
@@ -27,17 +26,17 @@ class SimpleShedder(Memoryless):
 
     def shed(
         self, view: ClusterView, memory: NoMemory, rules: SheddingRules
-    ) -> Steps[tuple[Decision, ...]]:
+    ) -> tuple[Decision, ...]:
         """One bundle of each overloaded broker."""
         del memory
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
             return (*skipped, too_few(view, len(brokers)))
-        decided: list[Decision] = []
-        for broker in brokers:
-            if bottleneck(broker)[1] > self.rules.overload_percent:
-                decided.append(self._give(view, broker, rules))
-                yield
+        decided = [
+            self._give(view, broker, rules)
+            for broker in brokers
+            if bottleneck(broker)[1] > self.rules.overload_percent
+        ]
         return (*skipped, *(decided or (self._calm(brokers),)))
 
     def _give(self, view: ClusterView, source: BrokerView, rules: SheddingRules) -> Decision:

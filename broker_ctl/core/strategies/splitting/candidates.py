@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
 
 from broker_ctl.core.cluster.decisions import Reason, Skip, Split
 from broker_ctl.core.cluster.imbalance import mean_usage
@@ -11,12 +10,9 @@ from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import throughput_text
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.steps import Steps, batched, finished
 from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.splitting.range_equally_divide import range_equally_divide
-
-_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +30,16 @@ class _Excess:
 
 def observe(hits: Streaks[Bundle], view: ClusterView, rules: SplitRules) -> Streaks[Bundle]:
     """One round later: in how many rounds in a row each bundle was above a limit."""
-    return finished(observe_in_steps(hits, view, rules))
-
-
-def observe_in_steps(
-    hits: Streaks[Bundle], view: ClusterView, rules: SplitRules
-) -> Steps[Streaks[Bundle]]:
-    """As `observe`, a few bundles at a time."""
-    above: list[Bundle] = []
-    unjudged: list[Bundle] = []
     most_usage = max_bundle_usage(view, rules)
-    for some in batched(view.bundles.values(), _AT_ONCE):
-        above += [seen.bundle for seen in some if _is_above(seen, rules, most_usage)]
-        unjudged += [seen.bundle for seen in some if seen.current is None]
-        yield
+    bundles = view.bundles.values()
+    above = [seen.bundle for seen in bundles if _is_above(seen, rules, most_usage)]
+    unjudged = [seen.bundle for seen in bundles if seen.current is None]
     return hits.after(above, unjudged)
 
 
 def candidates(
     view: ClusterView, rules: SplitRules, hits: Streaks[Bundle] | None = None
 ) -> tuple[Split | Skip, ...]:
-    """As `candidates_in_steps`, without a break."""
-    return finished(candidates_in_steps(view, rules, hits))
-
-
-def candidates_in_steps(
-    view: ClusterView, rules: SplitRules, hits: Streaks[Bundle] | None = None
-) -> Steps[tuple[Split | Skip, ...]]:
     """A `Split` for what is above a limit, a `Skip` for what is and cannot be split; worst first.
 
     ``hits`` are as `observe` left them this round; only where rounds are let pass they matter.
@@ -70,11 +49,9 @@ def candidates_in_steps(
     turned hot only after some hundred samples. A bundle that its owner has not reported is not
     judged: what is known of it is from before a move or a split.
     """
-    found: list[_Excess] = []
     most_usage = max_bundle_usage(view, rules)
-    for some in batched(view.bundles.values(), _AT_ONCE):
-        found += [excess for seen in some if (excess := _excess(seen, rules, most_usage))]
-        yield
+    bundles = view.bundles.values()
+    found = [excess for seen in bundles if (excess := _excess(seen, rules, most_usage))]
     found.sort(key=lambda excess: (-excess.times, excess.bundle))
     pending = Counter(bundle.namespace for bundle in view.splitting)
     chosen = 0

@@ -17,7 +17,6 @@ from broker_ctl.core.model.load import (
     size_ratios,
 )
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.balance import BalanceRules, Band, SlowRules, Smoothing
 from broker_ctl.core.rules.quiet_hours import QuietHours
 from broker_ctl.core.rules.rules import MIB, SheddingRules
@@ -137,8 +136,8 @@ class Fleet:
     def look(self, **facts: Unpack[Facts]) -> list[Transfer]:
         """What is proposed now; nothing of it is carried out."""
         view = self.view(**facts)
-        self.memory = finished(POLICY.observe(self.memory, view, self.rules))
-        self.told = finished(POLICY.shed(view, self.memory, self.rules))
+        self.memory = POLICY.observe(self.memory, view, self.rules)
+        self.told = POLICY.shed(view, self.memory, self.rules)
         return transfers(self.told)
 
     def cycle(self) -> list[Transfer]:
@@ -165,8 +164,8 @@ class Fleet:
 
 def told(view: ClusterView, rules: SheddingRules) -> tuple[Decision, ...]:
     """What the strategy says of a cluster that it has never seen before."""
-    memory = finished(POLICY.observe(POLICY.recall(None), view, rules))
-    return finished(POLICY.shed(view, memory, rules))
+    memory = POLICY.observe(POLICY.recall(None), view, rules)
+    return POLICY.shed(view, memory, rules)
 
 
 def transfers(decisions: Iterable[Decision]) -> list[Transfer]:

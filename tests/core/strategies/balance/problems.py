@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.planner import Relief, relieve
 from broker_ctl.core.strategies.balance.problem import Flags, Problem
@@ -41,7 +40,7 @@ def several(
 
 
 def relieved(problem: Problem, band: Band = BAND, limit: int | None = None) -> Relief:
-    return finished(relieve(problem, band, limit))
+    return relieve(problem, band, limit)
 
 
 def paths(relief: Relief) -> list[tuple[int, int, int]]:

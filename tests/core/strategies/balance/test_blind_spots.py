@@ -11,7 +11,6 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Transfer, Unload
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.catalog import SHEDDING
@@ -83,8 +82,8 @@ def acts(
     given_up: list[Unload | Transfer] = []
     for minute in range(minutes):
         now = replace(view, taken_at_s=view.taken_at_s + 60.0 * minute)
-        memory = finished(policy.observe(memory, now, PULSAR))
-        decisions = finished(policy.shed(now, memory, PULSAR))
+        memory = policy.observe(memory, now, PULSAR)
+        decisions = policy.shed(now, memory, PULSAR)
         given_up += [each for each in decisions if isinstance(each, Unload | Transfer)]
     return given_up
 
@@ -118,13 +117,13 @@ def test_a_history_hides_a_fresh_overload_from_pulsar_and_not_from_balance() -> 
     threshold = SHEDDING.find(THRESHOLD)
     memory = threshold.recall(None)
     for _ in range(30):
-        memory = finished(threshold.observe(memory, world.view(), PULSAR))
+        memory = threshold.observe(memory, world.view(), PULSAR)
         assert world.cycle() == []
     for bundle in [each for each, owner in world.owners.items() if owner == "b0"]:
         world.lines[bundle] = stats(45)
     view = world.view()
-    memory = finished(threshold.observe(memory, view, PULSAR))
-    decisions = finished(threshold.shed(view, memory, PULSAR))
+    memory = threshold.observe(memory, view, PULSAR)
+    decisions = threshold.shed(view, memory, PULSAR)
     assert not any(isinstance(each, Unload) for each in decisions)
     assert {move.source for move in world.look()} == {"b0"}
 

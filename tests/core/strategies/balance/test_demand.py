@@ -15,7 +15,6 @@ from broker_ctl.core.model.load import (
     SystemUsage,
     UsageWeights,
 )
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.balance import Smoothing
 from broker_ctl.core.rules.rules import MIB
 from broker_ctl.core.strategies.balance.demand import Demands, Known
@@ -83,7 +82,7 @@ def test_each_resource_is_divided_by_what_drives_it() -> None:
     )
     view = cluster([seen])
     resources = Resources.of(view, UsageWeights(memory=1.0))
-    readings = finished(readings_of(view, resources))
+    readings = readings_of(view, resources)
     # cpu: the mean of a quarter and four fifths.
     assert readings.by_bundle[A] == pytest.approx((400 * 0.525, 25, 60, 0))
     assert readings.by_bundle[B] == pytest.approx((400 * 0.475, 75, 0, 50))
@@ -94,7 +93,7 @@ def test_what_is_in_no_line_of_a_report_is_a_part_of_the_broker_as_well() -> Non
     load = BrokerLoad("b1", bundles=lines, unlisted=stats(40), unlisted_bundles=9)
     view = cluster([used(BrokerView("b1", load, 0.5), bandwidth_in=ResourceUsage(50, 100))])
     resources = Resources.of(view, NETWORK)
-    readings = finished(readings_of(view, resources))
+    readings = readings_of(view, resources)
     assert readings.by_bundle[A] == pytest.approx((15.0,))
     assert resources.unlisted(view.brokers["b1"].load) == pytest.approx((20.0,))
 
@@ -106,7 +105,7 @@ def test_a_demand_is_the_same_on_a_broker_of_any_size() -> None:
             used(broker("b2", 0.05, {B: stats(50)}), bandwidth_in=ResourceUsage(25, 500)),
         ]
     )
-    readings = finished(readings_of(view, Resources.of(view, NETWORK)))
+    readings = readings_of(view, Resources.of(view, NETWORK))
     assert readings.by_bundle[A] == pytest.approx(readings.by_bundle[B]) == (25.0,)
 
 
@@ -131,7 +130,7 @@ def next_minute(
     demands: Demands, minute: float, mib: float, smoothing: Smoothing = SMOOTHING
 ) -> Demands:
     view = view_at(minute, mib)
-    return finished(demands.after(view, Resources.of(view, UsageWeights()), smoothing))
+    return demands.after(view, Resources.of(view, UsageWeights()), smoothing)
 
 
 def recents(known: Sequence[Known]) -> list[float]:
@@ -191,7 +190,7 @@ def test_a_clock_that_begins_at_zero_is_no_clock_that_never_ran() -> None:
     demands = Demands()
     for taken_at_s, mib in ((0.0, 100.0), (60.0, 120.0)):
         view = replace(view_at(0, mib), taken_at_s=taken_at_s)
-        demands = finished(demands.after(view, Resources.of(view, UsageWeights()), SMOOTHING))
+        demands = demands.after(view, Resources.of(view, UsageWeights()), SMOOTHING)
     assert demands.known[A].recent == pytest.approx((110.0,))
 
 
@@ -201,24 +200,24 @@ def test_a_bundle_that_nobody_measured_is_guessed_by_its_bytes_until_somebody_do
     second = used(broker("b2", 0.0), bandwidth_in=ResourceUsage(0, 100))
     view = cluster([first, second], owners={B: "b2"})
     resources = Resources.of(view, NETWORK)
-    demands = finished(Demands().after(view, resources, SMOOTHING))
+    demands = Demands().after(view, resources, SMOOTHING)
     default_bytes = 100_000
     assert demands.known[B].recent == pytest.approx((50 * default_bytes / (100 * MIB),))
     assert demands.known[B].seen_s < 0
     reported = used(broker("b2", 0.3, {B: stats(60)}), bandwidth_in=ResourceUsage(30, 100))
     later = replace(cluster([first, reported]), taken_at_s=NOW_S + 60)
-    demands = finished(demands.after(later, resources, SMOOTHING))
+    demands = demands.after(later, resources, SMOOTHING)
     assert demands.known[B] == Known((30.0,), (30.0,), 0.0)
 
 
 def test_what_is_known_outlives_a_move_and_not_the_bundle() -> None:
     view = cluster([broker("b1", 0.0, {A: stats(10), B: stats(20)}), broker("b2", 0.0)])
     resources = Resources.of(view, UsageWeights())
-    demands = finished(Demands().after(view, resources, SMOOTHING))
+    demands = Demands().after(view, resources, SMOOTHING)
     moved = cluster([broker("b1", 0.0, {A: stats(10)}), broker("b2", 0.0)], owners={B: "b2"})
-    assert finished(demands.after(moved, resources, SMOOTHING)).known[B] == demands.known[B]
+    assert demands.after(moved, resources, SMOOTHING).known[B] == demands.known[B]
     gone = cluster([broker("b1", 0.0, {A: stats(10)}), broker("b2", 0.0)])
-    assert set(finished(demands.after(gone, resources, SMOOTHING)).known) == {A}
+    assert set(demands.after(gone, resources, SMOOTHING).known) == {A}
 
 
 def test_where_other_resources_count_all_is_learnt_anew() -> None:
@@ -226,7 +225,7 @@ def test_where_other_resources_count_all_is_learnt_anew() -> None:
     seen = used(broker("b1", 0.5, {A: stats(100)}), bandwidth_in=ResourceUsage(50, 100))
     view = replace(cluster([seen]), taken_at_s=NOW_S + 60)
     resources = Resources.of(view, NETWORK)
-    assert finished(demands.after(view, resources, SMOOTHING)).known[A] == Known((50,), (50,), 0)
+    assert demands.after(view, resources, SMOOTHING).known[A] == Known((50,), (50,), 0)
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=30), st.floats(0, 300), st.floats(0, 3000))

@@ -6,7 +6,6 @@ import pytest
 
 from broker_ctl.core.cluster.view import BrokerView
 from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage, UsageWeights
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.strategies.balance.demand import Demands, Known
 from broker_ctl.core.strategies.balance.levels import Levels, levels_of
 from broker_ctl.core.strategies.balance.resources import Resources
@@ -37,7 +36,7 @@ HOMES = {A: "b1", B: "b1", C: "b2", D: "gone"}
 def test_a_broker_is_as_full_as_its_fullest_resource() -> None:
     view = cluster([machine("b1", 1, 1), machine("b2", 1, 1), machine("b3", 1, 1)])
     resources = Resources.of(view, UsageWeights())
-    levels = finished(levels_of(view, resources, DEMANDS, HOMES))
+    levels = levels_of(view, resources, DEMANDS, HOMES)
     assert levels.usage == pytest.approx({"b1": 0.6, "b2": 0.5, "b3": 0.0})
     assert levels.recent == pytest.approx({"b1": 0.6, "b2": 0.75, "b3": 0.0})
     assert levels.load == {"b1": (480, 400), "b2": (80, 500), "b3": (0, 0)}
@@ -54,13 +53,13 @@ def test_the_order_of_the_bundles_decides_nothing() -> None:
     tenths = {A: known(0.1, 0), B: known(0.2, 0), C: known(0.3, 0)}
     demands, homes = Demands((0, 3), tenths), dict.fromkeys((A, B, C), "b1")
     turned = dict(reversed(homes.items()))
-    levels = finished(levels_of(view, resources, demands, homes))
-    assert levels == finished(levels_of(view, resources, demands, turned))
+    levels = levels_of(view, resources, demands, homes)
+    assert levels == levels_of(view, resources, demands, turned)
 
 
 def test_who_is_on_its_way_down_has_no_level() -> None:
     view = cluster([machine("b1", 1, 1), replace(machine("b2", 1, 1), is_draining=True)])
-    levels = finished(levels_of(view, Resources.of(view, UsageWeights()), DEMANDS, HOMES))
+    levels = levels_of(view, Resources.of(view, UsageWeights()), DEMANDS, HOMES)
     assert set(levels.usage) == set(levels.recent) == {"b1"}
 
 
@@ -69,7 +68,7 @@ def test_what_a_report_does_not_list_counts() -> None:
     view = cluster([BrokerView("b1", load, 0.0), broker("b2", 0.0, {B: stats(40)})])
     resources = Resources.of(view, UsageWeights())
     demands = Demands((), {A: Known((30.0,), (30.0,), 0), B: Known((40.0,), (40.0,), 0)})
-    levels = finished(levels_of(view, resources, demands, {A: "b1", B: "b2"}))
+    levels = levels_of(view, resources, demands, {A: "b1", B: "b2"})
     assert levels.load["b1"] == (30.0 + stats(10).throughput,)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.view import ClusterView, InFlight
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.strategies.balance.demand import Demands, Known
 from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, Left, moved
@@ -29,7 +28,7 @@ def view_of(owners: dict[int, str | None], later_s: float = 0, **moves: str) -> 
 
 
 def after(memory: BalanceMemory, view: ClusterView) -> BalanceMemory:
-    homes, left = finished(moved(memory, view, return_s=3600.0))
+    homes, left = moved(memory, view, return_s=3600.0)
     return replace(memory, homes=homes, left=left)
 
 

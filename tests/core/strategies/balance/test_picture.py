@@ -10,7 +10,6 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.strategies.balance.memory import Left
 from broker_ctl.core.strategies.balance.picture import PlannerContext, PlannerInput, build_input
 from tests.core.strategies.balance.fleets import CALM, reporting, sized
@@ -33,7 +32,7 @@ def view_of(**facts: Unpack[Facts]) -> ClusterView:
 def drawn(view: ClusterView, **around: Any) -> PlannerInput:
     demands = {bundle: (float(place), 10.0) for place, bundle in enumerate(sorted(view.bundles))}
     circumstances = PlannerContext(demands.get, around.pop("left", {}), 1800.0)
-    return finished(build_input(view, replace(circumstances, **around), CALM))
+    return build_input(view, replace(circumstances, **around), CALM)
 
 
 def column(picture: PlannerInput, values: np.ndarray[Any, Any]) -> dict[Bundle, Any]:

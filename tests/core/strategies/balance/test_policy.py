@@ -9,7 +9,6 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import Settled
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.balance import SlowRules
 from broker_ctl.core.rules.quiet_hours import QuietHours
@@ -258,10 +257,8 @@ def test_a_memory_that_was_written_and_read_decides_alike() -> None:
     assert recalled == world.memory
     world.now_s += 60
     view = world.view()
-    once = finished(POLICY.observe(world.memory, view, world.rules))
-    again = finished(POLICY.observe(recalled, view, world.rules))
+    once = POLICY.observe(world.memory, view, world.rules)
+    again = POLICY.observe(recalled, view, world.rules)
     assert again == once
     assert again.left
-    assert finished(POLICY.shed(view, again, world.rules)) == finished(
-        POLICY.shed(view, once, world.rules)
-    )
+    assert POLICY.shed(view, again, world.rules) == POLICY.shed(view, once, world.rules)

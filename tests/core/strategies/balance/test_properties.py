@@ -15,7 +15,6 @@ from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, Left
@@ -102,8 +101,8 @@ lefts = st.dictionaries(
 
 
 def decided(view: ClusterView, left: Mapping[Bundle, Left] | None = None) -> tuple[Decision, ...]:
-    memory = finished(POLICY.observe(BalanceMemory(left=left or {}), view, RULES))
-    return finished(POLICY.shed(view, memory, RULES))
+    memory = POLICY.observe(BalanceMemory(left=left or {}), view, RULES)
+    return POLICY.shed(view, memory, RULES)
 
 
 def moves_of(decisions: tuple[Decision, ...]) -> list[Transfer]:

@@ -8,7 +8,6 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Transfer
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.rules.shedding import DifferenceRules
 from broker_ctl.core.strategies.shedding.avg import AvgMemory, AvgShedder
@@ -29,16 +28,16 @@ def watched(
     decisions: tuple[Decision, ...] = ()
     for usage in usages:
         view = even_cluster(usage, bundles_each=16)
-        known = finished(SHEDDER.observe(known, view, HALF))
-        decisions = finished(SHEDDER.shed(view, known, HALF))
+        known = SHEDDER.observe(known, view, HALF)
+        decisions = SHEDDER.shed(view, known, HALF)
     return known, decisions
 
 
 def fired(view: ClusterView, rules: SheddingRules = HALF) -> tuple[Decision, ...]:
     memory = SHEDDER.recall(None)
     for _ in range(rules.avg.high_hits):
-        memory = finished(SHEDDER.observe(memory, view, rules))
-    return finished(SHEDDER.shed(view, memory, rules))
+        memory = SHEDDER.observe(memory, view, rules)
+    return SHEDDER.shed(view, memory, rules)
 
 
 def test_a_gap_of_24_points_is_acted_on_in_the_eighth_cycle() -> None:

@@ -7,7 +7,6 @@ import pytest
 from broker_ctl.core.cluster.decisions import Decision, Reason
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.load import BundleLoad
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.rules.shedding import OverloadRules
 from broker_ctl.core.strategies.shedding.overload import OverloadShedder
@@ -20,7 +19,7 @@ A, B, C = BUNDLES[:3]
 
 
 def shed(view: ClusterView, rules: SheddingRules = RULES) -> tuple[Decision, ...]:
-    return finished(SHEDDER.shed(view, SHEDDER.recall(None), rules))
+    return SHEDDER.shed(view, SHEDDER.recall(None), rules)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.avg import AvgShedder
 from broker_ctl.core.strategies.shedding.overload import OverloadShedder
@@ -22,20 +21,16 @@ BLIND = {f"b{n}": 0.5 for n in range(1, 6)} | {"b6": 0.0}
 def watched(view: ClusterView, cycles: int) -> SequenceMemory:
     memory = BOTH.recall(None)
     for _ in range(cycles):
-        memory = finished(BOTH.observe(memory, view, RULES))
+        memory = BOTH.observe(memory, view, RULES)
     return memory
 
 
 def test_the_first_that_wants_something_has_the_cycle() -> None:
     view = even_cluster({"b1": 0.9, "b2": 0.1}, 16)
     memory = watched(view, 2)
-    decisions = finished(BOTH.shed(view, memory, RULES))
+    decisions = BOTH.shed(view, memory, RULES)
     threshold = ThresholdShedder()
-    alone = finished(
-        threshold.shed(
-            view, finished(threshold.observe(threshold.recall(None), view, RULES)), RULES
-        )
-    )
+    alone = threshold.shed(view, threshold.observe(threshold.recall(None), view, RULES), RULES)
     assert moved(decisions)
     assert decisions == alone
 
@@ -43,8 +38,8 @@ def test_the_first_that_wants_something_has_the_cycle() -> None:
 def test_where_the_first_is_blind_the_next_is_asked() -> None:
     view = even_cluster(BLIND, 16)
     rules = replace(RULES, min_throughput_bytes=1.0)
-    assert not moved(finished(BOTH.shed(view, watched(view, 1), rules)))
-    decisions = finished(BOTH.shed(view, watched(view, 2), rules))
+    assert not moved(BOTH.shed(view, watched(view, 1), rules))
+    decisions = BOTH.shed(view, watched(view, 2), rules)
     assert {each.reason for each in moved(decisions)} == {Reason.OVERLOADED}
     assert not skips(decisions)
 
@@ -52,7 +47,7 @@ def test_where_the_first_is_blind_the_next_is_asked() -> None:
 def test_where_none_wants_anything_each_says_why_and_none_twice() -> None:
     view = even_cluster(BLIND | {"b7": 0.5}, 16)
     stale = replace(view, brokers={**view.brokers, "b7": replace(view.brokers["b7"], age_s=9999.0)})
-    reasons = [skip.reason for skip in skips(finished(BOTH.shed(stale, watched(stale, 1), RULES)))]
+    reasons = [skip.reason for skip in skips(BOTH.shed(stale, watched(stale, 1), RULES))]
     assert reasons == [Reason.STALE_REPORT, Reason.BELOW_THRESHOLD, Reason.HIT_COUNT]
 
 

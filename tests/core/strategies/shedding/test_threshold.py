@@ -14,7 +14,6 @@ from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from tests.support.clusters.views import (
@@ -37,8 +36,8 @@ NOTHING = ThresholdMemory()
 
 
 def shed(view: ClusterView, rules: SheddingRules = RULES) -> tuple[Decision, ...]:
-    memory = finished(SHEDDER.observe(NOTHING, view, rules))
-    return finished(SHEDDER.shed(view, memory, rules))
+    memory = SHEDDER.observe(NOTHING, view, rules)
+    return SHEDDER.shed(view, memory, rules)
 
 
 def unloaded(decisions: tuple[Decision, ...]) -> list[str]:
@@ -78,7 +77,7 @@ def test_the_first_observation_is_the_average_and_later_ones_count_for_a_tenth()
     memory = NOTHING
     seen = []
     for usage in (0.9, 0.5, 0.5):
-        memory = finished(SHEDDER.observe(memory, even_cluster({"b1": usage, "b2": 0.1}), RULES))
+        memory = SHEDDER.observe(memory, even_cluster({"b1": usage, "b2": 0.1}), RULES)
         seen.append(memory.history["b1"])
     assert seen == pytest.approx([0.9, 0.86, 0.824])
 
@@ -102,14 +101,12 @@ def test_towards_an_idle_broker_goes_a_part_of_what_is_carried_now() -> None:
 
 
 def test_a_broker_that_left_is_forgotten() -> None:
-    memory = finished(SHEDDER.observe(NOTHING, even_cluster({"b1": 0.9, "b2": 0.1}), RULES))
-    assert set(finished(SHEDDER.observe(memory, even_cluster({"b1": 0.9}), RULES)).history) == {
-        "b1"
-    }
+    memory = SHEDDER.observe(NOTHING, even_cluster({"b1": 0.9, "b2": 0.1}), RULES)
+    assert set(SHEDDER.observe(memory, even_cluster({"b1": 0.9}), RULES).history) == {"b1"}
 
 
 def test_the_memory_survives_a_row_of_json() -> None:
-    memory = finished(SHEDDER.observe(NOTHING, even_cluster({"b1": 0.9, "b2": 0.1}), RULES))
+    memory = SHEDDER.observe(NOTHING, even_cluster({"b1": 0.9, "b2": 0.1}), RULES)
     assert SHEDDER.recall(json.loads(json.dumps(memory.to_row()))) == memory
     assert SHEDDER.recall(None) == NOTHING
 
@@ -131,11 +128,11 @@ def test_the_heaviest_bundles_go_until_the_excess_and_a_margin_are_reached() -> 
 
 
 def test_equalised_brokers_are_left_alone_though_their_averages_still_differ() -> None:
-    memory = finished(SHEDDER.observe(NOTHING, even_cluster({"b1": 0.9, "b2": 0.1}), RULES))
+    memory = SHEDDER.observe(NOTHING, even_cluster({"b1": 0.9, "b2": 0.1}), RULES)
     equal = even_cluster({"b1": 0.5, "b2": 0.5})
-    memory = finished(SHEDDER.observe(memory, equal, RULES))
+    memory = SHEDDER.observe(memory, equal, RULES)
     assert memory.history == pytest.approx({"b1": 0.86, "b2": 0.14})
-    assert the_skip(finished(SHEDDER.shed(equal, memory, RULES))).reason is Reason.BELOW_THRESHOLD
+    assert the_skip(SHEDDER.shed(equal, memory, RULES)).reason is Reason.BELOW_THRESHOLD
 
 
 def test_load_that_is_on_its_way_is_not_shed_again() -> None:
@@ -147,10 +144,10 @@ def test_load_that_is_on_its_way_is_not_shed_again() -> None:
 
 
 def test_a_passing_peak_is_not_shed() -> None:
-    memory = finished(SHEDDER.observe(NOTHING, even_cluster({"b1": 0.3, "b2": 0.3}), RULES))
+    memory = SHEDDER.observe(NOTHING, even_cluster({"b1": 0.3, "b2": 0.3}), RULES)
     peak = even_cluster({"b1": 0.9, "b2": 0.3})
-    memory = finished(SHEDDER.observe(memory, peak, RULES))
-    assert the_skip(finished(SHEDDER.shed(peak, memory, RULES))).reason is Reason.BELOW_THRESHOLD
+    memory = SHEDDER.observe(memory, peak, RULES)
+    assert the_skip(SHEDDER.shed(peak, memory, RULES)).reason is Reason.BELOW_THRESHOLD
 
 
 @pytest.mark.parametrize(
@@ -185,11 +182,11 @@ def test_a_broker_that_is_being_filled_is_not_idle_any_more() -> None:
         broker("b2", 0.21, {BUNDLES[10]: stats(210)}),
         broker("b3", 0.0),
     ]
-    memory = finished(SHEDDER.observe(NOTHING, cluster(reports), rules))
-    assert unloaded(finished(SHEDDER.shed(cluster(reports), memory, rules))) == ["b1"]
+    memory = SHEDDER.observe(NOTHING, cluster(reports), rules)
+    assert unloaded(SHEDDER.shed(cluster(reports), memory, rules)) == ["b1"]
     moves = [InFlight(bundle, "b1", "b3") for bundle in BUNDLES[:3]]
     filling = cluster(reports, moves=moves)
-    assert unloaded(finished(SHEDDER.shed(filling, memory, rules))) == []
+    assert unloaded(SHEDDER.shed(filling, memory, rules)) == []
 
 
 def skip_of(view: ClusterView, rules: SheddingRules = RULES) -> tuple[str, Reason]:
@@ -295,9 +292,9 @@ def test_the_same_view_gives_the_same_decisions_in_whatever_order_it_was_told(
     ]
     memory = ThresholdMemory({f"b{n}": usage for n, usage in enumerate(past)})
     views = [cluster(order, draw_seed=seed) for order in (reports, reports[::-1])]
-    one, other = (finished(SHEDDER.shed(view, memory, LOW_RULES)) for view in views)
+    one, other = (SHEDDER.shed(view, memory, LOW_RULES) for view in views)
     assert one == other
-    assert one == finished(SHEDDER.shed(views[0], memory, LOW_RULES))
+    assert one == SHEDDER.shed(views[0], memory, LOW_RULES)
     assert one
 
 

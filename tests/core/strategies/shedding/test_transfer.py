@@ -12,7 +12,6 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.rules import MIB, SheddingRules
 from broker_ctl.core.rules.shedding import TransferRules
 from broker_ctl.core.strategies.shedding.exchange import exchange
@@ -47,8 +46,8 @@ def watched(
     decisions: tuple[Decision, ...] = ()
     for number in range(cycles):
         now = replace(view, taken_at_s=view.taken_at_s + number * CYCLE_S)
-        memory = finished(SHEDDER.observe(memory, now, rules))
-        decisions = finished(SHEDDER.shed(now, memory, rules))
+        memory = SHEDDER.observe(memory, now, rules)
+        decisions = SHEDDER.shed(now, memory, rules)
     return memory, decisions
 
 
@@ -107,9 +106,9 @@ def test_three_uneven_cycles_do_not_count() -> None:
 def test_an_even_cycle_starts_the_count_anew() -> None:
     memory = watched(percent(90, 10), 3)[0]
     even = replace(percent(50, 50), taken_at_s=NOW_S + 3600)
-    memory = finished(SHEDDER.observe(memory, even, RULES))
+    memory = SHEDDER.observe(memory, even, RULES)
     assert memory.hits == 0
-    assert skips(finished(SHEDDER.shed(even, memory, RULES)))[0].reason is Reason.BELOW_THRESHOLD
+    assert skips(SHEDDER.shed(even, memory, RULES))[0].reason is Reason.BELOW_THRESHOLD
 
 
 def test_hits_without_a_result_are_not_spent() -> None:
@@ -120,29 +119,27 @@ def test_hits_without_a_result_are_not_spent() -> None:
 
 
 def test_a_minute_counts_for_as_much_as_twelve_reports() -> None:
-    memory = finished(SHEDDER.observe(SHEDDER.recall(None), percent(90, 10), RULES))
+    memory = SHEDDER.observe(SHEDDER.recall(None), percent(90, 10), RULES)
     later = replace(percent(50, 50), taken_at_s=NOW_S + CYCLE_S)
-    memory = finished(SHEDDER.observe(memory, later, RULES))
+    memory = SHEDDER.observe(memory, later, RULES)
     assert memory.history == pytest.approx({"b1": 0.5 + 0.4 * 0.9**12, "b2": 0.5 - 0.4 * 0.9**12})
     # A clock that went back folds nothing, and breaks nothing.
     before = replace(percent(0, 0), taken_at_s=NOW_S)
-    assert finished(SHEDDER.observe(memory, before, RULES)).history == memory.history
+    assert SHEDDER.observe(memory, before, RULES).history == memory.history
 
 
 def test_after_an_unload_the_cluster_is_left_in_peace() -> None:
     lines = {bundle: stats(100) for bundle in BUNDLES[:9]}
     reports = [broker("b1", 0.9, lines), broker("b2", 0.1, {BUNDLES[9]: stats(100)})]
     view = cluster(reports, unloaded_s={BUNDLES[9]: NOW_S - 179})
-    memory = finished(SHEDDER.observe(TransferMemory(hits=7), view, RULES))
+    memory = SHEDDER.observe(TransferMemory(hits=7), view, RULES)
     assert memory.hits == 7
-    (skip,) = finished(SHEDDER.shed(view, memory, RULES))
+    (skip,) = SHEDDER.shed(view, memory, RULES)
     assert skip.sentence == (
         "skip cluster: cooling down: a bundle was unloaded 179 s ago, reports settle within 180 s"
     )
     later = cluster(reports, unloaded_s={BUNDLES[9]: NOW_S - 180})
-    assert moved(
-        finished(SHEDDER.shed(later, finished(SHEDDER.observe(memory, later, RULES)), RULES))
-    )
+    assert moved(SHEDDER.shed(later, SHEDDER.observe(memory, later, RULES), RULES))
 
 
 def test_while_an_owner_has_not_reported_nothing_is_judged() -> None:
@@ -241,7 +238,7 @@ def test_what_is_too_much_by_itself_is_swapped() -> None:
 def test_what_comes_back_is_subtracted_from_what_has_gone() -> None:
     view = two(lines_of(300, 300), lines_of(50, 50, start=8))
     hot, cool = view.brokers["b1"], view.brokers["b2"]
-    found = finished(exchange(view, hot, cool, RULES, wanted_bytes=250 * MIB, detail="x"))
+    found = exchange(view, hot, cool, RULES, wanted_bytes=250 * MIB, detail="x")
     assert found.net_bytes == pytest.approx(250 * MIB)
     assert found.net_usage == pytest.approx(0.25)
 
@@ -257,10 +254,8 @@ def test_what_has_come_back_once_cannot_come_back_for_the_next() -> None:
 def test_a_swap_that_gains_too_little_is_left() -> None:
     # 240 back for 300 would leave 76 % of the hot broker's load.
     view = two(lines_of(300, 300, 300), lines_of(240, 240, start=8))
-    found = finished(
-        exchange(
-            view, view.brokers["b1"], view.brokers["b2"], RULES, wanted_bytes=210 * MIB, detail="x"
-        )
+    found = exchange(
+        view, view.brokers["b1"], view.brokers["b2"], RULES, wanted_bytes=210 * MIB, detail="x"
     )
     assert found.given == ()
     assert found.skipped[0].reason is Reason.TOO_LARGE
@@ -270,10 +265,8 @@ def test_a_swap_asks_nothing_of_bundles_that_must_stay() -> None:
     hot, cool = lines_of(300, 300), lines_of(50, 50, start=8)
     reports = [broker("b1", 0.6, hot), broker("b2", 0.1, cool)]
     view = cluster(reports, splitting=[BUNDLES[8]], unloaded_s={BUNDLES[9]: NOW_S - 200})
-    found = finished(
-        exchange(
-            view, view.brokers["b1"], view.brokers["b2"], RULES, wanted_bytes=250 * MIB, detail="x"
-        )
+    found = exchange(
+        view, view.brokers["b1"], view.brokers["b2"], RULES, wanted_bytes=250 * MIB, detail="x"
     )
     assert (found.given, found.returned) == ((), ())
 

@@ -8,7 +8,6 @@ from broker_ctl.core.cluster.decisions import Decision, Reason
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleLoad, BundleStats
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.rules import MIB, SheddingRules
 from broker_ctl.core.rules.shedding import DifferenceRules, UniformRules
 from broker_ctl.core.strategies.shedding.uniform import UniformLoadShedder
@@ -21,7 +20,7 @@ A, B, C, D, E = BUNDLES[:5]
 
 
 def shed(view: ClusterView, rules: SheddingRules = RULES) -> tuple[Decision, ...]:
-    return finished(SHEDDER.shed(view, SHEDDER.recall(None), rules))
+    return SHEDDER.shed(view, SHEDDER.recall(None), rules)
 
 
 def pair(one: dict[Bundle, BundleStats], other: dict[Bundle, BundleStats]) -> ClusterView:

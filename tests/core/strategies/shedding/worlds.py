@@ -1,6 +1,6 @@
 """A cluster under steady traffic, minute after minute: shed, plan, move, report."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +9,6 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules, SheddingRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
@@ -38,7 +37,7 @@ class World:
     now_s: float = NOW_S
     unloaded_s: dict[Bundle, float] = field(default_factory=dict)
     memory: Any = None
-    told: tuple[Decision, ...] = ()
+    told: Sequence[Decision] = ()
 
     @classmethod
     def of(
@@ -94,8 +93,8 @@ class World:
         """What moved within one minute."""
         view = self.view()
         memory = self.policy.recall(None) if self.memory is None else self.memory
-        self.memory = finished(self.policy.observe(memory, view, self.rules))
-        self.told = finished(self.policy.shed(view, self.memory, self.rules))
+        self.memory = self.policy.observe(memory, view, self.rules)
+        self.told = self.policy.shed(view, self.memory, self.rules)
         outcome = plan(
             view,
             self.told,

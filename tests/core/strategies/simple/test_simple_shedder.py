@@ -8,7 +8,6 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats, ResourceUsage, SystemUsage, max_usage
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.model.steps import finished
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.rules.simple import SimpleRules
 from broker_ctl.core.strategies.simple.shedding import SimpleShedder, is_overloaded, is_underloaded
@@ -36,9 +35,9 @@ def using(view: BrokerView, used: SystemUsage) -> BrokerView:
 
 
 def shed(view: ClusterView, rules: SheddingRules = RULES) -> tuple[Decision, ...]:
-    memory = finished(SHEDDER.observe(SHEDDER.recall(None), view, rules))
+    memory = SHEDDER.observe(SHEDDER.recall(None), view, rules)
     assert memory.to_row() == {}
-    return finished(SHEDDER.shed(view, memory, rules))
+    return SHEDDER.shed(view, memory, rules)
 
 
 def hot_and_cool(

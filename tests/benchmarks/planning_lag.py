@@ -1,0 +1,57 @@
+"""How late an event loop is while a thread beside it plans for very many bundles.
+
+Every cycle takes a view, asks the default strategies, and makes a plan, in the thread that the
+leader has for it; nothing is carried out. Meanwhile the loop sleeps for 1 ms again and again, and
+sends some bytes to itself. Printed is:
+
+timer_late_ms   how late the sleeps ended: quantiles
+echo_ms         how long the bytes took there and back: quantiles
+cycle_s         how long the cycles took: their median
+idle            the same two of a loop in the same process that has nothing beside it
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on stdout, in one line"
+    )
+    parser.add_argument("--bundles", type=int, default=100_000, help="of all brokers (100000)")
+    parser.add_argument("--brokers", type=int, default=100, help="live ones (100)")
+    parser.add_argument("--cycles", type=int, default=3, help="measured (3)")
+    parser.add_argument(
+        "--switch-ms", type=float, help="after which threads take turns (as in a daemon)"
+    )
+    arguments = parser.parse_args()
+    # Run by its path, the script does not find the package that it belongs to.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    import uvloop
+
+    from broker_ctl.codec import encode, encode_pretty
+    from broker_ctl.daemon.lifecycle.gc_tuning import settle
+    from broker_ctl.daemon.lifecycle.thread_switching import switch_often
+    from tests.benchmarks.planning.course import Course
+
+    course = Course(arguments.bundles, arguments.brokers)
+    settle()
+    switch_often()
+    if arguments.switch_ms is not None:
+        sys.setswitchinterval(arguments.switch_ms / 1000)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        idle, busy, cycles_s = runner.run(course.run(arguments.cycles))
+    found = {**busy.row(), "cycle_s": round(statistics.median(cycles_s), 2), "idle": idle.row()}
+    text = encode(found) if arguments.json else encode_pretty(found)
+    sys.stdout.write(text.decode() + "\n")
+
+
+if __name__ == "__main__":
+    main()

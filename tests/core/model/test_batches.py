@@ -1,0 +1,6 @@
+from broker_ctl.core.model.batches import batched
+
+
+def test_batches_hold_everything_in_order() -> None:
+    assert list(batched(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert list(batched([], 3)) == []
